@@ -1,0 +1,29 @@
+"""Change: a decision, not yet done."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from memory_ci.records.entry import Entry
+
+Step = Literal["fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire"]
+STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire")
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry added, updated or moved.
+
+    add     `entry` goes into `path`
+    update  the entry of that id in `path` becomes `entry`
+    move    the file `moved_from` goes away and its `entry` stands in `path` (an inbox fragment folded)
+    drop    the file `moved_from` goes away: its entry restates `entry`, which stands in `path`
+    """
+
+    step: Step
+    kind: Literal["add", "update", "move", "drop"]
+    path: str
+    entry: Entry
+    why: str
+    moved_from: str | None = None

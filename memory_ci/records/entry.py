@@ -1,0 +1,71 @@
+"""Entry: one kept learning, front matter and Markdown (docs/formats.md)."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Literal
+
+import msgspec
+
+EntryType = Literal["declarative", "procedural", "directive", "corrective"]
+Domain = Literal["task", "team"]
+Status = Literal["active", "retired", "compacted"]
+Priority = Literal["normal", "high", "pin", "permanent"]
+Adoption = Literal["rejected"]
+Phase = Literal["specification", "planning", "design", "implementation", "review", "maintenance", "unknown"]
+ScopeName = Literal["global", "institutional", "project", "session", "team"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One learning. Fields are those of the front matter, in canonical order, then the Markdown.
+
+    `extra` holds the keys this version does not know, as (key, raw YAML after the colon): they survive.
+    `scope` is a target ("project", "team:src/api", "session:job-7"); only inbox fragments carry one.
+    """
+
+    id: str
+    type: EntryType
+    domain: Domain
+    importance: float
+    reinforcement_count: int
+    last_reinforced: date
+    status: Status
+    created_at: date | None = None
+    occurred_at: date | None = None
+    phase: Phase | None = None
+    session: str | None = None
+    scope: str | None = None
+    priority: Priority | None = None
+    valid_until: date | None = None
+    supersedes: tuple[str, ...] = ()
+    source: str | None = None
+    engine: str | None = None
+    evidence: tuple[str, ...] = ()
+    cites: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ()
+    adoption: Adoption | None = None
+    instead: str | None = None
+    promoted_from: str | None = None
+    promoted_at: date | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    title: str
+    body: str = ""
+
+
+class ScopeOf(msgspec.Struct, frozen=True):
+    """Where a memory file applies: the scope's name and what it is bound to.
+
+    `where` is a directory for team ("" for the root's own), a job for session, "" otherwise.
+    """
+
+    name: ScopeName
+    where: str = ""
+
+
+class Located(msgspec.Struct, frozen=True):
+    """An entry where it stands: repository path, 1-based line of its opening `---`, scope."""
+
+    entry: Entry
+    path: str
+    line: int
+    scope: ScopeOf

@@ -1,0 +1,84 @@
+"""Words: pure functions on text that more than one room needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+
+WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
+"""A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
+
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+", re.UNICODE)
+"""The parts of an identifier: `HTTPServer2` gives HTTP, Server, 2."""
+
+STOP_WORDS = frozenset(
+    """a about after all also an and any are as at be because been before but by can could did do does doing for from
+    get had has have how i if in into is it its just like me my no not of on or our out over should so some such than
+    that the their them then there these they this those to too up us use using was we were what when where which
+    while who why will with would you your""".split()
+)
+"""English words too common to tell one entry from another; `not` and `no` carry no BM25 signal either."""
+
+
+def words(text: str) -> Iterator[str]:
+    """Lower-case words of `text` in order, identifiers whole.
+
+    >>> list(words("Don't retry Client.post in src/api/client.py!"))
+    ["don't", 'retry', 'client.post', 'in', 'src/api/client.py']
+    """
+    for match in WORD.finditer(text):
+        yield match.group().lower()
+
+
+def identifier_parts(text: str) -> Iterator[str]:
+    """Lower-case parts of the identifiers in `text` (camelCase, snake_case, dotted, paths).
+
+    Words that have a single part are not repeated here: `words` gives them already.
+
+    >>> list(identifier_parts("call getUserName from http_client.py now"))
+    ['get', 'user', 'name', 'http', 'client', 'py']
+    """
+    for match in WORD.finditer(text):
+        parts = PART.findall(match.group())
+        if len(parts) > 1:
+            yield from (part.lower() for part in parts)
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The distinct words of `text` without stop words: what two texts are compared by."""
+    return frozenset(word for word in words(text) if word not in STOP_WORDS)
+
+
+def jaccard(left: Set[str], right: Set[str]) -> float:
+    """Shared share of two sets, in [0, 1]; two empty sets share nothing.
+
+    >>> jaccard({"a", "b"}, {"b", "c"})
+    0.3333333333333333
+    """
+    union = len(left | right)
+    return len(left & right) / union if union else 0.0
+
+
+def shorten(text: str, width: int) -> str:
+    """`text` in one line of at most `width` characters, cut at a word with an ellipsis.
+
+    >>> shorten("never retry a POST without a key", 20)
+    'never retry a POST…'
+    """
+    line = " ".join(text.split())
+    if len(line) <= width:
+        return line
+    head = line[: width - 1]
+    cut = head.rfind(" ")
+    return (head[:cut] if cut > width // 2 else head).rstrip(" ,;:") + "…"
+
+
+def plural(count: int, noun: str) -> str:
+    """`count` and its noun.
+
+    >>> plural(1, "entry"), plural(2, "entry"), plural(0, "learning")
+    ('1 entry', '2 entries', '0 learnings')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count} {noun}s"
