@@ -1,0 +1,37 @@
+"""Changes performed on the text of memory files. Pure: the caller reads, and writes what comes back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from memory_ci.errors import UnreadableMemoryError
+from memory_ci.records.change import Change
+from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
+from memory_ci.store.edit import edit_file
+
+
+def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:
+    """The new content of every file the changes touch; None for a file that goes away.
+
+    `files` holds the present content of the touched files; one that is absent from it is new. Raises
+    UnreadableMemoryError if a file cannot be edited without losing something.
+    """
+    by_path: dict[str, list[Change]] = defaultdict(list)
+    for change in changes:
+        by_path[change.path].append(change)
+    written: dict[str, bytes | None] = {}
+    for path, group in by_path.items():
+        added = [change.entry for change in group if change.kind in ("add", "move")]
+        updated = [change.entry for change in group if change.kind == "update"]
+        if added or updated:
+            written[path] = render_memory_file(edit_file(_parse(path, files), added=added, updated=updated))
+    return written | {change.moved_from: None for change in changes if change.moved_from is not None}
+
+
+def _parse(path: str, files: Mapping[str, bytes]) -> MemoryFile:
+    file = parse_memory_file(path, files.get(path, b""))
+    for finding in file.findings:
+        if finding.code == "not-utf8":
+            raise UnreadableMemoryError(f"{path}:{finding.line}: {finding.message}", slug="not-utf8", hint=finding.hint)
+    return file

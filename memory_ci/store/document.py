@@ -1,0 +1,238 @@
+"""A memory file as segments of its own text: entries, prose, and what could not be read.
+
+The segments' raw texts joined are the file, so whatever is not edited stays byte for byte as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from memory_ci.records.entry import Entry
+from memory_ci.records.report import Finding, Level
+from memory_ci.store.fences import fenced_lines
+from memory_ci.store.frontmatter import REQUIRED, is_entry_mapping, parse_extra, parse_values
+from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
+from memory_ci.text import shorten
+
+ENTRY_KEY = re.compile(r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:")
+HEADING = re.compile(r"#{2,6}[ \t]+(.*?)[ \t]*#*[ \t]*")
+LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
+FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A stretch of the file from `line` (1-based). `entry` is None for prose and for what is unreadable.
+
+    For an entry, `head` are its front matter lines and `fields` where each key stands in them.
+    """
+
+    raw: str
+    line: int
+    entry: Entry | None = None
+    head: tuple[str, ...] = ()
+    fields: tuple[Field, ...] = ()
+    is_broken: bool = False
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """A front matter: its closing `---` (0-based), its lines, and its fields; None if it is malformed."""
+
+    close: int
+    lines: tuple[str, ...] = ()
+    fields: tuple[Field, ...] | None = None
+
+
+class MemoryFile(msgspec.Struct, frozen=True):
+    """One parsed memory file. `newline` is the file's own line ending, for what is added to it."""
+
+    path: str
+    segments: tuple[Segment, ...]
+    findings: tuple[Finding, ...]
+    newline: str = "\n"
+    has_bom: bool = False
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(segment.entry for segment in self.segments if segment.entry is not None)
+
+
+def parse_memory_file(path: str, data: bytes) -> MemoryFile:
+    """The file as segments. Never raises: what cannot be read becomes a finding and stays in the text."""
+    has_bom = data.startswith(b"\xef\xbb\xbf")
+    try:
+        text = data[3:].decode() if has_bom else data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        finding = Finding(path, line, "not-utf8", "the file is not UTF-8 text", "Save it as UTF-8.")
+        return MemoryFile(path, (), (finding,))
+    newline = "\r\n" if "\r\n" in text else "\n"
+    segments, findings = _Scanner(path, text).scan()
+    return MemoryFile(path, segments, findings, newline, has_bom)
+
+
+def render_memory_file(file: MemoryFile) -> bytes:
+    """The bytes of the file: the exact inverse of parse_memory_file for a file nobody edited."""
+    text = "".join(segment.raw for segment in file.segments).encode()
+    return b"\xef\xbb\xbf" + text if file.has_bom else text
+
+
+class _Scanner:
+    """Cuts a text into segments in one pass over its lines."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.raw_lines = text.split("\n")
+        self.lines = [line.removesuffix("\r") for line in self.raw_lines]
+        self.fenced = fenced_lines(self.lines)
+        self.separators = [
+            number for number, line in enumerate(self.lines) if line.startswith("---") and line.rstrip() == "---"
+        ]
+        self.findings: list[Finding] = []
+        self.segments: list[Segment] = []
+
+    def scan(self) -> tuple[tuple[Segment, ...], tuple[Finding, ...]]:
+        start = 0
+        for first, end in [*self._conflicts(), (len(self.lines), len(self.lines))]:
+            self._scan_plain(start, first)
+            if first < end:
+                self._conflict(first, end)
+            start = end
+        self._warn_of_fenced_entries()
+        return tuple(segment for segment in self.segments if segment.raw), tuple(sorted(self.findings, key=_place))
+
+    # -- conflict markers
+
+    def _conflicts(self) -> list[tuple[int, int]]:
+        """The line ranges [first, end) between conflict markers."""
+        spans: list[tuple[int, int]] = []
+        opened: int | None = None
+        for number, line in enumerate(self.lines):
+            if self.fenced[number]:
+                continue
+            if line.startswith("<<<<<<< ") and opened is None:
+                opened = number
+            elif line.startswith(">>>>>>> "):
+                spans.append((number if opened is None else opened, number + 1))
+                opened = None
+        if opened is not None:
+            spans.append((opened, opened + 1))
+        return spans
+
+    def _conflict(self, first: int, end: int) -> None:
+        self._find(
+            first, "conflict-marker", "a merge conflict was committed here", "Resolve it and remove the markers."
+        )
+        last = self.segments[-1] if self.segments else None
+        inside_entry = self.lines[first + 1 : first + 2] != ["---"]
+        if last is not None and last.entry is not None and inside_entry:
+            self.segments[-1] = Segment(last.raw, last.line, is_broken=True)
+        self._cut(first, end, is_broken=True)
+
+    # -- entries and prose between two conflicts
+
+    def _scan_plain(self, start: int, end: int) -> None:
+        separators = [number for number in self.separators if start <= number < end and not self.fenced[number]]
+        closers = dict(pairwise(separators))
+        head: _Head | None = None
+        begin = start
+        for number in self._stops(start, end, separators):
+            if head is not None and number <= head.close:
+                continue
+            opened = self._open(number, closers[number]) if number in closers else None
+            # A level-1 heading ends the entry above it: sections of a memory file are not part of a body.
+            ends_entry = head is not None and self.lines[number].startswith("# ")
+            if opened is None and not ends_entry:
+                continue
+            self._close(begin, number, head)
+            begin, head = number, opened
+        self._close(begin, end, head)
+
+    def _stops(self, start: int, end: int, separators: Sequence[int]) -> list[int]:
+        """The lines at which a segment may begin: separators and level-1 headings."""
+        headings = [n for n in range(start, end) if self.lines[n].startswith("# ") and not self.fenced[n]]
+        return sorted({*separators, *headings})
+
+    def _open(self, first: int, close: int) -> _Head | None:
+        """The front matter between two separators, or None when what they enclose is not meant as one."""
+        lines = tuple(self.lines[first + 1 : close])
+        keys = _entry_keys(lines)
+        if "id" not in keys or len(keys) < 2:
+            return None
+        try:
+            fields = parse_fields(_before_heading(lines))
+        except YamlTextError as error:
+            self._find(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
+            return _Head(first)  # the line that closes it is looked at again: it may open the next entry
+        return _Head(close, lines, fields) if is_entry_mapping(fields) else None
+
+    def _close(self, begin: int, end: int, head: _Head | None) -> None:
+        if head is None or head.fields is None:
+            self._cut(begin, end, is_broken=head is not None)
+            return
+        entry = self._entry(head, head.fields, begin, end)
+        raw = self._raw(begin, end)
+        self.segments.append(Segment(raw, begin + 1, entry, head.lines, head.fields, is_broken=entry is None))
+
+    def _entry(self, head: _Head, fields: tuple[Field, ...], begin: int, end: int) -> Entry | None:
+        values, problems = parse_values(fields)
+        for problem in problems:
+            self._find(begin + 1 + problem.line, problem.code, problem.message, problem.hint)
+        if problems:
+            return None
+        title, text = split_body(self.lines[head.close + 1 : end])
+        if title is None:
+            hint = "Start its body with a line `## title`."
+            self._find(head.close, "no-title", "the entry has no title", hint, "warning")
+            title = shorten(text.partition("\n")[0], 120)
+        return Entry(**values, extra=parse_extra(fields, head.lines), title=title, body=text)
+
+    # -- small things
+
+    def _cut(self, begin: int, end: int, *, is_broken: bool) -> None:
+        self.segments.append(Segment(self._raw(begin, end), begin + 1, is_broken=is_broken))
+
+    def _raw(self, begin: int, end: int) -> str:
+        tail = "" if end == len(self.lines) else "\n"
+        return "\n".join(self.raw_lines[begin:end]) + tail if begin < end else ""
+
+    def _find(self, line: int, code: str, message: str, hint: str = "", level: Level = "error") -> None:
+        """Reports a 0-based line."""
+        self.findings.append(Finding(self.path, line + 1, code, message, hint, level))
+
+    def _warn_of_fenced_entries(self) -> None:
+        """An unclosed fence swallows the entries after it: say so, for they are not served."""
+        hidden = [number for number in self.separators if self.fenced[number]]
+        for first, close in pairwise(hidden):
+            if _entry_keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
+                hint = "If it is meant as an entry, close the fence above it."
+                message = "a whole entry stands inside a code fence and is not read"
+                self._find(first, "fenced-entry", message, hint, "warning")
+
+
+def _before_heading(lines: Sequence[str]) -> Sequence[str]:
+    """`lines`, if none is a Markdown heading; YAML would take it for a comment and read on into the next entry."""
+    for number, line in enumerate(lines):
+        if HEADING.fullmatch(line):
+            raise YamlTextError(number, "the front matter is not closed by a line --- before this heading")
+    return lines
+
+
+def _entry_keys(lines: Sequence[str]) -> set[str]:
+    return {match.group(1) for line in lines if (match := ENTRY_KEY.match(line))}
+
+
+def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
+    """Title and body of what follows a front matter; no title when it does not start with a heading."""
+    start = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
+    match = HEADING.fullmatch(lines[start]) if start < len(lines) else None
+    rest = lines[start + 1 :] if match else lines[start:]
+    text = LEADING_BLANK.sub("", "\n".join(rest)).rstrip()
+    return (match.group(1) if match and match.group(1) else None), text
+
+
+def _place(finding: Finding) -> tuple[int, str]:
+    return finding.line, finding.code

@@ -1,0 +1,40 @@
+"""Files of the work tree, written so that a reader sees the old text or the new, never half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from memory_ci.errors import RepositoryError
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write to a temporary file beside the target, flush it to disk, then rename it into place.
+
+    Raises RepositoryError (write-failed); the target is then as it was.
+    """
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            with suppress(OSError):
+                Path(temporary).unlink()
+        message = f"cannot write {path}: {error.strerror or error}"
+        raise RepositoryError(message, slug="write-failed", hint="Nothing was changed.") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,202 @@
+"""The front matter codec: fields of text to an Entry and back, with every problem named by its line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from typing import Any, get_args
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, Priority, Status
+from memory_ci.store.yamltext import Field, format_scalar, quote_scalar
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
+
+Value = str | tuple[str, ...] | None
+
+
+class BadValueError(Exception):
+    """A field holds what it must not; the text says what would be right."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing wrong in a front matter: 0-based line in it (-1: its opening `---`), code, what, what to do."""
+
+    line: int
+    code: str
+    message: str
+    hint: str = ""
+
+
+def _text(value: Value) -> str:
+    if not isinstance(value, str):
+        raise BadValueError("must be a single text")
+    return value
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    if value is None:
+        raise BadValueError("must be a list of texts")
+    return tuple(item for item in ((value,) if isinstance(value, str) else value) if item)
+
+
+def _uuid(value: Value) -> str:
+    text = _text(value).lower()
+    if not UUID.fullmatch(text):
+        raise BadValueError(f"{text!r} is not a UUID")
+    return text
+
+
+def _day(value: Value) -> date:
+    match = DATE.fullmatch(_text(value).strip())
+    try:
+        return date.fromisoformat(match.group(1) if match else "")
+    except ValueError:
+        raise BadValueError(f"{value!r} is not a date like '2026-11-20'") from None
+
+
+def _share(value: Value) -> float:
+    try:
+        number = float(_text(value))
+    except ValueError:
+        number = math.nan
+    if not 0.0 <= number <= 1.0:
+        raise BadValueError(f"{value!r} is not a number from 0.0 to 1.0")
+    return number
+
+
+def _count(value: Value) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", _text(value)):
+        raise BadValueError(f"{value!r} is not a whole number of 0 or more")
+    return int(_text(value))
+
+
+def _choice(options: Sequence[str]) -> Callable[[Value], str]:
+    def convert(value: Value) -> str:
+        if value not in options:
+            raise BadValueError(f"{value!r} is not one of {', '.join(options)}")
+        return _text(value)
+
+    return convert
+
+
+CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
+    "id": _uuid,
+    "type": _choice(get_args(EntryType)),
+    "domain": _choice(get_args(Domain)),
+    "importance": _share,
+    "reinforcement_count": _count,
+    "last_reinforced": _day,
+    "status": _choice(get_args(Status)),
+    "created_at": _day,
+    "occurred_at": _day,
+    "phase": _choice(get_args(Phase)),
+    "session": _text,
+    "scope": _text,
+    "priority": _choice(get_args(Priority)),
+    "valid_until": _day,
+    "supersedes": _texts,
+    "source": _text,
+    "engine": _text,
+    "evidence": _texts,
+    "cites": _texts,
+    "relations": _texts,
+    "adoption": _choice(get_args(Adoption)),
+    "instead": _text,
+    "promoted_from": _text,
+    "promoted_at": _day,
+}
+"""The known fields in canonical order, each with the reading of its own type."""
+
+REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_reinforced", "status")
+
+
+def is_entry_mapping(fields: Sequence[Field]) -> bool:
+    """Whether fields open an entry: `id` and one more field of ours; a lone `id:` in prose does not."""
+    keys = {field.key for field in fields}
+    return "id" in keys and len(keys & CONVERTERS.keys()) > 1
+
+
+def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[Problem]]:
+    """Typed values of the known fields, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    problems = [
+        Problem(
+            -1, "missing-field", f"the required field {key!r} is missing", "Add it; docs/formats.md lists the fields."
+        )
+        for key in REQUIRED
+        if key not in {field.key for field in fields}
+    ]
+    for field in fields:
+        if field.key not in CONVERTERS or (field.value == "" and field.key not in REQUIRED):
+            continue
+        try:
+            values[field.key] = CONVERTERS[field.key](field.value)
+        except BadValueError as error:
+            problems.append(Problem(field.first, "bad-value", f"{field.key}: {error}"))
+    return values, problems
+
+
+def parse_extra(fields: Sequence[Field], lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The unknown keys with their raw YAML after the colon, so that a rewrite can put them back."""
+    return tuple(
+        (field.key, "\n".join(lines[field.first : field.last + 1]).partition(":")[2])
+        for field in fields
+        if field.key not in CONVERTERS
+    )
+
+
+def format_field(key: str, value: object) -> list[str]:
+    """The canonical lines of one known field; none for a value that is absent."""
+    if value is None or value == ():
+        return []
+    if isinstance(value, tuple):
+        return [f"{key}:", *(f"- {quote_scalar(item)}" for item in value)]
+    if isinstance(value, date):
+        return [f"{key}: '{value.isoformat()}'"]
+    if isinstance(value, float):
+        return [f"{key}: {format_share(value)}"]
+    is_plain = isinstance(value, int) or (key == "id" and UUID.fullmatch(str(value)))
+    return [f"{key}: {value if is_plain else format_scalar(str(value))}"]
+
+
+def format_share(value: float) -> str:
+    """A number from 0 to 1 with at most four decimals and no exponent.
+
+    >>> [format_share(v) for v in (0.5, 1.0, 0.123456)]
+    ['0.5', '1.0', '0.1235']
+    """
+    text = f"{value:.4f}".rstrip("0")
+    return text + "0" if text.endswith(".") else text
+
+
+def format_front_matter(entry: Entry) -> list[str]:
+    """The lines between the two `---`, known fields in canonical order, unknown ones after them."""
+    known = [line for key in CONVERTERS for line in format_field(key, getattr(entry, key))]
+    return known + [line for key, raw in entry.extra for line in f"{key}:{raw}".split("\n")]
+
+
+def edit_front_matter(lines: Sequence[str], fields: Sequence[Field], before: Entry, after: Entry) -> list[str]:
+    """`lines` with only the fields that differ rewritten, each where it stands; every other line is kept.
+
+    A field that is new goes before the first field that follows it in canonical order.
+    """
+    if before.extra != after.extra:
+        raise UsageError("unknown front matter keys cannot be edited", slug="entry-not-writable")
+    changed = [key for key in CONVERTERS if getattr(before, key) != getattr(after, key)]
+    edited = list(lines)
+    spans = {field.key: (field.first, field.last + 1) for field in fields}
+    order = {key: place for place, key in enumerate(CONVERTERS)}
+    edits = []
+    for key in changed:
+        later = [first for name, (first, _) in spans.items() if order.get(name, -1) > order[key]]
+        first, end = spans.get(key, (min(later, default=len(lines)),) * 2)
+        edits.append((first, order[key], end, format_field(key, getattr(after, key))))
+    for first, _, end, new in sorted(edits, reverse=True):
+        edited[first:end] = new
+    return edited

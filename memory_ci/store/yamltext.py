@@ -1,0 +1,186 @@
+"""YAML as text: a flat mapping read without any typing, and scalars written so that nobody re-types them.
+
+This is the one place that knows YAML's syntax for memory files; `frontmatter` gives the fields their meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
+FAST_LINE = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
+"""A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no escapes."""
+
+PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
+RETYPED = frozenset("y n yes no on off true false null nan inf".split())
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+class YamlTextError(Exception):
+    """The text is not a plain mapping; `line` is 0-based within it."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.reason = reason
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A top-level key: its value as text, list of texts, or None when it is nested; lines [first, last]."""
+
+    key: str
+    value: str | tuple[str, ...] | None
+    first: int
+    last: int
+
+
+def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
+    """The top-level fields of a block mapping, each scalar as the text that stands there.
+
+    Duplicate keys, anchors, aliases, tags, flow style and keys that do not start a line raise YamlTextError.
+    """
+    fields = _fast_fields(lines)
+    if fields is None:
+        fields = _yaml_fields(lines)
+    seen: set[str] = set()
+    for field in fields:
+        if field.key in seen:
+            raise YamlTextError(field.first, f"the key {field.key!r} stands here twice")
+        seen.add(field.key)
+    return tuple(fields)
+
+
+def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
+    """Fields of lines that need no YAML parser, or None: PyYAML's C loader costs nine times as much."""
+    fields: list[Field] = []
+    items: list[str] = []
+    for number, line in enumerate(lines):
+        match = FAST_LINE.fullmatch(line)
+        if match is None:
+            return None
+        key, plain, quoted = match.groups()
+        value = plain if plain is not None else quoted
+        if key is not None:
+            fields.append(Field(key, value or "", number, number))
+            items = []
+        else:
+            if (
+                not fields
+                or value is None
+                or (not items and fields[-1].value != "")
+                or lines[fields[-1].first][-1] != ":"
+            ):
+                return None
+            items.append(value)
+            fields[-1] = Field(fields[-1].key, tuple(items), fields[-1].first, number)
+    return fields
+
+
+def _yaml_fields(lines: Sequence[str]) -> list[Field]:
+    import yaml  # 20 ms that the fast path saves
+
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        events = list(yaml.parse("\n".join(lines), Loader=loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise YamlTextError(min(mark.line, len(lines) - 1) if mark else 0, f"not valid YAML: {reason}") from error
+    return _EventReader(events, lines).fields()
+
+
+class _EventReader:
+    """Turns PyYAML's event stream into fields, refusing what would make a reader and a writer disagree."""
+
+    def __init__(self, events: list[Any], lines: Sequence[str]) -> None:
+        self._events: Iterator[Any] = iter(events)
+        self._lines = lines
+
+    def fields(self) -> list[Field]:
+        next(self._events)  # stream start
+        if (
+            self._kind(event := next(self._events)) != "DocumentStart"
+            or self._kind(top := self._next()) != "MappingStart"
+        ):
+            raise YamlTextError(0, "not a mapping of keys and values")
+        if top.flow_style:
+            raise YamlTextError(event.start_mark.line, "write one key a line, not a mapping in braces")
+        found: list[tuple[str, str | tuple[str, ...] | None, int]] = []
+        while self._kind(key := self._next()) != "MappingEnd":
+            if self._kind(key) != "Scalar" or not self._starts_line(key):
+                raise YamlTextError(key.start_mark.line, "a key must be a word at the start of its line")
+            found.append((key.value, self._value(self._next()), key.start_mark.line))
+        self._next()  # document end
+        if self._kind(self._next()) != "StreamEnd":
+            raise YamlTextError(0, "more than one YAML document")
+        return self._with_spans(found)
+
+    def _next(self) -> Any:  # noqa: ANN401 - PyYAML's events are untyped
+        event = next(self._events)
+        if self._kind(event) == "Alias" or getattr(event, "anchor", None):
+            raise YamlTextError(event.start_mark.line, "anchors and aliases are not allowed in front matter")
+        if getattr(event, "tag", None):
+            raise YamlTextError(event.start_mark.line, f"the tag {event.tag} is not allowed in front matter")
+        return event
+
+    def _value(self, event: Any) -> str | tuple[str, ...] | None:  # noqa: ANN401
+        kind = self._kind(event)
+        if kind == "Scalar":
+            return str(event.value)
+        texts: list[str] = []
+        is_flat = kind == "SequenceStart"
+        depth = 1
+        while depth:
+            inner = self._next()
+            depth += self._kind(inner).endswith("Start") - self._kind(inner).endswith("End")
+            is_flat = is_flat and (self._kind(inner) == "Scalar" or depth == 0)
+            if self._kind(inner) == "Scalar":
+                texts.append(inner.value)
+        return tuple(texts) if is_flat else None
+
+    def _starts_line(self, key: Any) -> bool:  # noqa: ANN401
+        rest = self._lines[key.start_mark.line][key.end_mark.column :]
+        return bool(
+            key.start_mark.column == 0 and key.start_mark.line == key.end_mark.line and rest.lstrip().startswith(":")
+        )
+
+    def _with_spans(self, found: list[tuple[str, str | tuple[str, ...] | None, int]]) -> list[Field]:
+        ends = [line for _, _, line in found[1:]] + [len(self._lines)]
+        return [
+            Field(key, value, first, self._last(first, end))
+            for (key, value, first), end in zip(found, ends, strict=True)
+        ]
+
+    def _last(self, first: int, end: int) -> int:
+        """The last line of a field: comments and blank lines before the next key are nobody's."""
+        last = end - 1
+        while last > first and (not self._lines[last].strip() or self._lines[last].lstrip().startswith("#")):
+            last -= 1
+        return last
+
+    @staticmethod
+    def _kind(event: object) -> str:
+        return type(event).__name__.removesuffix("Event")
+
+
+def format_scalar(text: str) -> str:
+    """`text` as a YAML scalar that a YAML 1.1 or 1.2 reader gives back as the same string.
+
+    >>> [format_scalar(t) for t in ("claude-code:7b1c", "NO", "12:30", "it's", "a: b")]
+    ['claude-code:7b1c', "'NO'", "'12:30'", "'it''s'", "'a: b'"]
+    """
+    if PLAIN.fullmatch(text) and text.lower() not in RETYPED:
+        return text
+    return quote_scalar(text)
+
+
+def quote_scalar(text: str) -> str:
+    """`text` in single quotes, or in double quotes where it holds what single quotes cannot."""
+    if not UNPRINTABLE.search(text):
+        return "'" + text.replace("'", "''") + "'"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + UNPRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", escaped) + '"'

@@ -1,0 +1,59 @@
+"""Makers of records: a test says only what it is about."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from memory_ci.records.entry import Entry, Located, ScopeName, ScopeOf
+from memory_ci.records.history import Commit, FileChange, MergedChange
+
+ID = "0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11"
+
+
+def make_id(number: int) -> str:
+    return f"{number:08x}-0000-4000-8000-000000000000"
+
+
+def make_entry(number: int = 1, **fields: Any) -> Entry:  # noqa: ANN401 - any field of Entry
+    defaults: dict[str, Any] = {
+        "id": make_id(number),
+        "type": "procedural",
+        "domain": "task",
+        "importance": 0.5,
+        "reinforcement_count": 0,
+        "last_reinforced": date(2026, 9, 1),
+        "status": "active",
+        "title": f"Learning number {number}",
+    }
+    return Entry(**defaults | fields)
+
+
+def make_located(
+    number: int = 1,
+    path: str = "MEMORY.md",
+    scope: ScopeName = "project",
+    where: str = "",
+    **fields: Any,  # noqa: ANN401 - any field of Entry
+) -> Located:
+    return Located(make_entry(number, **fields), path, 1, ScopeOf(scope, where))
+
+
+def make_commit(message: str = "work", sha: str = "a" * 40, paths: tuple[str, ...] = (), **fields: Any) -> Commit:  # noqa: ANN401
+    defaults: dict[str, Any] = {
+        "sha": sha,
+        "parents": ("b" * 40,),
+        "author": "Ada",
+        "email": "ada@example.com",
+        "authored_at": datetime(2026, 9, 1, 12, tzinfo=UTC),
+        "committed_at": datetime(2026, 9, 1, 12, tzinfo=UTC),
+        "message": message,
+        "files": tuple(FileChange("M", path) for path in paths),
+    }
+    return Commit(**defaults | fields)
+
+
+def make_change(*commits: Commit, **fields: Any) -> MergedChange:  # noqa: ANN401
+    found = commits or (make_commit(),)
+    defaults: dict[str, Any] = {"kind": "direct", "tip": found[-1], "commits": found, "title": found[-1].subject}
+    return MergedChange(**defaults | fields)

@@ -1,0 +1,186 @@
+"""Reading memory files: each rule of docs/formats.md, because each one has destroyed data elsewhere."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.entry import Entry
+from memory_ci.store.document import parse_memory_file, render_memory_file
+from memory_ci.store.edit import format_entry
+from tests.make import make_entry, make_id
+
+HEAD = """---
+id: 0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11
+type: corrective
+domain: team
+importance: 0.8
+reinforcement_count: 3
+last_reinforced: '2026-11-20'
+status: active
+"""
+ONE = HEAD + "---\n## Retry a POST only with a key\nTwice a retry doubled a charge.\n"
+
+
+def read(text: str | bytes) -> tuple[tuple[Entry, ...], list[tuple[int, str]]]:
+    data = text.encode() if isinstance(text, str) else text
+    file = parse_memory_file("MEMORY.md", data)
+    if "not-utf8" not in {finding.code for finding in file.findings}:
+        assert render_memory_file(file) == data, "a file that nobody edits keeps every byte"
+    return file.entries, [(finding.line, finding.code) for finding in file.findings]
+
+
+def test_an_entry_is_read_with_its_fields_title_and_body() -> None:
+    (entry,), findings = read(ONE)
+    assert not findings
+    assert (entry.type, entry.importance, entry.reinforcement_count) == ("corrective", 0.8, 3)
+    assert entry.last_reinforced == date(2026, 11, 20)
+    assert (entry.title, entry.body) == ("Retry a POST only with a key", "Twice a retry doubled a charge.")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "before\n\n---\n\nafter a horizontal rule",
+        "```\n---\nid: 1\ntype: corrective\n---\n```\nafter a fenced example",
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        "---\ntitle: a nested document\nauthor: someone\n---\nits text",
+        "A heading\n---\nof the underlined kind",
+        "---\nid: the word in prose\n---",
+        "~~~~\n```\n---\nid: 1\ntype: x\n~~~~\n---\nend",
+        "    ---\nindented code",
+    ],
+)
+def test_what_looks_like_a_separator_in_a_body_stays_body(body: str) -> None:
+    other = format_entry(make_entry(7))
+    entries, findings = read(f"{ONE}{body}\n\n{other}")
+    assert not findings
+    assert [entry.id for entry in entries] == ["0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", make_id(7)]
+    assert entries[0].body.endswith(body)
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("session: 0123456", "session", "0123456"),
+        ("session: 12:30", "session", "12:30"),
+        ("source: NO", "source", "NO"),
+        ("instead: ~", "instead", "~"),
+        ("source: 1e3", "source", "1e3"),
+        ("created_at: 2026-09-02", "created_at", date(2026, 9, 2)),
+        ("occurred_at: '2026-09-01T10:00:00+02:00'", "occurred_at", date(2026, 9, 1)),
+        ("supersedes: 0123456", "supersedes", ("0123456",)),
+        ("evidence: [a, 'b c']", "evidence", ("a", "b c")),
+        ("source: >\n  folded\n  text", "source", "folded text"),
+    ],
+)
+def test_every_scalar_is_text_until_its_field_converts_it(line: str, field: str, value: object) -> None:
+    (entry,), findings = read(ONE.replace("status: active", f"status: active\n{line}"))
+    assert not findings
+    assert getattr(entry, field) == value
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("status: active", "status: active\nstatus: retired", (9, "malformed-front-matter")),
+        ("status: active", "status: &a active", (8, "malformed-front-matter")),
+        ("status: active", "status: active\nsource: *a", (9, "malformed-front-matter")),
+        ("status: active", "status: !!str active", (8, "malformed-front-matter")),
+        ("status: active", "status: 'active", (8, "malformed-front-matter")),
+        ("status: active", "status: asleep", (8, "bad-value")),
+        ("type: corrective", "type: advice", (3, "bad-value")),
+        ("importance: 0.8", "importance: high", (5, "bad-value")),
+        ("importance: 0.8", "importance: nan", (5, "bad-value")),
+        ("importance: 0.8", "importance: 1.2", (5, "bad-value")),
+        ("reinforcement_count: 3", "reinforcement_count: -1", (6, "bad-value")),
+        ("last_reinforced: '2026-11-20'", "last_reinforced: yesterday", (7, "bad-value")),
+        ("last_reinforced: '2026-11-20'", "last_reinforced: '2026-02-30'", (7, "bad-value")),
+        ("id: 0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", "id: 7", (2, "bad-value")),
+        ("domain: team\n", "", (1, "missing-field")),
+    ],
+)
+def test_a_broken_entry_is_named_and_the_others_are_served(old: str, new: str, finding: tuple[int, str]) -> None:
+    assert old in ONE
+    entries, findings = read(ONE.replace(old, new) + "\n" + format_entry(make_entry(7)))
+    assert [entry.id for entry in entries] == [make_id(7)]
+    assert finding in findings
+
+
+def test_an_entry_that_is_never_closed_does_not_take_the_next_one_with_it() -> None:
+    entries, findings = read(HEAD + "## No closing line\n\n" + format_entry(make_entry(7)))
+    assert [entry.id for entry in entries] == [make_id(7)]
+    assert [code for _, code in findings] == ["malformed-front-matter"]
+
+
+def test_conflict_markers_are_found_and_what_stands_outside_is_served() -> None:
+    sides = (
+        "<<<<<<< HEAD\n" + format_entry(make_entry(2)) + "=======\n" + format_entry(make_entry(3)) + ">>>>>>> topic\n"
+    )
+    entries, findings = read(ONE + "\n" + sides + "\n" + format_entry(make_entry(7)))
+    assert [entry.id for entry in entries] == ["0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", make_id(7)]
+    assert findings == [(13, "conflict-marker")]
+
+
+def test_an_entry_with_a_conflict_in_its_body_is_not_served_in_part() -> None:
+    entries, findings = read(ONE + "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> topic\n")
+    assert entries == ()
+    assert findings == [(12, "conflict-marker")]
+
+
+def test_prose_before_between_and_after_entries_is_kept_apart() -> None:
+    file = parse_memory_file(
+        "MEMORY.md", f"# Memory\nHello.\n\n{ONE}\n# Payments\nMore.\n\n{format_entry(make_entry(2))}".encode()
+    )
+    assert [segment.raw.partition("\n")[0] for segment in file.segments] == ["# Memory", "---", "# Payments", "---"]
+    assert file.entries[0].body == "Twice a retry doubled a charge."
+
+
+def test_a_byte_order_mark_and_windows_line_endings_are_read_and_kept() -> None:
+    data = b"\xef\xbb\xbf" + ONE.replace("\n", "\r\n").encode()
+    file = parse_memory_file("MEMORY.md", data)
+    assert file.entries == parse_memory_file("MEMORY.md", ONE.encode()).entries
+    assert (file.newline, file.has_bom, render_memory_file(file)) == ("\r\n", True, data)
+
+
+def test_a_file_that_is_not_utf8_is_a_finding_with_its_line() -> None:
+    assert read(b"# Memory\n\xff\n") == ((), [(2, "not-utf8")])
+
+
+def test_an_unclosed_fence_hides_nothing_unless_a_later_one_closes_it() -> None:
+    entries, findings = read(ONE + "```python\nunclosed\n\n" + format_entry(make_entry(2)))
+    assert len(entries) == 2
+    hidden, findings = read(ONE + "```\nunclosed\n\n" + format_entry(make_entry(2)) + "\n```\n")
+    assert len(hidden) == 1
+    assert [code for _, code in findings] == ["fenced-entry"]
+
+
+def test_an_entry_without_a_heading_is_served_with_a_warning() -> None:
+    (entry,), findings = read(HEAD + "---\nJust a sentence.\n")
+    assert (entry.title, entry.body) == ("Just a sentence.", "Just a sentence.")
+    assert [code for _, code in findings] == ["no-title"]
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=40)
+LINES = st.sampled_from(
+    ["---", "```", "~~~", "id: x", "type: task", "# One", "## Two", "<<<<<<< a", ">>>>>>> b", "", "x"]
+)
+
+
+@given(st.lists(st.one_of(TEXTS, LINES, st.just(ONE)), max_size=12))
+def test_any_text_whatever_reads_and_renders_to_itself(parts: list[str]) -> None:
+    read("\n".join(parts))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_whatever_are_read_without_an_error(data: bytes) -> None:
+    parse_memory_file("MEMORY.md", data)
+
+
+def test_the_cost_of_reading_grows_with_the_file_only() -> None:
+    """Ten thousand fence openers, separators and conflict markers: a quadratic scan would not come back."""
+    for line in ("````", "---", "<<<<<<< x", "`" * 3 + " a", "id: x\n---"):
+        parse_memory_file("MEMORY.md", (line + "\n").encode() * 20_000)

@@ -1,0 +1,180 @@
+"""Writing memory files: canonical for what we write, and not one byte of what we do not."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.errors import MemoryCIError, UnreadableMemoryError, UsageError
+from memory_ci.records.entry import Entry
+from memory_ci.store.document import parse_memory_file, render_memory_file
+from memory_ci.store.edit import edit_file, format_entry
+from tests.make import make_entry, make_id
+
+DAYS = st.dates(date(1990, 1, 1), date(2100, 1, 1))
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=30).filter(str.strip)
+LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp")), min_size=1, max_size=30)
+NASTY = st.sampled_from(
+    [
+        "---",
+        "```",
+        "# One",
+        "## Two",
+        "- a",
+        "NO",
+        "0123",
+        "12:30",
+        "it's",
+        "a: b",
+        "null",
+        "x #y",
+        "é",
+        "\u200c",
+        "😀",
+        " ",
+    ]
+)
+BODY = st.lists(st.one_of(LINE, NASTY), max_size=6).map("\n".join)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    title = draw(st.one_of(LINE, NASTY).map(str.strip).filter(lambda text: text.strip("#") != ""))
+    text = st.none() | WORDS | NASTY
+    many = st.lists(st.one_of(WORDS, NASTY), max_size=3).map(tuple)
+    return make_entry(
+        draw(st.integers(1, 2**32 - 1)),
+        type=draw(st.sampled_from(["declarative", "procedural", "directive", "corrective"])),
+        importance=draw(st.integers(0, 10_000)) / 10_000,
+        reinforcement_count=draw(st.integers(0, 999)),
+        last_reinforced=draw(DAYS),
+        created_at=draw(st.none() | DAYS),
+        session=draw(text),
+        source=draw(text),
+        evidence=draw(many),
+        supersedes=draw(many),
+        instead=draw(text),
+        title=title,
+        body=draw(BODY),
+    )
+
+
+@given(entries())
+def test_what_is_written_reads_back_as_the_same_entry_or_is_refused(entry: Entry) -> None:
+    try:
+        text = format_entry(entry)
+    except UsageError:
+        return
+    assert parse_memory_file("", text.encode()).entries == (entry,)
+
+
+@given(entries())
+def test_a_yaml_1_1_reader_sees_our_texts_as_the_same_texts(entry: Entry) -> None:
+    try:
+        head = format_entry(entry).split("\n---\n")[0].removeprefix("---\n")
+    except UsageError:
+        return
+    loaded = yaml.safe_load(head)
+    assert loaded.get("session") == entry.session
+    assert tuple(loaded.get("evidence", ())) == entry.evidence
+
+
+@pytest.mark.parametrize(
+    "body", ["# A level-1 heading", "---\nid: x\ntype: task\n---", "trailing \n", "<<<<<<< HEAD\nx"]
+)
+def test_a_body_that_would_not_read_back_is_refused(body: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        format_entry(make_entry(body=body))
+    assert raised.value.slug == "entry-not-writable"
+
+
+FILE = """# Memory
+
+---
+id: 00000001-0000-4000-8000-000000000000
+# a person's remark
+type: procedural
+team_owner: {name: Ada, since: 2020}
+domain: task
+importance: 0.50
+status: active
+reinforcement_count: 0
+last_reinforced: 2026-09-01
+---
+
+## Learning number 1
+
+Its body,   spaced as it likes.
+
+
+"""
+
+
+def test_an_update_changes_only_the_lines_of_the_fields_that_differ() -> None:
+    file = parse_memory_file("MEMORY.md", FILE.encode())
+    entry = msgspec.structs.replace(
+        file.entries[0], reinforcement_count=1, last_reinforced=date(2026, 10, 2), source="pr:7", priority="high"
+    )
+    text = render_memory_file(edit_file(file, updated=[entry])).decode()
+    before, after = FILE.splitlines(), text.splitlines()
+    assert [line for line in after if line not in before] == [
+        "reinforcement_count: 1",
+        "last_reinforced: '2026-10-02'",
+        "priority: high",
+        "source: pr:7",
+    ]
+    assert [line for line in before if line not in after] == ["reinforcement_count: 0", "last_reinforced: 2026-09-01"]
+    assert parse_memory_file("MEMORY.md", text.encode()).entries == (entry,)
+
+
+def test_a_new_body_replaces_the_old_one_and_leaves_the_head_alone() -> None:
+    file = parse_memory_file("MEMORY.md", FILE.encode())
+    text = render_memory_file(edit_file(file, updated=[msgspec.structs.replace(file.entries[0], body="New.")])).decode()
+    assert text == FILE.replace("\n## Learning", "## Learning").replace("Its body,   spaced as it likes.", "New.")
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), DAYS), min_size=1, max_size=8, unique_by=lambda pair: pair[0]))
+def test_added_entries_stand_in_the_order_of_date_and_id_and_nothing_else_moves(pairs: list[tuple[int, date]]) -> None:
+    file = parse_memory_file("MEMORY.md", b"# Memory\n\nWhat we learned.\n")
+    for number, day in pairs:
+        file = edit_file(file, added=[make_entry(number, created_at=day)])
+    assert [(e.created_at, e.id) for e in file.entries] == sorted((day, make_id(number)) for number, day in pairs)
+    assert render_memory_file(file).startswith(b"# Memory\n\nWhat we learned.\n\n---\n")
+
+
+def test_adding_one_entry_at_a_time_or_all_at_once_gives_the_same_bytes() -> None:
+    new = [make_entry(number, created_at=date(2026, 1, number), body="```\ncode\n```") for number in (3, 1, 2)]
+    one = parse_memory_file("MEMORY.md", b"")
+    for entry in new:
+        one = edit_file(one, added=[entry])
+    assert render_memory_file(one) == render_memory_file(edit_file(parse_memory_file("MEMORY.md", b""), added=new))
+
+
+def test_windows_line_endings_stay_in_what_is_added_and_updated() -> None:
+    file = parse_memory_file("MEMORY.md", FILE.replace("\n", "\r\n").encode())
+    old = msgspec.structs.replace(file.entries[0], reinforcement_count=9, body="Two\nlines.")
+    data = render_memory_file(edit_file(file, added=[make_entry(2)], updated=[old]))
+    assert data.count(b"\n") == data.count(b"\r\n")
+    assert {entry.id: entry.reinforcement_count for entry in parse_memory_file("", data).entries} == {
+        make_id(1): 9,
+        make_id(2): 0,
+    }
+
+
+def test_an_edit_that_would_tear_an_entry_is_refused() -> None:
+    """Appended behind an unclosed fence, a body with a fence of its own would swallow what is between."""
+    file = parse_memory_file("MEMORY.md", format_entry(make_entry(1)).encode() + b"\n```\nunclosed\n")
+    with pytest.raises(UnreadableMemoryError) as raised:
+        edit_file(file, added=[make_entry(2, body="```\ncode\n```")])
+    assert raised.value.slug == "unsafe-rewrite"
+
+
+def test_updating_an_entry_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(MemoryCIError) as raised:
+        edit_file(parse_memory_file("MEMORY.md", b""), updated=[make_entry(1)])
+    assert raised.value.slug == "entry-missing"

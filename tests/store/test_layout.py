@@ -1,0 +1,112 @@
+"""Which path is memory of which scope, and which file a target scope means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.errors import UsageError
+from memory_ci.gitrepo.blobs import matches_pathspecs
+from memory_ci.records.config import ScopePatterns
+from memory_ci.records.entry import ScopeOf
+from memory_ci.store.layout import (
+    classify_scope,
+    format_target,
+    is_fragment,
+    memory_pathspecs,
+    parse_target,
+    scope_path,
+)
+
+DEFAULT = ScopePatterns()
+PLACES = [
+    ("MEMORY.md", "project", ""),
+    ("institutional.md", "institutional", ""),
+    ("./src/../MEMORY.md", "project", ""),
+    ("src/MEMORY.md", "team", "src"),
+    ("src/api/MEMORY.md", "team", "src/api"),
+    (".teaparty/jobs/j7/institutional.md", "session", "j7"),
+    (".teaparty/jobs/j7/tasks/t1/worktree/MEMORY.md", "team", "j7/tasks/t1"),
+    ("projects/shop/.sessions/20260101/tasks/notes.md", "team", "projects/shop/.sessions/20260101/tasks"),
+]
+NOT_MEMORY = [
+    "README.md",
+    "src/institutional.md",
+    "MEMORY.md.bak",
+    "memory.md",
+    "../MEMORY.md",
+    "/MEMORY.md",
+    ".git/MEMORY.md",
+    ".memory/inbox/MEMORY.md",
+    ".memory/episodes/2026-11/MEMORY.md",
+    "",
+    "\n",
+]
+
+
+@pytest.mark.parametrize(("path", "name", "where"), PLACES)
+def test_a_memory_file_belongs_to_its_scope(path: str, name: str, where: str) -> None:
+    scope = classify_scope(path, DEFAULT)
+    assert scope is not None
+    assert (scope.name, scope.where) == (name, where)
+
+
+@pytest.mark.parametrize("path", NOT_MEMORY)
+def test_other_paths_belong_to_none(path: str) -> None:
+    assert classify_scope(path, DEFAULT) is None
+
+
+@given(st.text(max_size=60))
+def test_any_string_is_a_legal_path(path: str) -> None:
+    classify_scope(path, DEFAULT)
+
+
+@pytest.mark.parametrize("path", [path for path, _, _ in PLACES if not path.startswith("./")])
+def test_the_pathspecs_bring_every_memory_file(path: str) -> None:
+    assert matches_pathspecs(path, memory_pathspecs(DEFAULT))
+
+
+def test_patterns_are_configuration() -> None:
+    patterns = ScopePatterns(project=("docs/MEMORY.md",), team=("**/notes/{where}.md",))
+    assert classify_scope("docs/MEMORY.md", patterns) == ScopeOf("project")
+    assert classify_scope("a/b/notes/x.md", patterns) == ScopeOf("team", "x")
+    assert classify_scope("MEMORY.md", patterns) is None
+    assert scope_path(ScopeOf("project"), patterns) == "docs/MEMORY.md"
+    assert matches_pathspecs("a/b/notes/x.md", memory_pathspecs(patterns))
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("project", "MEMORY.md"),
+        ("institutional", "institutional.md"),
+        ("team:src/api", "src/api/MEMORY.md"),
+        ("team:src//api/", "src/api/MEMORY.md"),
+        ("session:j7", ".teaparty/jobs/j7/institutional.md"),
+        ("global", None),
+    ],
+)
+def test_a_target_names_its_file(target: str, path: str | None) -> None:
+    assert scope_path(parse_target(target), DEFAULT) == path
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "team", "team:", "team:.", "team:../x", "team:/etc", "team:.git/hooks", "project:x", "world", "team:a\nb"],
+)
+def test_a_target_outside_of_the_tree_is_refused(target: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_target(target)
+    assert raised.value.slug == "bad-scope"
+
+
+@given(st.sampled_from(["project", "institutional", "team:src", "team:a/b", "session:x y"]))
+def test_formatting_inverts_parsing(target: str) -> None:
+    assert format_target(parse_target(target)) == target
+
+
+def test_only_files_directly_in_the_inbox_are_fragments() -> None:
+    assert is_fragment(".memory/inbox/x.md")
+    assert not is_fragment(".memory/inbox/deeper/x.md")
+    assert not is_fragment(".memory/inbox/x.txt")
