@@ -8,8 +8,14 @@ from collections.abc import Iterator, Set
 WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
 """A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
 
-PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+", re.UNICODE)
-"""The parts of an identifier: `HTTPServer2` gives HTTP, Server, 2."""
+CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+"""The parts of an ASCII identifier: `HTTPServer2` gives HTTP, Server, 2."""
+
+GLUE = re.compile(r"[\W_]+")
+"""Where an identifier in any other script is split: `Überprüfung` is one word, `über_name` two."""
+
+PUNCTUATION = ".,;:!?()[]{}<>\"'`*"
+"""What prose puts around a word."""
 
 STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before but by can could did do does doing for from
@@ -33,15 +39,20 @@ def words(text: str) -> Iterator[str]:
 def identifier_parts(text: str) -> Iterator[str]:
     """Lower-case parts of the identifiers in `text` (camelCase, snake_case, dotted, paths).
 
-    Words that have a single part are not repeated here: `words` gives them already.
+    Words that have a single part are not repeated here: `words` gives them already. A contraction is no identifier.
 
-    >>> list(identifier_parts("call getUserName from http_client.py now"))
+    >>> list(identifier_parts("call getUserName's http_client.py, don't wait"))
     ['get', 'user', 'name', 'http', 'client', 'py']
     """
-    for match in WORD.finditer(text):
-        parts = PART.findall(match.group())
-        if len(parts) > 1:
-            yield from (part.lower() for part in parts)
+    for token in text.split():
+        bare = token.strip(PUNCTUATION)
+        if bare.isalpha() and bare[1:].islower():
+            continue  # a plain word, as most are: told apart several times faster than by the patterns
+        for word in WORD.findall(bare):
+            name = word.partition("'")[0]
+            parts = CAMEL.findall(name) if name.isascii() else [part for part in GLUE.split(name) if part]
+            if len(parts) > 1:
+                yield from map(str.lower, parts)
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -55,8 +66,9 @@ def jaccard(left: Set[str], right: Set[str]) -> float:
     >>> jaccard({"a", "b"}, {"b", "c"})
     0.3333333333333333
     """
-    union = len(left | right)
-    return len(left & right) / union if union else 0.0
+    shared = len(left & right)
+    union = len(left) + len(right) - shared
+    return shared / union if union else 0.0
 
 
 def shorten(text: str, width: int) -> str:

@@ -1,0 +1,1 @@
+"""Index: a database derived from the memory files. Delete it whenever you like."""

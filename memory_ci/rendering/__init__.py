@@ -1,0 +1,1 @@
+"""Values to text: same input, same bytes."""

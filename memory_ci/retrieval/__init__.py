@@ -1,0 +1,1 @@
+"""Retrieval: which entries, in which order, and how much of them. Pure."""

@@ -1,0 +1,134 @@
+"""The database file: opened under a lock, never trusted, replaced when it is not what it should be."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from memory_ci.index.key import SCHEMA_VERSION, TOKENIZER
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Values = Sequence[str] | Mapping[str, object]
+
+SCHEMA = Path(__file__).with_name("schema.sql")
+IDENTITY = {"schema": str(SCHEMA_VERSION), "tokenizer": TOKENIZER}
+
+FAULTS_OF_THE_PLACE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Result codes that speak of the disk, of rights or of other users; any other error speaks of the content."""
+
+
+class Index:
+    """An open index, inside one transaction that holds the write lock from opening to closing.
+
+    So sync and search see one state, and a second process waits for the first instead of building beside it.
+    `is_temporary`: it lives in memory, because that was asked or for `reason`; its answers are the same.
+    `is_new`: nothing of an earlier index is in it.
+    """
+
+    def __init__(self, path: Path | None, lock_timeout: float) -> None:
+        self.is_temporary = path is None
+        self.is_new = False
+        self.reason = ""
+        self.refill: Callable[[], object] = lambda: None
+        self._path = path
+        self._lock_timeout = lock_timeout
+        self._inode = _inode(path)
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._begin(path or ":memory:")
+        except (sqlite3.DatabaseError, OSError) as error:
+            self.replace(error)
+
+    def read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
+        """`make` of every row. What cannot be read back is damage: then the index is built again, once."""
+        try:
+            return self._read(sql, values, make)
+        except (sqlite3.DatabaseError, msgspec.MsgspecError) as damage:
+            self.replace(damage)
+            self.refill()
+            return self._read(sql, values, make)
+
+    def replace(self, error: Exception) -> None:
+        """Go on with an empty index after `error`: in the same place, or in memory when the place is at fault.
+
+        Raises `error` when the index is in memory already: no other place is left.
+        """
+        if self._path is None or self.is_temporary:
+            raise error
+        try:
+            if _is_fault_of_the_place(error):
+                raise error
+            self._discard(self._path)
+            self._begin(self._path)
+        except (sqlite3.DatabaseError, OSError) as reason:
+            self.is_temporary, self.reason = True, str(reason)
+            self._begin(":memory:")
+
+    def close(self, *, keep: bool) -> None:
+        """End the transaction. What cannot be kept is built again next time: the answers have been given."""
+        with suppress(sqlite3.DatabaseError):
+            self.connection.execute("COMMIT" if keep else "ROLLBACK")
+        self.connection.close()
+
+    def _read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
+        return [make(row) for row in self.connection.execute(sql, values)]
+
+    def _begin(self, place: Path | str) -> None:
+        """Open `place`, take the write lock and make sure of the schema."""
+        self.connection = sqlite3.connect(place, timeout=self._lock_timeout, isolation_level=None)
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            self._inode = _inode(self._path)
+            self.is_new = not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if self.is_new:
+                _create(self.connection)
+            elif dict(self.connection.execute("SELECT key, value FROM meta")) != IDENTITY:
+                raise sqlite3.DatabaseError("an index of another version")
+        except sqlite3.DatabaseError:
+            self.connection.close()
+            raise
+
+    def _discard(self, path: Path) -> None:
+        """Remove the database, unless another process has put a new one there since this one was opened.
+
+        A journal that stays behind does no harm: SQLite throws it away when it finds an empty database.
+        """
+        self.connection.close()
+        if _inode(path) == self._inode:
+            path.unlink(missing_ok=True)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    # Not executescript: it commits first, and another process would see half a schema.
+    for statement in SCHEMA.read_text(encoding="utf-8").split(";\n"):
+        connection.execute(statement)
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", IDENTITY.items())
+
+
+def _is_fault_of_the_place(error: Exception) -> bool:
+    primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return isinstance(error, OSError) or primary_code in FAULTS_OF_THE_PLACE
+
+
+def _inode(path: Path | None) -> int | None:
+    """Which file stands at `path` now; None for none."""
+    with suppress(OSError):
+        return path.stat().st_ino if path else None
+    return None

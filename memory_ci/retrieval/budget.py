@@ -1,0 +1,42 @@
+"""How much is injected: whole entries only, and what was dropped is named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from memory_ci.records.retrieval import Hit, Norm
+
+T = TypeVar("T")
+
+
+def fit(hits: Sequence[Hit], max_chars: int, cost: Callable[[Hit], int]) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit."""
+    return _parted(hits, _choose(range(len(hits)), [cost(hit) for hit in hits], max_chars))
+
+
+def fit_norms(norms: Sequence[Norm], max_chars: int) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
+    """(kept, dropped), in the order given. When not all fit, the most prominent come first. A norm costs its text."""
+    order = sorted(range(len(norms)), key=lambda place: _prominence(norms[place]), reverse=True)
+    return _parted(norms, _choose(order, [len(norm.text) for norm in norms], max_chars))
+
+
+def _choose(order: Iterable[int], costs: Sequence[int], room: int) -> frozenset[int]:
+    """The places that get a share of `room`, asked in `order`."""
+    chosen = set()
+    for place in order:
+        if costs[place] <= room:
+            room -= costs[place]
+            chosen.add(place)
+    return frozenset(chosen)
+
+
+def _parted(items: Sequence[T], chosen: frozenset[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    kept = tuple(item for place, item in enumerate(items) if place in chosen)
+    dropped = tuple(item for place, item in enumerate(items) if place not in chosen)
+    return kept, dropped
+
+
+def _prominence(norm: Norm) -> float:
+    return -math.inf if math.isnan(norm.prominence) else norm.prominence

@@ -1,0 +1,75 @@
+"""The words of a task that are worth searching for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from memory_ci.text import STOP_WORDS, identifier_parts, words
+
+MAX_TITLE_TERMS = 32
+MAX_BODY_TERMS = 10
+"""A query costs time with each term, and measured on issue texts more of them find nothing more (docs/ranking.md)."""
+
+MAX_CHARS = 20_000
+"""How much of a task is read once code and logs are out; people write less."""
+
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+QUOTED = re.compile(
+    r"""\s*(?: >                                      # a quotation
+             | \[? \d{4}-\d\d-\d\d [T ] \d\d:\d\d     # a log line that starts with its date
+             | \[? \d\d:\d\d:\d\d                     # or with its time
+             | at \s \S+ \s? \(                       # a frame of a JavaScript or Java stack
+             | File \s ".*", \s line \s \d            # a frame of a Python traceback
+             | Traceback \s \(most )""",
+    re.VERBOSE,
+)
+
+
+def build_terms(task: str) -> tuple[str, ...]:
+    """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
+
+    Fenced code, HTML comments, quotations and log lines are left out, and so are stop words, each unless nothing else
+    is there. Identifiers are given whole and in parts. At most 42 different terms.
+    """
+    title, _, body = _told(task)[:MAX_CHARS].partition("\n")
+    in_title, in_body = Counter(_terms(title)), Counter(_terms(body))
+    if not all(term in STOP_WORDS for term in in_title | in_body):
+        in_title, in_body = _without(STOP_WORDS, in_title), _without(STOP_WORDS, in_body)
+    first = tuple(in_title)[:MAX_TITLE_TERMS]
+    rest = tuple(term for term, _ in _without(first, in_body).most_common(MAX_BODY_TERMS))
+    return first + first + rest if rest else first
+
+
+def _told(task: str) -> str:
+    """What the author of `task` says in their own words; all of it if that is nothing."""
+    told = "\n".join(_unquoted(COMMENT.sub("", task).splitlines())).strip()
+    return told or task.strip()
+
+
+def _unquoted(lines: Iterable[str]) -> Iterator[str]:
+    """Lines outside fenced code (CommonMark: an open fence runs to the end) that quote neither people nor logs."""
+    fence = ""
+    for line in lines:
+        mark = FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence = mark[1]
+        elif not QUOTED.match(line):
+            yield line
+
+
+def _terms(text: str) -> Iterator[str]:
+    yield from words(text)
+    yield from (part for part in identifier_parts(text) if len(part) > 1)
+
+
+def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:
+    """`counts` in the same order, without `terms`."""
+    left_out = frozenset(terms)
+    return Counter({term: count for term, count in counts.items() if term not in left_out})

@@ -1,0 +1,190 @@
+"""What a query finds, and what it may not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.index.build import open_index, sync
+from memory_ci.index.database import Index
+from memory_ci.index.search import list_entries, list_findings, list_prose, search
+from memory_ci.records.entry import Entry, EntryType, ScopeOf
+from memory_ci.records.report import Finding
+from memory_ci.records.retrieval import Norm
+from tests.index.trees import Tree, make_loaded, make_tree
+from tests.make import make_entry, make_id
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[Index]:
+    """One entry for each scope and status; all speak of retries."""
+    tree = Tree(
+        {
+            "MEMORY.md": (
+                make_entry(1, title="Retry with a key"),
+                make_entry(2, title="Retry was retired", status="retired"),
+                make_entry(3, title="Retry was compacted", status="compacted", type="corrective"),
+            ),
+            "institutional.md": (make_entry(4, title="Retry is always logged"),),
+            "src/api/MEMORY.md": (make_entry(5, title="Retry in the API"),),
+            "src/app/MEMORY.md": (make_entry(6, title="Retry in the app"),),
+        }
+    )
+    tree.files["job.md"] = make_loaded("job.md", make_entry(7, title="Retry of a job"), scope=ScopeOf("session", "j1"))
+    with open_index(None) as index:
+        sync(index, tree.oids, tree.load)
+        yield index
+
+
+Fill = Callable[..., Index]
+
+
+@pytest.fixture
+def filled() -> Iterator[Fill]:
+    """`filled(*entries)`: an index of one project file that holds them."""
+    with ExitStack() as stack:
+
+        def fill(*entries: Entry) -> Index:
+            tree, index = Tree({"MEMORY.md": entries}), stack.enter_context(open_index(None))
+            sync(index, tree.oids, tree.load)
+            return index
+
+        yield fill
+
+
+def numbers(index: Index, terms: Sequence[str], depth: int = 200) -> list[int]:
+    return [int(match.located.entry.id[:8], 16) for match in search(index, terms, depth=depth)]
+
+
+def test_a_needle_among_500_entries_comes_first_and_has_the_highest_score(filled: Fill) -> None:
+    """bm25() is negative and lower is better: normalised the wrong way round, the needle comes last."""
+    hay = [make_entry(n, title=f"Retry note {n}", body="about many other things " * (1 + n % 7)) for n in range(500)]
+    needle = make_entry(900, title="Retry a charge only with an idempotency key")
+    index = filled(*hay[:250], needle, *hay[250:])
+    matches = search(index, ["retry", "charge", "idempotency", "key"])
+    scores = [match.lexical for match in matches]
+    assert matches[0].located.entry == needle
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > 2 * scores[1] > 0
+
+
+def test_equal_scores_are_in_order_of_id(filled: Fill) -> None:
+    assert numbers(filled(*(make_entry(n, title="same") for n in (3, 1, 2))), ["same"], depth=2) == [1, 2]
+
+
+def test_any_one_term_is_enough(filled: Fill) -> None:
+    index = filled(make_entry(1, title="retry"), make_entry(2, title="charge"))
+    assert numbers(index, ["retry", "charge", "nowhere"]) == [1, 2]
+
+
+def test_a_repeated_term_counts_more(filled: Fill) -> None:
+    index = filled(make_entry(1, title="alpha"), make_entry(2, title="beta"), make_entry(3, title="gamma"))
+    assert numbers(index, ["alpha", "beta"]) == [1, 2]
+    assert numbers(index, ["alpha", "beta", "beta"]) == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "term", [",", "'", ":", "-", ".", "AND", '"', 'a"b', "NEAR(", "a\0b", "\0", "*", "\U0001f600", ""]
+)
+def test_signs_and_operators_are_words_like_any_other(index: Index, term: str) -> None:
+    assert search(index, [term]) == []
+    assert numbers(index, [term, "retry", term]) == numbers(index, ["retry"])
+
+
+@given(st.lists(st.text(st.characters() | st.sampled_from("\"'*():^-+\0\ud800"), max_size=20), max_size=5))
+def test_any_strings_are_a_legal_query(index: Index, terms: list[str]) -> None:
+    assert search(index, [*terms, "retry"])
+
+
+def test_thousands_of_terms_are_a_legal_query(index: Index) -> None:
+    assert numbers(index, [f"word{n}" for n in range(5000)] + ["retry"]) == numbers(index, ["retry"])
+
+
+def test_no_terms_find_nothing(index: Index) -> None:
+    assert search(index, []) == []
+
+
+@pytest.mark.parametrize("term", ["MEMORY.md", "md", "src", make_id(1), "00000001", "procedural", "active"])
+def test_an_id_or_a_path_or_a_field_never_matches(index: Index, term: str) -> None:
+    assert search(index, [term], scopes=None, statuses=None) == []
+
+
+@pytest.mark.parametrize(
+    "term", ["user", "name", "client", "getUserName", "http_client", "getusername", "HTTP", "cafe"]
+)
+def test_an_identifier_is_found_whole_and_by_its_parts(filled: Fill, term: str) -> None:
+    assert numbers(filled(make_entry(1, title="Call getUserName in http_client.py, café")), [term]) == [1]
+
+
+def test_words_are_found_in_any_inflection(filled: Fill) -> None:
+    assert numbers(filled(make_entry(1, body="never retry charges")), ["retrying"]) == [1]
+
+
+def test_a_retired_entry_is_not_served(index: Index) -> None:
+    assert 2 not in numbers(index, ["retry"])
+    assert [match.located.entry.id for match in search(index, ["retry"], statuses=["retired"])] == [make_id(2)]
+
+
+def test_institutional_memory_is_not_ranked(index: Index) -> None:
+    assert 4 not in numbers(index, ["retry"])
+    assert [match.located.entry.id for match in search(index, ["retry"], scopes=["institutional"])] == [make_id(4)]
+
+
+def test_filters_apply_before_the_limit(filled: Fill) -> None:
+    """60 strong rows of one type must not hide the only row of another."""
+    strong = [make_entry(n, title="retry retry retry", type="directive") for n in range(60)]
+    weak = make_entry(99, title="a retry is mentioned in passing", body="other words " * 30, type="corrective")
+    types: list[EntryType] = ["corrective"]
+    matches = search(filled(*strong, weak), ["retry"], types=types, depth=5)
+    assert [match.located.entry for match in matches] == [weak]
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (None, {5, 6}),
+        ([], set()),
+        (["README.md"], set()),
+        (["src/api/client.py"], {5}),
+        (["./src/api/deep/er/x.py", "src/app"], {5, 6}),
+        (["src/apis/client.py", "SRC/API/x.py", "src/ap"], set()),
+    ],
+)
+def test_team_entries_count_only_where_the_work_is(index: Index, paths: list[str] | None, expected: set[int]) -> None:
+    found = {int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], paths=paths)}
+    assert found == {1, 3, 7} | expected
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(2, 2), (0, 1), (-1, 1), (10**30, 20)])
+def test_a_depth_out_of_range_is_clamped(filled: Fill, depth: int, expected: int) -> None:
+    index = filled(*(make_entry(n, title="same") for n in range(20)))
+    assert len(search(index, ["same"], depth=depth)) == expected
+
+
+@pytest.mark.parametrize("importance", [math.nan, math.inf, -1.0])
+def test_an_importance_that_is_no_number_does_not_end_the_search(filled: Fill, importance: float) -> None:
+    index = filled(make_entry(1, title="same", importance=importance), make_entry(2, title="same"))
+    assert numbers(index, ["same"]) == [1, 2]
+    assert repr(list_entries(index)[0].entry.importance) == repr(importance)
+
+
+def test_entries_are_listed_in_order_of_path_and_line_and_filtered_on_demand(index: Index) -> None:
+    listed = [(located.path, located.line) for located in list_entries(index)]
+    assert listed == sorted(listed)
+    assert len(listed) == 7
+    corrections = list_entries(index, types=["corrective"], scopes=["project"], statuses=["compacted"])
+    assert [located.entry.id for located in corrections] == [make_id(3)]
+
+
+def test_prose_and_findings_are_kept_with_their_lines() -> None:
+    tree = make_tree()
+    with open_index(None) as index:
+        sync(index, tree.oids, tree.load)
+        assert list_prose(index, "institutional") == [Norm("institutional.md", 1, "Always test.")]
+        assert list_prose(index, "project") == []
+        assert list_findings(index) == [Finding("institutional.md", 3, "bad-value", "importance is not a number")]

@@ -1,0 +1,68 @@
+"""Which words of a task are asked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.retrieval.query import build_terms
+
+
+def test_a_task_of_one_line_is_asked_without_its_stop_words() -> None:
+    assert build_terms("When do we retry the charge?") == ("retry", "charge")
+
+
+def test_the_words_of_the_first_line_are_asked_twice() -> None:
+    assert build_terms("Retry charges\nThe client retries, the client waits.") == (
+        *("retry", "charges"),
+        *("retry", "charges"),
+        *("client", "retries", "waits"),
+    )
+
+
+def test_a_task_of_stop_words_only_is_asked_as_it_stands() -> None:
+    assert build_terms("What did you do?") == ("what", "did", "you", "do")
+
+
+def test_identifiers_are_asked_whole_and_in_parts() -> None:
+    assert build_terms("Fix readUserName in src/http_client.py") == (
+        *("fix", "readusername", "src/http_client.py"),
+        *("read", "user", "name", "src", "http", "client", "py"),
+    )
+
+
+LEFT_OUT = {
+    "fenced code": "```python\nimport noise\n```\n",
+    "a fence of tildes with a fence inside": "~~~~\nnoise\n~~~\n```\nnoise\n~~~~\n",
+    "a comment": "<!-- noise\nnoise -->\n",
+    "a quotation": "> noise said someone\n",
+    "a log": "2026-11-20T14:02:11Z ERROR noise\n[12:00:01] noise\n",
+    "a traceback": 'Traceback (most recent call last):\n  File "noise.py", line 3, in noise\n',
+    "a stack": "    at noise.run (noise.js:1:2)\n",
+}
+
+
+@pytest.mark.parametrize("part", LEFT_OUT)
+def test_what_is_quoted_is_not_asked(part: str) -> None:
+    assert build_terms(f"Retry charges\n{LEFT_OUT[part]}client") == ("retry", "charges", "retry", "charges", "client")
+
+
+@pytest.mark.parametrize("part", LEFT_OUT)
+def test_a_task_that_is_all_quotation_is_asked_as_it_stands(part: str) -> None:
+    assert "noise" in " ".join(build_terms(LEFT_OUT[part]))
+
+
+def test_the_number_of_terms_is_bounded_and_the_frequent_ones_stay() -> None:
+    prose = " ".join(f"word{n}" for n in range(100_000))
+    terms = build_terms(f"A title\n{prose[:15_000]} needle needle")
+    assert len(terms) == 1 + 1 + 10
+    assert "needle" in terms
+    assert len(build_terms(prose)) == 32
+
+
+@given(st.text(st.characters() | st.sampled_from("`~<!->\n _.'")))
+def test_any_task_gives_terms_or_none(task: str) -> None:
+    terms = build_terms(task)
+    assert all(terms)
+    assert terms == build_terms(task)

@@ -1,0 +1,50 @@
+"""Words: what the index, the query and the comparison of texts have in common."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci import text
+from memory_ci.text import identifier_parts, jaccard, words
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(text).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("identifier", "parts"),
+    [
+        ("HTTPServer2", ["http", "server", "2"]),
+        ("`snake_case`,", ["snake", "case"]),
+        ("src/app.py", ["src", "app", "py"]),
+        ("getUserName's", ["get", "user", "name"]),
+        ("über_name", ["über", "name"]),
+        ("plain", []),
+        ("Plain.", []),
+        ("HTTP", []),
+        ("Überprüfung", []),
+        ("café", []),
+        ("don't", []),
+        ("-- 'quoted' --", []),
+    ],
+)
+def test_an_identifier_is_split_and_a_word_is_not(identifier: str, parts: list[str]) -> None:
+    assert list(identifier_parts(identifier)) == parts
+
+
+@given(st.text("aAbB1_./-:'* üÜ"))
+def test_parts_are_of_words_that_are_there(content: str) -> None:
+    joined = " ".join(words(content))
+    assert all(part in joined for part in identifier_parts(content))
+
+
+@given(st.frozensets(st.integers(0, 5)), st.frozensets(st.integers(0, 5)))
+def test_jaccard_is_symmetric_and_one_for_equal_sets(left: frozenset[str], right: frozenset[str]) -> None:
+    assert jaccard(left, right) == jaccard(right, left)
+    assert jaccard(left, left) == (1.0 if left else 0.0)
+    assert 0.0 <= jaccard(left, right) <= 1.0
