@@ -1,0 +1,1 @@
+"""What should happen to entries. Nothing here does it: every function returns values or changes."""
