@@ -1,0 +1,58 @@
+# Every target makes what it needs in .venv: Python 3.11 or newer, git and make are all a machine must have.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MANIFEST := $(wildcard .pre-commit-hooks.yaml)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo 'Extra arguments: make test ARGS="-k retired". Another Python: make test PYTHON=python3.13'
+
+demo: $(VENV)/base.stamp ## see memory-ci at work in a repository made for the occasion
+	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh $(ARGS)
+
+test: $(VENV)/dev.stamp ## run the tests
+	$(BIN)/pytest $(ARGS)
+
+lint: $(VENV)/dev.stamp ## check style, types, contracts, changelog fragments and hook files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/towncrier build --draft --version next >/dev/null
+	$(BIN)/pre-commit validate-config .pre-commit-config.yaml
+	$(if $(MANIFEST),$(BIN)/pre-commit validate-manifest $(MANIFEST))
+
+format: $(VENV)/dev.stamp ## rewrite the code as lint wants it
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/dev.stamp ## measure retrieval, recording and the hooks
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove .venv, caches and builds
+	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than pyproject.toml while what it stands for is installed.
+$(VENV)/base.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $(VENV)/base.stamp $@
+
+# Half an environment would pass for a whole one, so a failure leaves none.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "memory-ci needs Python 3.11 or newer; $(PYTHON) --version says: $$($(PYTHON) --version 2>&1)" >&2; \
+		echo "Name another one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

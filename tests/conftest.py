@@ -1,0 +1,115 @@
+"""Fixtures of every test: a sealed environment, a home of its own, no network, golden files."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+
+T = TypeVar("T")
+
+OUTSIDE = ("GIT_", "XDG_", "ANTHROPIC_", "CLAUDE", "GITHUB_", "GH_", "GITLAB_", "CI_", "MEMORY_CI_")
+"""Variables of these families would let the caller's machine decide what a test sees."""
+
+OUTSIDE_NAMES = ("CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LANGUAGE", "PAGER", "EMAIL")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY")
+"""With a proxy set, a request to a loopback double would leave the machine."""
+
+SEALED = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    # Not GIT_AUTHOR_NAME: that beats `git -c user.name`, so a commit of ours without an identity would go unseen.
+    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_KEY_0": "user.name",
+    "GIT_CONFIG_VALUE_0": "Tess Tester",
+    "GIT_CONFIG_KEY_1": "user.email",
+    "GIT_CONFIG_VALUE_1": "tess@example.com",
+    "GIT_CONFIG_KEY_2": "init.defaultBranch",
+    "GIT_CONFIG_VALUE_2": "main",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+}
+
+settings.register_profile("house", deadline=None, max_examples=50)
+settings.register_profile("house-ci", deadline=None, max_examples=50, derandomize=True, database=None)
+settings.load_profile("house-ci" if os.environ.get("CI") else "house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what the code gives now")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def sealed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing of the caller's environment reaches a test, and no test reaches the network.
+
+    Dates of commits are not set here: whoever makes a commit says when.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if is_outside(name)]:
+            patch.delenv(name)
+        for name, value in SEALED.items():
+            patch.setenv(name, value)
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        time.tzset()
+        for method in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, method, loopback_only(getattr(socket.socket, method)))
+        yield
+    time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, beside `tmp_path` so that a repository made in `tmp_path` does not contain it."""
+    path = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(path))
+    return path
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` compares `text` with tests/golden/`name`; `--update-golden` rewrites the file."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def compare(name: str, text: str) -> None:
+        path = Path(__file__).parent / "golden" / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+        assert text == path.read_bytes().decode(), f"tests/golden/{name} differs; intended? pytest --update-golden"
+
+    return compare
+
+
+def is_outside(name: str) -> bool:
+    return name.startswith(OUTSIDE) or name in OUTSIDE_NAMES or name.upper() in PROXIES
+
+
+def loopback_only(connect: Callable[..., T]) -> Callable[..., T]:
+    """`connect` that fails the test, past any `except Exception`, when the peer is not this machine."""
+
+    def guarded(self: socket.socket, address: object) -> T:
+        if self.family != socket.AF_UNIX and not is_loopback(address):
+            pytest.fail(f"a test tried to reach {address!r}")
+        return connect(self, address)
+
+    return guarded
+
+
+def is_loopback(address: object) -> bool:
+    """Is an (host, port, …) address on this machine? Names other than localhost count as outside."""
+    host = address[0] if isinstance(address, tuple) else ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,284 @@
+"""The house keeps its own rules: contracts, slugs, links, help, pins, and the seal around the tests."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = [contract["id"] for contract in PYPROJECT["tool"]["importlinter"]["contracts"]]
+
+VIOLATIONS = [
+    ("floors", "records/entry.py", "import memory_ci.config"),
+    ("floors", "text.py", "import memory_ci.records.entry"),
+    ("floors", "gitrepo/__init__.py", "import memory_ci.store"),
+    ("floors", "retrieval/__init__.py", "import memory_ci.lifecycle"),
+    ("floors", "flows/__init__.py", "import memory_ci.cli"),
+    ("floors", "attic/__init__.py", "a_room_on_no_floor = True"),
+    ("roof", "cli/__init__.py", "import memory_ci.store"),
+    ("roof", "cli/__init__.py", "import memory_ci.gitrepo"),
+    ("quiet", "evidence/__init__.py", "import os"),
+    ("quiet", "lifecycle/__init__.py", "import time"),
+    ("quiet", "retrieval/__init__.py", "import memory_ci.gitrepo"),
+    ("quiet", "rendering/__init__.py", "import subprocess"),
+    ("quiet", "records/entry.py", "import random"),
+    ("quiet", "secrets.py", "import anthropic"),
+    ("quiet", "text.py", "import socket"),
+    ("owner-git", "flows/__init__.py", "import git"),
+    ("owner-git", "a_new_module.py", "from git.repo import Repo"),
+    ("owner-anthropic", "extraction/__init__.py", "import anthropic"),
+    ("owner-sqlite3", "store/__init__.py", "import sqlite3"),
+    ("owner-click", "flows/__init__.py", "import click"),
+    ("owner-yaml", "store/a_new_module.py", "import yaml"),
+    ("acyclic", "records/entry.py", "import memory_ci.records.change"),
+]
+"""(contract, file of memory_ci/, line that breaks it). A file that does not exist is made."""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A copy of memory_ci and its configuration, to be spoiled."""
+    shutil.copytree(ROOT / "memory_ci", tmp_path / "memory_ci", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def lint_imports(house: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
+    """import-linter in a process of its own: in ours `memory_ci` is loaded, and it would look at that one."""
+    chosen = [part for contract in contracts for part in ("--contract", contract)]
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    command = [sys.executable, "-c", program, "--no-cache", "--no-logo", *chosen]
+    return subprocess.run(command, cwd=house, capture_output=True, text=True, check=False)
+
+
+def test_the_house_as_it_stands_keeps_every_contract(house: Path) -> None:
+    result = lint_imports(house)
+    assert result.returncode == 0, result.stdout
+    assert f"{len(CONTRACTS)} kept, 0 broken" in result.stdout
+
+
+@pytest.mark.parametrize(("contract", "file", "line"), VIOLATIONS)
+def test_a_contract_is_broken_by_a_line_against_it(house: Path, contract: str, file: str, line: str) -> None:
+    path = house / "memory_ci" / file
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(f"\n{line}\n")
+    result = lint_imports(house, contract)
+    module = file.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+    assert "0 kept, 1 broken" in result.stdout, result.stdout
+    assert re.search(rf"\.{module}\b", result.stdout.partition("Broken contracts")[2])
+
+
+def test_every_contract_has_a_violation_planted() -> None:
+    assert {contract for contract, _, _ in VIOLATIONS} == set(CONTRACTS)
+
+
+SLUG_NAMES = ("slug", "code")
+
+
+def list_parameters(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
+    """What a function, or the record a class declares, takes by position."""
+    if isinstance(node, ast.FunctionDef):
+        return [argument.arg for argument in node.args.args if argument.arg != "self"]
+    fields = [field.target for field in node.body if isinstance(field, ast.AnnAssign)]
+    return [target.id for target in fields if isinstance(target, ast.Name)]
+
+
+def find_positions(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, position) of every function and record of a module that takes a slug or code by position."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            parameters = list_parameters(node)
+            yield from ((node.name, parameters.index(name)) for name in SLUG_NAMES if name in parameters)
+
+
+def list_branches(value: ast.expr) -> list[ast.expr]:
+    return [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+
+
+def find_slugs(tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
+    """Literal slugs and codes in the calls of a module, given by keyword or at the position in `positions`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        position = positions.get(name, len(node.args))
+        values = [keyword.value for keyword in node.keywords if keyword.arg in SLUG_NAMES]
+        for value in values + node.args[position : position + 1]:
+            literals = [branch.value for branch in list_branches(value) if isinstance(branch, ast.Constant)]
+            yield from (literal for literal in literals if isinstance(literal, str))
+
+
+def list_slugs() -> set[str]:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "memory_ci").rglob("*.py")]
+    public = {name: position for tree in trees for name, position in find_positions(tree) if not name.startswith("_")}
+    return {slug for tree in trees for slug in find_slugs(tree, public | dict(find_positions(tree)))}
+
+
+def list_headings(path: Path) -> set[str]:
+    """Headings below the title, without their back quotes."""
+    text = path.read_text(encoding="utf-8")
+    return {heading.replace("`", "").strip() for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)}
+
+
+def test_slugs_are_found_wherever_they_are_written() -> None:
+    source = """
+class Finding:
+    line: int
+    code: str
+
+class Reader:
+    def _find(self, line: int, code: str) -> None:
+        self.findings.append(Finding(line, code))
+
+    def read(self) -> None:
+        self._find(1, "by-position")
+        Finding(1, "in-a-record")
+        Finding(1, code="by-keyword" if self.findings else "otherwise")
+        raise UsageError("not-a-slug", slug="in-an-error")
+"""
+    tree = ast.parse(source)
+    found = set(find_slugs(tree, dict(find_positions(tree))))
+    assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
+
+
+def test_every_slug_has_a_heading_in_the_manual() -> None:
+    slugs = list_slugs()
+    assert slugs
+    assert sorted(slugs - list_headings(ROOT / "docs" / "errors.md")) == []
+
+
+def test_every_slug_of_the_manual_is_still_in_use() -> None:
+    written = {
+        heading for heading in list_headings(ROOT / "docs" / "errors.md") if re.fullmatch(r"[a-z0-9-]+", heading)
+    }
+    assert written
+    assert sorted(written - list_slugs()) == []
+
+
+MANUALS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").glob("*.md")])
+
+
+@pytest.mark.parametrize("manual", MANUALS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_of_the_manual_leads_to_a_file(manual: Path) -> None:
+    targets = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", manual.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (manual.parent / target).exists()] == []
+
+
+def list_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every visible command below `group`, as ("index build", command)."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command, f"{name} is listed and cannot be had"
+        if isinstance(command, click.Group):
+            yield from list_commands(command, (*path, name))
+        elif not command.hidden:
+            yield " ".join((*path, name)), command
+
+
+def list_our_commands() -> list[tuple[str, click.Command]]:
+    from memory_ci.cli.main import main
+
+    return list(list_commands(main))
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    commands = list_our_commands()
+    assert commands
+    for name, command in commands:
+        assert f"memory-ci {name}" in (command.help or ""), f"help of {name}: no example `memory-ci {name} …`"
+
+
+def test_every_option_of_every_command_is_explained() -> None:
+    options = [(name, param) for name, command in list_our_commands() for param in command.params]
+    unexplained = [
+        f"{name} {o.opts[0]}" for name, o in options if isinstance(o, click.Option) and not (o.help or o.hidden)
+    ]
+    assert unexplained == []
+
+
+def test_every_command_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    missing = [name for name, _ in list_our_commands() if not re.search(rf"memory-ci {re.escape(name)}\b", readme)]
+    assert missing == []
+
+
+def test_pre_commit_checks_with_the_versions_of_the_dev_extra() -> None:
+    pins = dict(pin.split("==") for pin in PYPROJECT["project"]["optional-dependencies"]["dev"])
+    config: dict[str, Any] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    used = dict(pin.split("==") for hook in hooks for pin in hook["additional_dependencies"])
+    shared = pins.keys() & used.keys()
+    assert {"ruff", "mypy", "import-linter"} <= shared
+    assert {name: used[name] for name in shared} == {name: pins[name] for name in shared}
+
+
+def test_a_test_cannot_reach_the_network() -> None:
+    with socket.socket() as outside, pytest.raises(pytest.fail.Exception, match=r"tried to reach .*192\.0\.2\.1"):
+        outside.connect(("192.0.2.1", 80))
+
+
+def test_a_test_can_reach_a_server_of_its_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        assert client.getpeername() == server.getsockname()
+
+
+def run_inner(folder: Path, source: str, *arguments: str, **outside: str) -> dict[str, int]:
+    """How a test in `source` ends under our conftest, with `outside` in the environment of its pytest."""
+    shutil.copy(ROOT / "tests" / "conftest.py", folder)
+    (folder / "test_inner.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, str(folder)]
+    environment = {"PATH": os.environ["PATH"], **outside}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    closing = result.stdout.splitlines()[-1]
+    return {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|error)", closing)}
+
+
+def test_what_is_set_outside_stays_outside(tmp_path: Path) -> None:
+    names = [
+        "GIT_DIR",
+        "ANTHROPIC_API_KEY",
+        "GITHUB_TOKEN",
+        "MEMORY_CI_DB",
+        "NO_COLOR",
+        "https_proxy",
+        "XDG_CONFIG_HOME",
+    ]
+    source = f"import os\n\ndef test_inner() -> None:\n    assert not os.environ.keys() & {names!r}\n"
+    assert run_inner(tmp_path, source, **dict.fromkeys(names, "outside")) == {"passed": 1}
+
+
+def test_a_test_sees_no_git_configuration_but_ours(home: Path, tmp_path: Path) -> None:
+    (home / ".gitconfig").write_text("[user]\n\tname = Somebody Else\n", encoding="utf-8")
+    show = subprocess.run(["git", "config", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    ours = {"user.name=Tess Tester", "user.email=tess@example.com", "init.defaultbranch=main"}
+    assert set(show.stdout.splitlines()) == ours
+
+
+def test_each_test_has_an_empty_home_outside_its_own_folder(home: Path, tmp_path: Path) -> None:
+    assert Path.home() == home
+    assert list(home.iterdir()) == []
+    assert not home.is_relative_to(tmp_path)
+
+
+def test_golden_text_is_compared_and_rewritten_only_when_asked(tmp_path: Path) -> None:
+    source = "def test_inner(golden) -> None:\n    golden('a/b.txt', {!r})\n"
+    assert run_inner(tmp_path, source.format("one\r\n")) == {"failed": 1}
+    assert run_inner(tmp_path, source.format("one\r\n"), "--update-golden") == {"passed": 1}
+    assert run_inner(tmp_path, source.format("one\r\n")) == {"passed": 1}
+    assert run_inner(tmp_path, source.format("one\n")) == {"failed": 1}
