@@ -17,7 +17,7 @@ def parse_config(text: str, path: str = CONFIG_FILE) -> Config:
     """The configuration a text holds. Raises UsageError (bad-config)."""
     says_something = any(line.strip() and not line.startswith("#") for line in text.splitlines())
     node = _compose(text, path) if says_something else None
-    if node is None:
+    if node is None or (node.id == "scalar" and node.tag == "tag:yaml.org,2002:null"):
         return Config()
     plain = _Reader(path).plain(node, Config, "")
     try:

@@ -1,0 +1,1 @@
+"""Corridors: only they know the order of rooms. One module per capability."""

@@ -33,6 +33,22 @@ FAULTS_OF_THE_PLACE = frozenset(
 """Result codes that speak of the disk, of rights or of other users; any other error speaks of the content."""
 
 
+APPLICATION_ID = b"mciX"
+"""What schema.sql puts into the header of every index (SQLite file format, section 1.3.14)."""
+
+
+def is_ours(path: Path) -> bool:
+    """Whether an index may be put at `path`: nothing is there, or an index, in whatever state it is.
+
+    Raises OSError when that cannot be told.
+    """
+    if not path.exists():
+        return True
+    with path.open("rb") as file:
+        header = file.read(72)
+    return not header or header[68:72] == APPLICATION_ID
+
+
 class Index:
     """An open index, inside one transaction that holds the write lock from opening to closing.
 

@@ -6,6 +6,9 @@
 -- Versions
 --   1  first version: one lexical lane
 
+-- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
+PRAGMA application_id = 1835231576;
+
 -- What this database is. Rows: 'schema' (the version above) and 'tokenizer' (that of entries_fts).
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class ScopePatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +25,7 @@ class ScopePatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a record run may learn from, and how much of it."""
 
-    max_entries_per_change: int = 3
+    max_entries_per_change: Size = 3
     trusted_authors: tuple[str, ...] = ("*",)
     bot_authors: tuple[str, ...] = ("*[bot]*", "dependabot*", "renovate*", "github-actions*")
     adr_paths: tuple[str, ...] = ("docs/adr/*.md", "doc/adr/*.md", "**/adr/[0-9]*.md", "**/decisions/[0-9]*.md")
@@ -30,13 +34,23 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much an agent's job is given, in characters."""
 
-    max_chars: int = 8000
-    institutional_max_chars: int = 4000
+    max_chars: Size = 8000
+    institutional_max_chars: Size = 4000
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GlobalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where memory that holds in every repository is read from: a file, or a directory with a MEMORY.md.
+
+    An empty path reads none.
+    """
+
+    path: str = "~/MEMORY.md"
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
     """Everything `.memory-ci.yaml` may say; each key optional."""
 
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
     retrieve: RetrieveConfig = RetrieveConfig()
+    global_: GlobalConfig = GlobalConfig()

@@ -28,15 +28,17 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of one step and the commit message they will have."""
+    """The changes of one step, which become one commit."""
 
     step: Step
     changes: tuple[Change, ...]
-    message: str
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Decisions for the range since..until, valid on the tree of `base` of branch `ref`."""
+    """Decisions for the range since..until, valid on the tree of `base` of branch `ref`.
+
+    `counted` are the tips of the merged changes that the reinforce step counts.
+    """
 
     schema_version: int
     ref: str
@@ -46,5 +48,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     engine: EngineUse
     counts: Counts
     steps: tuple[PlannedStep, ...] = ()
+    counted: tuple[str, ...] = ()
     judged: tuple[Judged, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -21,7 +21,7 @@ def format_entry(entry: Entry) -> str:
     """
     body = f"\n\n{entry.body}" if entry.body else ""
     text = "\n".join(["---", *format_front_matter(entry), "---", f"## {entry.title}"]) + body + "\n"
-    if parse_memory_file("", text.encode()).entries != (entry,):
+    if not entry.title or parse_memory_file("", text.encode()).entries != (entry,):
         raise UsageError(
             f"the entry {entry.title!r} would not read back as it is written",
             slug="entry-not-writable",

@@ -1,0 +1,75 @@
+"""memory-ci add"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from typing import get_args
+
+import click
+
+from memory_ci.cli.common import dry_run_option, echo_json, json_option, today, workspace
+from memory_ci.records.entry import Domain, EntryType
+
+TEMPLATE = """
+
+# The first line is the title, the rest the body (Markdown). Lines that start with # are left out;
+# an empty text adds nothing.
+"""
+
+
+@click.command()
+@click.option("--title", help="One sentence that says the learning by itself.")
+@click.option("--body", default=None, help="Why, when, and what to do: a short paragraph.")
+@click.option("--type", "type_", type=click.Choice(get_args(EntryType)), default="procedural", show_default=True)
+@click.option("--domain", type=click.Choice(get_args(Domain)), default="task", show_default=True)
+@click.option(
+    "--scope",
+    default="project",
+    show_default=True,
+    metavar="SCOPE",
+    help="project, institutional, team:<directory>, session:<job> or global.",
+)
+@click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True)
+@dry_run_option
+@json_option
+def command(
+    title: str | None,
+    body: str | None,
+    type_: str,
+    domain: str,
+    scope: str,
+    importance: float,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Put a learning into the inbox.
+
+    It becomes a file of its own under .memory/inbox/, so that two branches never conflict; `record` folds it into
+    its scope's file. Without --title the text is read from standard input, or written in your editor: first line the
+    title, then the body.
+
+    \b
+    Example:
+      memory-ci add --type corrective --title "Retry a POST only with an idempotency key"
+      echo "Builds need Node 20" | memory-ci add --scope team:web
+    """
+    from memory_ci.flows.add import add_entry, draft_entry, split_text
+
+    text = split_text(_read_text() if title is None else f"{' '.join(title.split())}\n{body or ''}")
+    fields = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
+    added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), text, **fields), dry_run=dry_run)
+    if as_json:
+        echo_json(added)
+    elif not added.is_new:
+        click.echo(f"Known already as {added.entry.id} in {added.path}; nothing written.")
+    else:
+        click.echo(f"{'Would add' if dry_run else 'Added'} {added.path}\n{added.entry.id}")
+
+
+def _read_text() -> str:
+    """Standard input if something is piped in, else what is written in the editor."""
+    if not sys.stdin.isatty():
+        return sys.stdin.read()
+    written = click.edit(TEMPLATE, extension=".md") or ""
+    return "\n".join(line for line in written.splitlines() if not line.startswith("# "))

@@ -1,0 +1,70 @@
+"""What commands share: where they run, the clock, JSON, warnings. The only place that reads the time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from memory_ci.records.report import Finding
+from memory_ci.rendering.table import render_finding
+
+if TYPE_CHECKING:
+    from memory_ci.flows.workspace import Workspace
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+at_option = click.option("--at", "view", metavar="REV", help="Look at this revision instead of the work tree.")
+
+
+def now() -> datetime:
+    """The time; SOURCE_DATE_EPOCH, if set, is the clock (reproducible-builds.org)."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch.isascii() and epoch.isdigit():
+        return datetime.fromtimestamp(int(epoch), UTC)
+    return datetime.now(UTC)  # noqa: TID251 - here the clock is read, and passed down
+
+
+def today() -> date:
+    """Today in UTC: the same day for every runner."""
+    return now().date()
+
+
+def workspace() -> Workspace:
+    """The workspace of the current directory."""
+    from memory_ci.flows.workspace import open_workspace
+
+    return open_workspace(Path.cwd())
+
+
+def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
+    """A record as indented JSON on stdout."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def warn(findings: Iterable[Finding]) -> None:
+    """Findings of a command that goes on all the same, one line each on stderr."""
+    for finding in findings:
+        click.echo(f"Warning: {render_finding(finding)}", err=True)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress line on stderr, only where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def advance(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield advance

@@ -1,0 +1,79 @@
+"""The group of commands; each is imported when it is called, so that `retrieve` does not pay for `record`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from memory_ci import __version__
+from memory_ci.errors import MemoryCIError
+
+COMMANDS = {
+    "init": "Write the files a repository starts with.",
+    "add": "Put a learning into the inbox.",
+    "check": "Check that every memory file is in order.",
+    "list": "List the entries.",
+    "show": "Show one entry.",
+    "log": "Show what commits did to one entry.",
+    "record": "Turn merged work into committed memory.",
+    "extract": "Write the plan of a record run, and change nothing.",
+    "apply": "Perform a plan.",
+    "index": "Build the search index, or print its cache key.",
+    "retrieve": "Print what memory knows about a task.",
+    "completion": "Print a shell completion script.",
+    "hook": "Run a git hook's work.",
+}
+"""Every command with its one line of help, so that the overview needs no import."""
+
+HIDDEN = ("hook",)
+
+
+class LazyGroup(click.Group):
+    """A group that imports `memory_ci.cli.<command>` when that command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"memory_ci.cli.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, text) for name, text in COMMANDS.items() if name not in HIDDEN]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
+        """Errors a user can act on become one line, a hint and their exit status; others keep their traceback."""
+        try:
+            return super().main(args, *rest, **extra)
+        except MemoryCIError as error:
+            click.echo(f"Error: {error.message} [{error.slug}]", err=True)
+            if error.hint:
+                click.echo(f"Hint: {error.hint}", err=True)
+            sys.exit(error.exit_code)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="memory-ci")
+def main() -> None:
+    """Git-native memory for coding agents.
+
+    Merged work becomes learnings in MEMORY.md, committed; an agent's next job is given those that fit its task.
+
+    \b
+    Example:
+      memory-ci init && git add . && git commit -m "Add memory"
+      memory-ci record
+      memory-ci retrieve "retry failed payments"
+
+    Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or rewritten,
+    4 repository, 5 engine or network.
+    """

@@ -1,0 +1,74 @@
+"""Add: a learning of a person or an agent, put into the inbox as a file of its own."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import msgspec
+
+from memory_ci.errors import FindingsError, RepositoryError, UsageError
+from memory_ci.flows.screening import find_unsafe
+from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.lifecycle.fold import is_same_learning
+from memory_ci.records.entry import Entry, Located
+from memory_ci.store.edit import format_entry
+from memory_ci.store.files import write_file
+from memory_ci.store.layout import format_target, fragment_path, parse_target
+
+
+class Added(msgspec.Struct, frozen=True):
+    """What became of an entry: the file it is in, and whether it was written there now."""
+
+    path: str
+    entry: Entry
+    is_new: bool
+
+
+def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> Added:
+    """Write the entry to `.memory/inbox/`, unless memory has the same learning already.
+
+    Raises FindingsError (refused-text) for what must not be in memory, UsageError (bad-scope, entry-not-writable),
+    RepositoryError (bare-repository, write-failed).
+    """
+    root = workspace.repo.root
+    if root is None:
+        hint = "Run this in a clone that has a work tree."
+        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+    target = parse_target(entry.scope or "project")
+    entry = msgspec.structs.replace(entry, scope=format_target(target))
+    text = format_entry(entry)
+    for finding in find_unsafe(Located(entry, "", 1, target)):
+        raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
+    for place in load_memory(workspace, None).located:
+        if is_same_learning(place.entry, entry) and place.entry.status != "retired":
+            return Added(place.path, place.entry, is_new=False)
+    path = fragment_path(entry.id)
+    if not dry_run:
+        write_file(root / path, text.encode())
+    return Added(path, entry, is_new=True)
+
+
+def split_text(text: str) -> tuple[str, str]:
+    """Title and body of a learning written as free text: its first line, and the rest.
+
+    Raises UsageError (empty-entry) when there is no text.
+    """
+    title, _, body = text.strip().partition("\n")
+    if not title.strip("# \t"):
+        raise UsageError("there is nothing to add", slug="empty-entry", hint="Write a title line, then the body.")
+    return title.strip("# \t"), body.strip()
+
+
+def draft_entry(entry_id: str, today: date, text: tuple[str, str], **fields: object) -> Entry:
+    """A new active entry; raises UsageError (bad-value) for a field out of its range."""
+    title, body = text
+    values = {
+        "id": entry_id,
+        "reinforcement_count": 0,
+        "last_reinforced": today,
+        "status": "active",
+        "created_at": today,
+        "title": " ".join(title.split()),
+        "body": body.strip(),
+    }
+    return msgspec.convert(values | fields, Entry, strict=False)

@@ -1,0 +1,79 @@
+"""Check: is every memory file in order? Files are read, never written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.flows.screening import find_credentials, screen
+from memory_ci.flows.workspace import STAGED, Memory, Workspace, list_memory_files, read_memory, readable_path
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.records.entry import Located
+from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import Finding
+
+
+class CheckReport(msgspec.Struct, frozen=True):
+    """What was checked and what was found, in the order of files and lines."""
+
+    files: int
+    entries: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        return all(finding.level != "error" for finding in self.findings)
+
+
+def check_memory(workspace: Workspace, view: str | None = None, paths: Sequence[Path] = ()) -> CheckReport:
+    """Findings in the memory files of a view (work tree, STAGED or a revision); only in `paths` if some are given.
+
+    Raises UsageError (not-a-memory-file) for a path that no scope claims.
+    """
+    rev = view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
+    files = list_memory_files(workspace, rev)
+    wanted = {_relative(workspace, path) for path in paths}
+    for path in sorted(wanted - {readable_path(file) for file in files}):
+        hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
+        raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
+    memory, findings = _read(workspace, files)
+    found = sorted({*findings, *memory.findings, *_find_duplicates(memory)}, key=_place)
+    shown = tuple(finding for finding in found if not wanted or finding.path in wanted)
+    return CheckReport(len(wanted or files), len(memory.located), shown)
+
+
+def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list[Finding]]:
+    """The files, and what in them must not be in memory: credentials, injections, hidden characters."""
+    loaded: list[LoadedFile] = []
+    findings: list[Finding] = []
+    for data, file in read_memory(workspace, files):
+        loaded.append(file)
+        findings += find_credentials(file.path, data)
+        findings += (f for f in screen(file).findings if f.code != "credential")
+    return Memory(tuple(loaded)), findings
+
+
+def _relative(workspace: Workspace, path: Path) -> str:
+    """A path as the repository names it; symbolic links are resolved, so that a file is only one file."""
+    root = workspace.repo.cwd.resolve()
+    try:
+        return path.resolve().relative_to(root).as_posix()
+    except ValueError:
+        raise UsageError(f"{path} is outside of {root}", slug="not-a-memory-file") from None
+
+
+def _find_duplicates(memory: Memory) -> Iterator[Finding]:
+    first: dict[str, Located] = {}
+    for place in memory.located:
+        known = first.setdefault(place.entry.id, place)
+        if known is not place:
+            message = f"the id {place.entry.id} stands at {known.path}:{known.line} already"
+            yield Finding(place.path, place.line, "duplicate-id", message, "Remove one, or give one a new id.")
+
+
+def _place(finding: Finding) -> tuple[str, int, str]:
+    return finding.path, finding.line, finding.code

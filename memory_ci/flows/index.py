@@ -1,0 +1,115 @@
+"""The derived index of a workspace: where it is, what it covers, its cache key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.index.build import SyncReport, open_index, sync
+from memory_ci.index.database import Index, is_ours
+from memory_ci.index.key import cache_key
+from memory_ci.records.entry import ScopeOf
+from memory_ci.records.loaded import LoadedFile
+from memory_ci.store.load import load_file
+
+GLOBAL = ScopeOf("global")
+
+
+class IndexReport(msgspec.Struct, frozen=True):
+    """What building gave: where the index is, and what had to be read for it."""
+
+    path: str
+    key: str
+    files: int
+    files_read: int
+    entries: int
+    was_rebuilt: bool
+
+
+def index_path(workspace: Workspace) -> Path:
+    """The index of a repository, shared by its work trees and never in one."""
+    return workspace.repo.common_dir / "memory-ci" / "index.db"
+
+
+def index_key(workspace: Workspace, rev: str = "HEAD") -> str:
+    """The cache key of a revision: equal trees of memory files have equal keys, on any machine."""
+    files = list_memory_files(workspace, resolve_commit(workspace.repo, rev))
+    return cache_key({file.path: file.oid for file in files})
+
+
+def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
+    """Bring the index up to a view (None: the work tree)."""
+    rev = None if view is None else resolve_commit(workspace.repo, view)
+    files = list_memory_files(workspace, rev)
+    if db is not None:
+        _refuse_foreign(db)
+    with open_index(db or index_path(workspace)) as index:
+        report = _sync(workspace, index, {readable_path(file): file for file in files}, {})
+        key = cache_key({file.path: file.oid for file in files})
+        where = index.reason if index.is_temporary else str(db or index_path(workspace))
+        return IndexReport(where, key, len(files), report.files_read, report.entries, report.was_rebuilt)
+
+
+def _refuse_foreign(db: Path) -> None:
+    """An index that is damaged is replaced; a file that never was one is not ours to replace."""
+    try:
+        is_free = is_ours(db)
+    except OSError as error:
+        raise RepositoryError(f"cannot read {db}: {error.strerror}", slug="write-failed") from error
+    if not is_free:
+        raise UsageError(
+            f"{db} is not an index of memory-ci", slug="not-an-index", hint="Name another file, or remove it."
+        )
+
+
+@contextmanager
+def synced_index(workspace: Workspace) -> Iterator[Index]:
+    """The index, equal to the memory files of the work tree and the global memory as they are now."""
+    files = {readable_path(file): file for file in list_memory_files(workspace, None)}
+    with open_index(index_path(workspace)) as index:
+        _sync(workspace, index, files, _read_global(workspace))
+        yield index
+
+
+def _sync(
+    workspace: Workspace, index: Index, files: Mapping[str, TreeFile], outside: Mapping[str, bytes]
+) -> SyncReport:
+    def load(paths: Collection[str]) -> Iterator[LoadedFile]:
+        from memory_ci.flows.screening import screen  # 45 ms of patterns, for text that is new to the index
+
+        yield from map(screen, load_files(workspace, [files[path] for path in sorted(paths) if path in files]))
+        for path in sorted(outside.keys() & set(paths)):
+            yield screen(_as_global(load_file(path, outside[path], workspace.config.scopes)))
+
+    oids = {path: file.oid for path, file in files.items()} | _hashes(outside)
+    return sync(index, oids, load)
+
+
+def _hashes(outside: Mapping[str, bytes]) -> dict[str, str]:
+    return {path: hashlib.sha256(data).hexdigest() for path, data in outside.items()}
+
+
+def _read_global(workspace: Workspace) -> dict[str, bytes]:
+    """The global memory file by the path that the configuration gives it; nothing where there is none."""
+    written = workspace.config.global_.path
+    if not written:
+        return {}
+    path = Path(written).expanduser()
+    try:
+        path = path / "MEMORY.md" if path.is_dir() else path
+        return {written: path.read_bytes()}
+    except (OSError, RuntimeError):
+        return {}
+
+
+def _as_global(file: LoadedFile) -> LoadedFile:
+    entries = tuple(msgspec.structs.replace(place, scope=GLOBAL) for place in file.entries)
+    return msgspec.structs.replace(file, scope=GLOBAL, entries=entries)

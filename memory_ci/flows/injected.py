@@ -1,0 +1,86 @@
+"""The retrieval record: which entries the work since the last commit was given, and the trailer that says so.
+
+It lies in the git directory of the work tree, so that reading memory dirties nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.store.files import write_file
+
+
+class RetrievalRecord(msgspec.Struct, frozen=True):
+    """One retrieval: the commit that HEAD was at, when, and the ids that were injected."""
+
+    head: str
+    at: datetime
+    ids: tuple[str, ...]
+
+
+def record_path(workspace: Workspace) -> Path:
+    """The record of this work tree."""
+    return workspace.repo.git_dir / "memory-ci" / "retrieved.jsonl"
+
+
+def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> None:
+    """Add ids to the record. What was noted before an earlier commit is dropped: that commit has carried it.
+
+    Raises RepositoryError (write-failed).
+    """
+    head = find_commit(workspace.repo, "HEAD") or ""
+    kept = _read(workspace, head)
+    known = {entry_id for record in kept for entry_id in record.ids}
+    fresh = tuple(entry_id for entry_id in dict.fromkeys(ids) if entry_id not in known)
+    if fresh:
+        lines = [msgspec.json.encode(record) + b"\n" for record in (*kept, RetrievalRecord(head, now, fresh))]
+        write_file(record_path(workspace), b"".join(lines))
+
+
+def injected_since_commit(workspace: Workspace) -> tuple[str, ...]:
+    """The ids that were injected since HEAD was committed, in order."""
+    head = find_commit(workspace.repo, "HEAD") or ""
+    return tuple(dict.fromkeys(entry_id for record in _read(workspace, head) for entry_id in record.ids))
+
+
+def add_retrieved_trailer(workspace: Workspace, message_file: Path) -> bool:
+    """Put the record into a commit message as a `Memory-Retrieved` trailer; whether there was anything to put.
+
+    A message without any text of its own stays empty: git must still be able to abort the commit.
+    """
+    ids = injected_since_commit(workspace)
+    if not ids or not _has_text(message_file.read_bytes()):
+        return False
+    trailer = f"Memory-Retrieved: {', '.join(ids)}"
+    place = str(message_file.resolve())
+    options = ("--in-place", "--if-exists", "addIfDifferent", "--trailer", trailer)
+    run_git(workspace.repo.cwd, "interpret-trailers", *options, place)
+    return True
+
+
+def _has_text(message: bytes) -> bool:
+    return any(line.strip() and not line.startswith(b"#") for line in message.splitlines())
+
+
+def _read(workspace: Workspace, head: str) -> list[RetrievalRecord]:
+    """The records that were noted at `head`; a damaged line is passed over."""
+    try:
+        lines = record_path(workspace).read_bytes().splitlines()
+    except OSError:
+        return []
+    records = (_decode(line) for line in lines)
+    return [record for record in records if record is not None and record.head == head]
+
+
+def _decode(line: bytes) -> RetrievalRecord | None:
+    try:
+        return msgspec.json.decode(line, type=RetrievalRecord)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,161 @@
+"""Finding entries by id: `list`, `show` and `log`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Memory, Workspace, load_memory
+from memory_ci.gitrepo.blobs import TreeFile, read_files
+from memory_ci.gitrepo.history import FileVersion, list_versions
+from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.lifecycle.prominence import prominence
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.history import Commit
+from memory_ci.records.report import Finding
+from memory_ci.store.edit import format_entry
+from memory_ci.store.layout import memory_pathspecs
+from memory_ci.store.load import load_file
+
+
+class EntryVersion(msgspec.Struct, frozen=True):
+    """What one commit did to an entry: the files that hold it afterwards, and the fields that differ."""
+
+    commit: Commit
+    paths: tuple[str, ...]
+    what: str
+
+
+def find_entry(located: Sequence[Located], prefix: str) -> Located:
+    """The entry whose id starts with `prefix`, or which replaced one that does.
+
+    Raises UsageError: unknown-entry, or ambiguous-entry when several entries fit.
+    """
+    wanted = prefix.lower()
+    found = {place.entry.id: place for place in located if place.entry.id.startswith(wanted)}
+    if not found:
+        found = {p.entry.id: p for p in located if any(old.startswith(wanted) for old in p.entry.supersedes)}
+    if not found or not wanted:
+        hint = "`memory-ci list` shows the ids; `--at REV` looks into an earlier state."
+        raise UsageError(f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint)
+    if len(found) > 1:
+        hint = "Write more of the id: " + ", ".join(sorted(found)[:5])
+        raise UsageError(
+            f"{len(found)} entries have an id that starts with {prefix!r}", slug="ambiguous-entry", hint=hint
+        )
+    return next(iter(found.values()))
+
+
+class ShownEntry(msgspec.Struct, frozen=True):
+    """An entry, where it stands, its text as the file has it, and its prominence today."""
+
+    located: Located
+    text: str
+    prominence: float
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which entries to list; an empty field is open."""
+
+    types: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+
+    def holds(self, place: Located) -> bool:
+        chosen = ((self.types, place.entry.type), (self.scopes, place.scope.name), (self.statuses, place.entry.status))
+        return all(not wanted or value in wanted for wanted, value in chosen)
+
+
+def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
+    """The entry as the work tree has it, or as it was at a revision."""
+    place = find_entry(list_located(workspace, view).located, prefix)
+    return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
+
+
+def list_located(workspace: Workspace, view: str | None) -> Memory:
+    """All entries of a view, and what could not be read."""
+    return load_memory(workspace, None if view is None else resolve_commit(workspace.repo, view))
+
+
+def list_ranked(
+    workspace: Workspace, view: str | None, today: date, selection: Selection
+) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
+    """The selected entries with their prominence, highest first, and what could not be read."""
+    memory = list_located(workspace, view)
+    ranked = [(prominence(place.entry, today), place) for place in memory.located if selection.holds(place)]
+    return sorted(ranked, key=lambda pair: (-pair[0], pair[1].path, pair[1].line)), memory.findings
+
+
+def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
+    """The history of one entry on the way to HEAD, newest first; it may be gone from the tree by now.
+
+    Raises UsageError (unknown-entry) when no commit ever held it.
+    """
+    head = resolve_commit(workspace.repo, "HEAD")
+    versions = tuple(list_versions(workspace.repo, head, memory_pathspecs(workspace.config.scopes)))
+    history = _EntryHistory(prefix.lower(), _read_versions(workspace, versions, prefix.lower()))
+    found = tuple(history.replay(reversed(versions)))
+    if not found:
+        hint = "`memory-ci list` shows the ids of what is kept now."
+        raise UsageError(
+            f"no commit has an entry with an id that starts with {prefix!r}", slug="unknown-entry", hint=hint
+        )
+    return tuple(reversed(found))
+
+
+def _read_versions(workspace: Workspace, versions: Sequence[FileVersion], prefix: str) -> dict[tuple[str, str], Entry]:
+    """The entry in each file version that holds it; only texts that name the id are parsed."""
+    files = {(v.path, v.oid): TreeFile(v.path, v.oid) for v in versions if v.oid is not None}
+    entries: dict[tuple[str, str], Entry] = {}
+    for content in read_files(workspace.repo, files.values(), MAX_FILE_BYTES):
+        if content.data is None or prefix.encode() not in content.data.lower():
+            continue
+        for place in load_file(content.file.path, content.data, workspace.config.scopes).entries:
+            if place.entry.id.startswith(prefix):
+                entries[content.file.path, content.file.oid] = place.entry
+    return entries
+
+
+class _EntryHistory:
+    """Replays file versions, oldest first, and tells what each commit changed in the entry."""
+
+    def __init__(self, prefix: str, entries: dict[tuple[str, str], Entry]) -> None:
+        self._entries = entries
+        self._places: dict[str, Entry] = {}
+
+    def replay(self, versions: Iterator[FileVersion]) -> Iterator[EntryVersion]:
+        for commit, group in _by_commit(versions):
+            before = dict(self._places)
+            for version in group:
+                entry = self._entries.get((version.path, version.oid)) if version.oid else None
+                if entry is None:
+                    self._places.pop(version.path, None)
+                else:
+                    self._places[version.path] = entry
+            if self._places != before:
+                yield EntryVersion(commit, tuple(sorted(self._places)), _describe(before, self._places))
+
+
+def _by_commit(versions: Iterator[FileVersion]) -> Iterator[tuple[Commit, list[FileVersion]]]:
+    group: list[FileVersion] = []
+    for version in versions:
+        if group and group[0].commit.sha != version.commit.sha:
+            yield group[0].commit, group
+            group = []
+        group.append(version)
+    if group:
+        yield group[0].commit, group
+
+
+def _describe(before: dict[str, Entry], after: dict[str, Entry]) -> str:
+    if not before:
+        return "added"
+    if not after:
+        return "removed"
+    old, new = next(iter(before.values())), next(iter(after.values()))
+    moved = [f"moved from {', '.join(sorted(before))}"] if before.keys() != after.keys() else []
+    fields = [name for name in Entry.__struct_fields__ if getattr(old, name) != getattr(new, name) and name != "scope"]
+    return ", ".join([*moved, *(f"{name} changed" for name in fields)]) or "rewritten"

@@ -1,0 +1,73 @@
+"""Screening: what must not be in memory, whoever wrote it, is named by `check` and never served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from memory_ci.extraction.gate import check_words
+from memory_ci.records.entry import Located
+from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import Finding
+from memory_ci.secrets import find_secrets
+
+UNSAFE = {
+    "hidden-characters": "holds characters that a person does not see",
+    "network-pipeline": "pipes something from the network into a shell",
+    "overrides-instructions": "tells an agent to disregard its instructions",
+    "changes-role": "tells an agent to be something else",
+    "hides-from-people": "tells an agent to hide something from people",
+    "weakens-guards": "tells an agent to pass over tests, review, signing or permissions",
+    "leaks-secrets": "tells an agent to give secrets away",
+    "tool-call-syntax": "holds the syntax of a tool call",
+    "speaks-for-memory": "makes claims about memory-ci itself",
+}
+"""What an agent must not be given. Of the gate's other rules, which are about form, people are free."""
+
+UNSAFE_HINT = "Reword or remove it; it is not given to agents as it stands."
+CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold it."
+
+
+def screen(file: LoadedFile) -> LoadedFile:
+    """The file without the entries and the prose that must not be served, and with a finding for each."""
+    entry_findings = {place.line: tuple(find_unsafe(place)) for place in file.entries}
+    entries = tuple(place for place in file.entries if not entry_findings[place.line])
+    prose_findings = {line: tuple(_unsafe(file.path, line, text)) for line, text in file.prose}
+    prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
+    found = [finding for group in (*entry_findings.values(), *prose_findings.values()) for finding in group]
+    return msgspec.structs.replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
+
+
+def find_unsafe(place: Located) -> Iterator[Finding]:
+    """Why this entry must not be served; nothing for almost every entry."""
+    entry = place.entry
+    texts = (entry.title, entry.body, entry.instead or "", *entry.evidence, *entry.cites, entry.source or "")
+    yield from _unsafe(place.path, place.line, "\n".join(texts))
+
+
+def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
+    """Credentials anywhere in a file or in its name, each with its line; the finding does not repeat them."""
+    if find_secrets(path):
+        message = "the file's name holds what looks like a credential"
+        yield Finding(mask(path), 1, "credential", message, CREDENTIAL_HINT)
+    text = data.decode("utf-8", "replace")
+    for secret in find_secrets(text):
+        line = text.count("\n", 0, secret.start) + 1
+        yield Finding(mask(path), line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT)
+
+
+def mask(text: str) -> str:
+    """`text` with every credential in it replaced."""
+    for secret in reversed(find_secrets(text)):
+        text = f"{text[: secret.start]}[{secret.kind}]{text[secret.end :]}"
+    return text
+
+
+def _unsafe(path: str, line: int, text: str) -> Iterator[Finding]:
+    for reason in check_words(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)):
+        if reason == "credential":
+            yield Finding(path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT)
+        elif reason in UNSAFE:
+            yield Finding(path, line, reason, UNSAFE[reason], UNSAFE_HINT)

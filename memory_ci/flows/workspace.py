@@ -1,0 +1,139 @@
+"""Where a command works: the repository, its configuration, and a view of its memory files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.config import CONFIG_FILE, parse_config
+from memory_ci.errors import UnreadableMemoryError, UsageError
+from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_tree, list_worktree, read_files
+from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
+from memory_ci.records.config import Config
+from memory_ci.records.entry import Located
+from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import Finding
+from memory_ci.store.layout import classify_scope, is_fragment, memory_pathspecs
+from memory_ci.store.load import PROJECT, load_file
+
+MAX_FILE_BYTES = 20 * 1024 * 1024
+"""A memory file over this size is not read: it is a finding, and everything else is served."""
+
+STAGED = ":staged"
+"""The view of what the next commit would hold; no revision can be spelt like this."""
+
+
+class Workspace(msgspec.Struct, frozen=True):
+    """A repository and the configuration in force."""
+
+    repo: Repository
+    config: Config
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What one view of a repository remembers: every memory file, read."""
+
+    files: tuple[LoadedFile, ...]
+
+    @property
+    def located(self) -> tuple[Located, ...]:
+        return tuple(place for file in self.files for place in file.entries)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(finding for file in self.files for finding in file.findings)
+
+
+def open_workspace(start: Path) -> Workspace:
+    """The repository around `start` with the configuration of its work tree; of HEAD where there is none.
+
+    Raises RepositoryError (not-a-repository) or UsageError (bad-config).
+    """
+    repo = find_repository(start)
+    if repo.root is None:
+        return Workspace(repo, config_at(repo, "HEAD"))
+    try:
+        text = (repo.root / CONFIG_FILE).read_text("utf-8")
+    except FileNotFoundError:
+        return Workspace(repo, Config())
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable_config(error) from error
+    return Workspace(repo, parse_config(text))
+
+
+def config_at(repo: Repository, rev: str) -> Config:
+    """The configuration that a revision holds; the defaults where it holds none."""
+    if find_commit(repo, rev) is None:
+        return Config()
+    for content in read_files(repo, list_tree(repo, rev, [CONFIG_FILE]), MAX_FILE_BYTES):
+        try:
+            return parse_config((content.data or b"").decode())
+        except UnicodeDecodeError as error:
+            raise _unreadable_config(error) from error
+    return Config()
+
+
+def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
+    """The memory files of a view: None for the work tree (HEAD in a bare repository), STAGED, or a revision."""
+    repo, patterns = workspace.repo, workspace.config.scopes
+    pathspecs = memory_pathspecs(patterns)
+    if view == STAGED:
+        index_file = os.environ.get("GIT_INDEX_FILE")  # `commit -a` and `commit PATH` stage into another index
+        files = list_staged(repo, pathspecs, Path(repo.cwd, index_file) if index_file else None)
+    elif view is None and repo.root is not None:
+        files = list_worktree(repo, pathspecs)
+    elif view is None and find_commit(repo, "HEAD") is None:
+        files = ()
+    else:
+        files = list_tree(repo, view or "HEAD", pathspecs)
+    return tuple(file for file in files if is_fragment(file.path) or classify_scope(file.path, patterns))
+
+
+def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, LoadedFile]]:
+    """Each file's bytes and what they hold; one that cannot be read has neither, but a finding that says why."""
+    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+        path = readable_path(content.file)
+        if content.data is not None:
+            yield content.data, load_file(path, content.data, workspace.config.scopes)
+            continue
+        hint = "Split it, or restore it from git." if "limit" in content.problem else "Check the file's permissions."
+        finding = Finding(path, 1, "file-unreadable", f"the file {content.problem}", hint)
+        yield b"", LoadedFile(path=path, scope=PROJECT, findings=(finding,))
+
+
+def readable_path(file: TreeFile) -> str:
+    """The path of a file as text; bytes that are no UTF-8 become escapes, which no database or JSON refuses."""
+    return file.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def load_files(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
+    """Each file as entries, prose and findings."""
+    return (loaded for _, loaded in read_memory(workspace, files))
+
+
+def load_memory(workspace: Workspace, view: str | None) -> Memory:
+    """All memory of a view."""
+    return Memory(tuple(load_files(workspace, list_memory_files(workspace, view))))
+
+
+def read_bytes(workspace: Workspace, rev: str, paths: Iterable[str]) -> dict[str, bytes]:
+    """The content that a revision has of `paths`; one it does not have is left out.
+
+    Raises UnreadableMemoryError (file-unreadable): what cannot be read must not be rewritten.
+    """
+    wanted = set(paths)
+    files = [file for file in list_tree(workspace.repo, rev, ()) if file.path in wanted]
+    found: dict[str, bytes] = {}
+    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+        if content.data is None:
+            message = f"{content.file.path} {content.problem}"
+            raise UnreadableMemoryError(message, slug="file-unreadable", hint="Nothing was written.")
+        found[content.file.path] = content.data
+    return found
+
+
+def _unreadable_config(error: Exception) -> UsageError:
+    return UsageError(f"{CONFIG_FILE} cannot be read: {error}", slug="bad-config", hint="Save it as UTF-8 text.")

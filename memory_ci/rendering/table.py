@@ -1,0 +1,43 @@
+"""Lines and tables for a terminal: findings, entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memory_ci.records.entry import Located, ScopeOf
+from memory_ci.records.report import Finding
+from memory_ci.text import shorten
+
+
+def render_finding(finding: Finding) -> str:
+    """`FILE:LINE: level: message [code]`, the hint behind it; a file name is shown printable, whatever it holds."""
+    level = "" if finding.level == "error" else f"{finding.level}: "
+    hint = f" {finding.hint}" if finding.hint else ""
+    return f"{printable(finding.path)}:{finding.line}: {level}{printable(finding.message)} [{finding.code}]{hint}"
+
+
+def render_entries(ranked: Sequence[tuple[float, Located]]) -> str:
+    """One line an entry: id, prominence, type, scope, status unless active, title."""
+    rows = [
+        (
+            place.entry.id[:8],
+            f"{value:.2f}",
+            place.entry.type,
+            scope_name(place.scope),
+            f"{'' if place.entry.status == 'active' else f'({place.entry.status}) '}{shorten(place.entry.title, 80)}",
+        )
+        for value, place in ranked
+    ]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)) for row in rows]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def scope_name(scope: ScopeOf) -> str:
+    """`project`, or `team:src/api`."""
+    return f"{scope.name}:{scope.where}" if scope.where else scope.name
+
+
+def printable(text: str) -> str:
+    """`text` in which nothing moves the cursor or hides: control and unencodable characters as escapes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

@@ -1,0 +1,48 @@
+"""The published JSON Schemas say what the code reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+import yaml
+
+from memory_ci.records.config import Config
+from memory_ci.records.plan import Plan
+from tests.flows.project import Project, make_project
+
+DOCS = Path(__file__).parent.parent / "docs"
+SCHEMAS = {
+    "config.schema.json": (Config, "memory-ci configuration (.memory-ci.yaml)"),
+    "plan.schema.json": (Plan, "memory-ci plan"),
+}
+
+
+def published(name: str) -> Any:  # noqa: ANN401 - JSON
+    return json.loads((DOCS / name).read_text())
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_published_schema_is_that_of_the_record(name: str, request: pytest.FixtureRequest) -> None:
+    record, title = SCHEMAS[name]
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **msgspec.json.schema(record)}
+    if request.config.getoption("--update-golden"):
+        (DOCS / name).write_text(json.dumps(schema, indent=2, sort_keys=True) + "\n")
+    assert published(name) == json.loads(json.dumps(schema)), "docs are behind: pytest --update-golden"
+
+
+def test_a_real_plan_fits_the_schema(tmp_path: Path) -> None:
+    project: Project = make_project(tmp_path / "shop")
+    plan = msgspec.to_builtins(project.plan(), str_keys=True)
+    jsonschema.validate(json.loads(json.dumps(plan)), published("plan.schema.json"))
+
+
+def test_an_unknown_key_does_not_fit_the_schema_of_the_configuration() -> None:
+    schema = published("config.schema.json")
+    jsonschema.validate(yaml.safe_load("retrieve: {max_chars: 100}"), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load("retrieve: {max_char: 100}"), schema)
