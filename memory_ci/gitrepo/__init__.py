@@ -1,0 +1,1 @@
+"""The only owner of git: reads by subprocess, writes with GitPython (`writer`, imported lazily)."""

@@ -1,0 +1,78 @@
+"""The embedded engine: no key, no network, no guessing. It finds what authors marked and proposes what it suspects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memory_ci.extraction.decisions import find_decision
+from memory_ci.extraction.engines import EngineReply, Request
+from memory_ci.extraction.markers import MARKERS, Mark, find_marks
+from memory_ci.extraction.reply import Learning, RawQuote, format_reply
+from memory_ci.extraction.suspects import Suspect, find_suspects
+from memory_ci.extraction.wording import (
+    BODY_WIDTH,
+    compose,
+    cut,
+    cut_at_sentence,
+    fold,
+    make_body,
+    make_title,
+    weakness,
+)
+from memory_ci.records.evidence import Evidence
+
+QUOTE_WIDTH = 300
+SUSPECT_IMPORTANCE = 0.4
+
+
+class RulesEngine:
+    """Reads marks by rule. The same request gives the same reply."""
+
+    def extract(self, request: Request) -> EngineReply:
+        """Every mark and every suspect of the evidence, in its order."""
+        learnings = tuple(learning for piece in request.evidence for learning in _learnings(piece))
+        return EngineReply(text=format_reply(learnings), stop_reason="end_turn", model="rules")
+
+
+def _learnings(piece: Evidence) -> Iterator[Learning]:
+    if piece.kind == "adr":
+        if decision := find_decision(piece.text):
+            yield _marked(decision, piece.id, None)
+        return
+    for mark in find_marks(piece.text):
+        yield _marked(mark, piece.id, weakness(mark))
+    for suspect in find_suspects(piece.text):
+        yield _suspected(suspect, piece.id)
+
+
+def _marked(mark: Mark, evidence: str, doubt: str | None) -> Learning:
+    row = MARKERS[mark.marker]
+    title, body = compose(mark)
+    return Learning(
+        title=title,
+        body=body,
+        type=row.type,
+        domain=row.domain,
+        importance=row.importance,
+        scope=row.scope,
+        extraction_scope=row.extraction_scope,
+        quotes=(RawQuote(evidence, cut(mark.quote, QUOTE_WIDTH)),),
+        marker=mark.marker,
+        is_marked=doubt is None,
+        doubt=doubt or "",
+        adoption=row.adoption,
+    )
+
+
+def _suspected(suspect: Suspect, evidence: str) -> Learning:
+    statement = fold(suspect.text)
+    title = make_title(statement)
+    return Learning(
+        title=title,
+        body=cut_at_sentence(make_body(title, statement), BODY_WIDTH),
+        importance=SUSPECT_IMPORTANCE,
+        extraction_scope="corrective" if suspect.adoption else "project",
+        quotes=(RawQuote(evidence, cut(suspect.text, QUOTE_WIDTH)),),
+        doubt=suspect.doubt,
+        adoption=suspect.adoption,
+    )

@@ -1,0 +1,40 @@
+"""Entries from candidates: the same candidate becomes the same entry, whoever runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from datetime import date
+
+from memory_ci.records.candidate import Candidate, Quote
+from memory_ci.records.entry import Entry
+
+
+def entry_id(candidate: Candidate) -> str:
+    """A UUID (version 4 layout, RFC 9562 section 5.4) made of where the words stand, their marker and what they say."""
+    quote = candidate.quotes[0] if candidate.quotes else Quote("", "")
+    seed = "\0".join((quote.origin, candidate.marker, candidate.title, candidate.body))
+    return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
+
+
+def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: date, engine: str) -> Entry:
+    """The entry to write: learned `today`, last seen to hold when it was merged, with the words that prove it."""
+    return Entry(
+        id=entry_id,
+        type=candidate.type,
+        domain=candidate.domain,
+        importance=candidate.importance,
+        reinforcement_count=0,
+        last_reinforced=merged_on,
+        status="active",
+        created_at=today,
+        occurred_at=candidate.occurred_at,
+        source=candidate.source or None,
+        engine=engine,
+        evidence=tuple(f"{quote.origin} {' '.join(quote.text.split())}" for quote in candidate.quotes),
+        cites=candidate.cites,
+        adoption=candidate.adoption,
+        instead=candidate.instead,
+        title=candidate.title,
+        body=candidate.body,
+    )

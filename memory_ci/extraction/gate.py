@@ -1,0 +1,96 @@
+"""The gate: what may be written. What fails is quarantined with its reason, never dropped silently."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from memory_ci.extraction.injection import find_injection
+from memory_ci.extraction.wording import BODY_WIDTH, TITLE_WIDTH
+from memory_ci.records.candidate import Candidate
+from memory_ci.records.evidence import Evidence
+from memory_ci.secrets import find_secrets
+
+JOINERS = "\u200c\u200d"
+"""ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji."""
+
+IMPORT = re.compile(
+    r"^\s*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)", re.MULTILINE
+)
+FETCH = r"\b(?:curl|wget|iwr|irm|invoke-webrequest|fetch)\b"
+SHELL = (
+    r"(?:sudo\s+)?(?:/[\w./-]{0,60}/)?(?:env\s+)?"
+    r"(?:(?:ba|z|da|k|fi|a)?sh|python[\d.]*|perl|ruby|node|iex|invoke-expression)\b"
+)
+PIPELINE = re.compile(
+    rf"{FETCH}\s+[^\n|\s][^\n|]*\|\s*(?:[^\n|]*\|\s*)?{SHELL}"
+    rf"|(?:{SHELL}|\beval|\bsource|(?:^|\s)\.)\s+(?:-c\s*)?[\"']?(?:<\(|\$\(|`)\s*{FETCH}"
+    rf"|\bbase64\s+(?:-d|-D|--decode)[^\n|]*\|\s*{SHELL}",
+    re.IGNORECASE | re.MULTILINE,
+)
+URL = re.compile(r"\b(?:https?|ftp|wss?)://[^\s<>\"'`)\]]+|\bdata:\w+/[\w.+-]+[;,]\S+|\bjavascript:\S+", re.IGNORECASE)
+MIXED_SCRIPT = re.compile(r"[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]")
+
+FORM: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("html-comment", re.compile(r"<!--|-->")),
+    ("import-line", IMPORT),
+    ("front-matter", re.compile(r"^\s{0,3}---+\s*$", re.MULTILINE)),
+    ("network-pipeline", PIPELINE),
+    ("mixed-script", MIXED_SCRIPT),
+)
+
+
+def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str | None:
+    """Why `candidate` must not be written, as one line of reasons, or None. Its quotes are written as well."""
+    reasons = check_text(candidate.title, candidate.body)
+    for quote in candidate.quotes:
+        reasons += check_words(quote.text)
+    for text in filter(None, (candidate.instead, candidate.marker)):
+        reasons += check_words(text)
+    quotable = "\n".join(piece.text for piece in evidence if piece.trust in ("T0", "T1"))
+    if any(url.rstrip(".,;:") not in quotable for url in URL.findall(f"{candidate.title}\n{candidate.body}")):
+        reasons.append("url-not-in-evidence")
+    return ", ".join(dict.fromkeys(reasons)) or None
+
+
+def check_text(title: str, body: str) -> list[str]:
+    """Every reason, in a fixed order, why an entry with this title and body must not be written."""
+    reasons = []
+    if not title.strip() or "\n" in title:
+        reasons.append("title-not-one-line")
+    if len(title) > TITLE_WIDTH:
+        reasons.append("title-too-long")
+    if len(body) > BODY_WIDTH:
+        reasons.append("body-too-long")
+    whole = f"{title}\n{body}"
+    if unicodedata.normalize("NFKC", whole) != whole:
+        reasons.append("not-normalised")
+    return list(dict.fromkeys(reasons + check_words(whole)))
+
+
+def check_words(text: str) -> list[str]:
+    """Reasons that hold for any text that ends up in a memory file."""
+    reasons = ["hidden-characters"] if has_hidden(text) else []
+    reasons += [reason for reason, regex in FORM if regex.search(text)]
+    reasons += ["credential"] if find_secrets(text) else []
+    return reasons + [injection.reason for injection in find_injection(text)]
+
+
+def has_hidden(text: str) -> bool:
+    """Whether `text` holds what a person does not see: controls, bidi marks, tags, joiners where they join nothing."""
+    return any(_is_hidden(text, at, char) for at, char in enumerate(text))
+
+
+def _is_hidden(text: str, at: int, char: str) -> bool:
+    if char in "\n\t" or (char.isascii() and char.isprintable()):
+        return False
+    if char in JOINERS:
+        return not (_joins(text[at - 1 : at]) and _joins(text[at + 1 : at + 2]))
+    is_variation = "\U000e0100" <= char <= "\U000e01ef"
+    return is_variation or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+
+
+def _joins(char: str) -> bool:
+    """A letter outside ASCII, a vowel sign, or (part of) an emoji."""
+    return bool(char) and not char.isascii() and unicodedata.category(char)[0] in "LMS"

@@ -1,0 +1,190 @@
+"""Marks: what an author marked as worth keeping, found in a commit message or a decision record.
+
+Where a mark's learning goes, and with what weight (the rubric: told to remember 0.9, won the hard way 0.8, a decision
+with its reason 0.7, error and debugging 0.6). Only a directive is a norm that always holds; the rest is ranked with
+the project.
+
+| mark                                  | type        | domain | importance | scope         |
+|---------------------------------------|-------------|--------|------------|---------------|
+| Directive                             | directive   | team   | 0.9        | institutional |
+| Convention                            | procedural  | team   | 0.8        | project       |
+| Invariant, Constraint                 | declarative | task   | 0.8        | project       |
+| Gotcha, Learning, Lesson, learned()   | procedural  | task   | 0.8        | project       |
+| Rejected                              | declarative | task   | 0.7        | project       |
+| Decision, a decision record (ADR)     | declarative | task   | 0.7        | project       |
+| Root cause (of a fix)                 | corrective  | task   | 0.6        | project       |
+
+A mark is a line `Learning: …` (with an optional bullet or bold face, in any case), a contextual-commit line
+`learned(scope): …`, or a bullet in a section `## Learnings`. Its text runs on over wrapped lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from memory_ci.extraction.messages import Line, searchable_lines
+from memory_ci.records.entry import Adoption, Domain, EntryType
+
+
+class Marker(NamedTuple):
+    """One row of the table above."""
+
+    type: EntryType
+    domain: Domain
+    importance: float
+    scope: str
+    extraction_scope: str
+    adoption: Adoption | None = None
+
+
+MARKERS: dict[str, Marker] = {
+    "directive": Marker("directive", "team", 0.9, "institutional", "observations"),
+    "convention": Marker("procedural", "team", 0.8, "project", "project"),
+    "invariant": Marker("declarative", "task", 0.8, "project", "project"),
+    "constraint": Marker("declarative", "task", 0.8, "project", "project"),
+    "gotcha": Marker("procedural", "task", 0.8, "project", "project"),
+    "learning": Marker("procedural", "task", 0.8, "project", "project"),
+    "rejected": Marker("declarative", "task", 0.7, "project", "project", "rejected"),
+    "decision": Marker("declarative", "task", 0.7, "project", "project"),
+    "root cause": Marker("corrective", "task", 0.6, "project", "corrective"),
+}
+
+ALIASES = {
+    "lesson": "learning",
+    "learned": "learning",
+    "lessons learned": "learning",
+    "rejected alternatives": "rejected",
+}
+
+WORD = (
+    r"(?P<word>directive|convention|invariant|constraint|gotcha|learning|lessons learned|lesson|learned"
+    r"|rejected alternatives|rejected|decision|root cause)s?"
+)
+MARK = re.compile(
+    rf"\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}(?:\((?P<scope>[^)\n]{{1,60}})\))?"
+    r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?:(?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)",
+    re.IGNORECASE,
+)
+SECTION = re.compile(rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE)
+HEADING = re.compile(r"#{1,6}\s+\S")
+BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
+STOP = re.compile(r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$")
+FIX_PARAGRAPH = re.compile(
+    r"(?:\*\*)?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?:(?:\*\*)?(?:\s+(?P<text>\S.*)|\s*)$", re.IGNORECASE
+)
+
+
+class Mark(NamedTuple):
+    """One marked statement: its marker, the `(scope)` it was given, the text in one piece, the words that stand
+    in the message exactly so (its first line), the subject it stands under, and the fix that follows a root cause."""
+
+    marker: str
+    scope: str
+    text: str
+    quote: str
+    subject: str
+    fix: str = ""
+
+
+def find_marks(message: str) -> list[Mark]:
+    """Every marked statement of `message`, in order."""
+    lines = searchable_lines(message)
+    marks: list[Mark] = []
+    position = 0
+    while position < len(lines):
+        found, position = _marks_at(lines, position)
+        marks += found
+    return marks
+
+
+def _marks_at(lines: Sequence[Line], position: int) -> tuple[list[Mark], int]:
+    """The marks that begin at `position`, and where to go on."""
+    line = lines[position]
+    if section := SECTION.fullmatch(line.text):
+        word = section["word"] or section["bold"]
+        return _listed(lines, position + 1, _canonical(word), "")
+    mark = MARK.fullmatch(line.text)
+    if mark is None:
+        return [], position + 1
+    marker, scope = _canonical(mark["word"]), (mark["scope"] or mark["of"] or "").strip()
+    if not mark["text"]:
+        return _listed(lines, position + 1, marker, scope)
+    block, end = _block(lines, position, mark["text"])
+    return _mark(marker, scope, block, line, lines[end:]), end
+
+
+def _listed(lines: Sequence[Line], position: int, marker: str, scope: str) -> tuple[list[Mark], int]:
+    """The bullets under a heading, each one mark; without bullets its first paragraph is the mark."""
+    marks: list[Mark] = []
+    while position < len(lines) and not lines[position].text:
+        position += 1
+    while position < len(lines) and _continues_list(lines, position, bool(marks)):
+        line = lines[position]
+        if not line.text:
+            position += 1
+            continue
+        bullet = BULLET.fullmatch(line.text)
+        block, end = _block(lines, position, bullet["text"] if bullet else line.text)
+        marks += _mark(marker, scope, block, line, lines[end:])
+        position = end
+        if not bullet:
+            break
+    return marks, position
+
+
+def _continues_list(lines: Sequence[Line], position: int, has_marks: bool) -> bool:
+    text = lines[position].text
+    if not text:
+        return position + 1 < len(lines)
+    if MARK.fullmatch(text) or STOP.match(text) or lines[position].subject == text[2:]:
+        return False
+    return not has_marks or bool(BULLET.fullmatch(text))
+
+
+def _block(lines: Sequence[Line], position: int, first: str) -> tuple[list[str], int]:
+    """The lines of one statement and where the next begins: up to a blank line, a bullet, a mark or a trailer.
+
+    A statement that ends in a colon takes the list that follows it along.
+    """
+    block, end = [first.strip()], position + 1
+    takes_list = first.rstrip().endswith(":")
+    while end < len(lines) and (text := lines[end].text):
+        if MARK.fullmatch(text) or FIX_PARAGRAPH.match(text) or STOP.match(text):
+            break
+        if BULLET.fullmatch(text) and not takes_list:
+            break
+        block.append(text.strip())
+        takes_list = takes_list or text.endswith(":")
+        end += 1
+    return block, end
+
+
+def _mark(marker: str, scope: str, block: list[str], line: Line, rest: Sequence[Line]) -> list[Mark]:
+    if not block[0]:
+        return []
+    fix = _fix(line.subject, rest) if marker == "root cause" else ""
+    return [Mark(marker, scope, _join(block), block[0], line.subject, fix)]
+
+
+def _fix(subject: str, rest: Sequence[Line]) -> str:
+    """The paragraph `Fix: …` under the same subject and before another mark; a list after it counts as its text."""
+    for position, line in enumerate(rest):
+        if line.subject != subject or MARK.fullmatch(line.text):
+            break
+        if match := FIX_PARAGRAPH.fullmatch(line.text):
+            block, _ = _block(rest, position, match["text"] or ":")
+            return _join(block).removeprefix(":").strip()
+    return ""
+
+
+def _join(block: list[str]) -> str:
+    """Wrapped lines in one, bullets each on their own."""
+    return "".join(("\n" if BULLET.fullmatch(line) else " ") + line for line in block).strip()
+
+
+def _canonical(word: str) -> str:
+    """The key of MARKERS for a word as written, plural and case folded."""
+    folded = word.lower()
+    return ALIASES.get(folded, folded)

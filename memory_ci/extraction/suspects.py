@@ -1,0 +1,68 @@
+"""Suspects: sentences that look like learnings but that nobody marked. They are proposed in the report, never written.
+
+Measured by hand: about three in ten of such sentences alone are worth keeping.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from memory_ci.extraction.markers import MARK
+from memory_ci.extraction.messages import Line, is_fix, searchable_lines
+from memory_ci.extraction.wording import SENTENCE
+from memory_ci.records.entry import Adoption
+
+MAX_PER_MESSAGE = 3
+MIN_WORDS = 6
+
+REVERT = re.compile(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
+NORM = re.compile(r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE)
+CAUSE = re.compile(r"\b(?:because|so that)\b", re.IGNORECASE)
+REMARK = re.compile(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
+
+
+class Suspect(NamedTuple):
+    """A sentence, why it looks like a learning, and whether it tells of something declined."""
+
+    text: str
+    doubt: str
+    adoption: Adoption | None = None
+
+
+def find_suspects(message: str) -> list[Suspect]:
+    """At most three suspects of `message`: what it reverts first, then sentences in order."""
+    lines = searchable_lines(message)
+    found = [suspect for text, subject in _sentences(lines) if (suspect := _suspect(text, subject))]
+    return (_reverts(lines) + found)[:MAX_PER_MESSAGE]
+
+
+def _reverts(lines: list[Line]) -> list[Suspect]:
+    subjects = dict.fromkeys(line.subject for line in lines if line.subject)
+    return [
+        Suspect(subject, "a revert, its lesson not marked", "rejected") for subject in subjects if REVERT.match(subject)
+    ]
+
+
+def _suspect(text: str, subject: str) -> Suspect | None:
+    if len(text.split()) < MIN_WORDS:
+        return None
+    if REMARK.match(text):
+        return Suspect(text, "a remark, not marked as a learning")
+    if NORM.search(text):
+        return Suspect(text, "sounds like a rule, not marked as one")
+    return (
+        Suspect(text, "a reason given in a fix, not marked as a learning")
+        if is_fix(subject) and CAUSE.search(text)
+        else None
+    )
+
+
+def _sentences(lines: list[Line]) -> list[tuple[str, str]]:
+    """Sentences of the body that stand on one line: quotable as they are."""
+    return [
+        (sentence.strip(" -*•"), line.subject)
+        for line in lines
+        if line.text and not line.text.endswith(line.subject) and not MARK.fullmatch(line.text)
+        for sentence in SENTENCE.split(line.text)
+    ]

@@ -1,0 +1,170 @@
+"""Wording: a marked statement as the title and body of an entry, and the reasons not to trust a mark."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from memory_ci.extraction.markers import Mark
+from memory_ci.extraction.messages import CONVENTIONAL, commit_type, is_fix
+from memory_ci.text import STOP_WORDS
+
+TITLE_WIDTH = 120
+BODY_WIDTH = 600
+MIN_CLAUSE = 40
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))")
+CLAUSE = re.compile(
+    r",?;?\s(?=(?:so|because|instead of|rather than|which|even though|although)\b)"
+    r"|\s*;\s|\s[\u2014\u2013-]\s|,\s(?=(?:but|defaulting|causing|leaving)\b)"
+)
+BREAK = re.compile(rf"{SENTENCE.pattern}|\n")
+TICKET = re.compile(r"\s*\((?:[\w-]*#\d+|[a-z]+-[\w.]+)\)")
+PLAIN_WORD = re.compile(r"[a-z]+(?=[\s,;:]|\.?$)")
+
+REASON = re.compile(
+    r"\b(?:because|since|so|instead of|rather than|to avoid|to prevent|otherwise|in order to|due to|lest|as (?:it|they)"
+    r"|which (?:means|would|avoids|lets|keeps|makes)|would (?:have|be|break|need|require)|therefore|hence)\b",
+    re.IGNORECASE,
+)
+TELLING = 10
+"""Words from which on a rejection is taken to say what was wrong, even without one of the words of REASON."""
+
+NOUNS = {"decision": "decision", "rejected": "rejection"}
+WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
+TEST_SCOPE = re.compile(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
+NARRATION = re.compile(
+    r"^(?:add(?:s|ed)?|write|wrote|covers?|extend|expand|updated?|renamed?|bump(?:ed)?|clean up|tidy|removed?"
+    r"|(?:re)?format|refactor(?:ed)?|strengthen|leave|verify)\b(?!.*\b(?:because|instead of|rather than|to avoid)\b)",
+    re.IGNORECASE,
+)
+THIS_CHANGE = re.compile(
+    r"\b(?:this|that|the) (?:change|commit|pr|pull request|branch|patch|mr|merge request|refactor)\b"
+    r"|\b(?:previous|last|earlier|preceding|prior) (?:\w+ )?(?:fix|commit|change|pr|patch)\b"
+    r"|^(?:keep|leave|preserve|retain)\b.*\b(?:unchanged|untouched|alone|as before|as[- ]is|intact)\b",
+    re.IGNORECASE,
+)
+POINTER = re.compile(r"(?:these|those|they)\b", re.IGNORECASE)
+PRONOUN = re.compile(r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE)
+MOMENT = re.compile(
+    r"\b(?:currently|for now|right now|at the moment|today|yesterday|temporarily|latest (?:main|master)"
+    r"|already red|wip|todo|out of scope|follow-?up pr)\b",
+    re.IGNORECASE,
+)
+
+DOUBTS = (
+    (THIS_CHANGE, "speaks of the change itself"),
+    (MOMENT, "holds for the moment only"),
+    (NARRATION, "narrates the work"),
+)
+
+
+def weakness(mark: Mark) -> str | None:
+    """Why a mark is only a suspicion: what it says serves the change it came with, not the next one.
+
+    Measured by reading: decisions without a reason restate the diff, and marks about tests, about the change itself or
+    about the moment are of no use to whoever comes next.
+    """
+    if len(mark.text.split()) < 4:
+        return "too short to stand alone"
+    if POINTER.match(mark.text) or (not mark.scope and PRONOUN.match(mark.text)):
+        return "does not say what it speaks of"
+    for regex, reason in DOUBTS:
+        if regex.search(mark.text):
+            return reason
+    if mark.marker == "root cause" and not mark.fix and not is_fix(mark.subject):
+        return "the cause of something that was not fixed here"
+    return _weak_choice(mark) if mark.marker in ("decision", "constraint", "rejected") else None
+
+
+def _weak_choice(mark: Mark) -> str | None:
+    """A choice is worth keeping for its reason; one about the tests of a change goes with the change."""
+    if TEST_SCOPE.fullmatch(mark.scope):
+        return "about the tests of a change"
+    if mark.marker == "constraint" or REASON.search(mark.text):
+        is_work = mark.marker == "decision" and commit_type(mark.subject) in WORK_TYPES
+        return "a decision about the work, not the product" if is_work else None
+    is_telling = mark.marker == "rejected" and len(mark.text.split()) >= TELLING
+    return None if is_telling else f"a {NOUNS[mark.marker]} without its reason"
+
+
+def compose(mark: Mark) -> tuple[str, str]:
+    """Title and body of a mark. The body is empty when the title says it all."""
+    statement = _statement(mark)
+    title = make_title(statement)
+    if mark.marker == "root cause":
+        fix = fold(mark.fix) or _repaired(mark.subject)
+        body = f"Cause: {statement}\n\nFix:{_lead(fix)}{fix}"
+    else:
+        body = make_body(title, statement)
+    return title, cut_at_sentence(body, BODY_WIDTH)
+
+
+def make_title(statement: str) -> str:
+    """The first sentence, else its first clauses, else as many words as fit; without the full stop."""
+    first = SENTENCE.split(statement.partition("\n")[0], maxsplit=1)[0]
+    if len(first) > TITLE_WIDTH:
+        ends = [match.start() for match in CLAUSE.finditer(first) if MIN_CLAUSE <= match.start() <= TITLE_WIDTH]
+        first = first[: max(ends)] if ends else _cut_title(first)
+    return first if first.endswith("...") else first.rstrip(" .:;,")
+
+
+def make_body(title: str, statement: str) -> str:
+    """The whole statement, unless the title holds all of it."""
+    return "" if title == statement.rstrip(" .:;,") else statement
+
+
+def _cut_title(text: str) -> str:
+    """As many words as fit, not ended by a word that asks for more, and three dots that say so."""
+    kept = cut(text, TITLE_WIDTH - 3).split(" ")
+    while len(kept) > 1 and kept[-1].lower() in STOP_WORDS:
+        kept.pop()
+    return " ".join(kept).rstrip(" ,;:(-") + "..."
+
+
+def _lead(text: str) -> str:
+    """What stands between a label and its text: a list begins on a line of its own."""
+    return "\n" if text.startswith(("- ", "* ", "+ ")) else " "
+
+
+def _repaired(subject: str) -> str:
+    """A subject without its type and its ticket numbers: what a fix says it does."""
+    return fold(TICKET.sub("", CONVENTIONAL.sub("", subject, count=1)))
+
+
+def fold(text: str) -> str:
+    """White space folded line by line, compatibility forms replaced (NFKC): a machine reads what a person sees."""
+    lines = unicodedata.normalize("NFKC", text).split("\n")
+    return "\n".join(" ".join(line.split()) for line in lines).strip()
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` characters, ended at a word."""
+    if len(text) <= width:
+        return text
+    return text[: max(text.rfind(" ", 0, width + 1), width // 2)].rstrip(" ,;:(-")
+
+
+def cut_at_sentence(text: str, width: int) -> str:
+    """At most `width` characters, ended at a sentence or a line where one ends in the second half, else at a word."""
+    if len(text) <= width:
+        return text
+    ends = [match.start() for match in BREAK.finditer(text) if width // 2 <= match.start() <= width]
+    return text[: max(ends)] if ends else cut(text, width)
+
+
+def _statement(mark: Mark) -> str:
+    """The text with its scope in front, as its author wrote it, and a rejection named as such."""
+    text = fold(mark.text)
+    if mark.marker == "rejected":
+        text = f"rejected: {text}"
+    return f"{mark.scope}: {text}" if mark.scope and not _names(text, mark.scope) else _capitalise(text)
+
+
+def _capitalise(text: str) -> str:
+    """Upper case for a plain word; an identifier, a path or a command stays what it is."""
+    return text[:1].upper() + text[1:] if PLAIN_WORD.match(text) else text
+
+
+def _names(text: str, scope: str) -> bool:
+    """Whether a text speaks of its scope already, so that naming it again would only stutter."""
+    return scope.lower() in text.lower()

@@ -1,0 +1,208 @@
+"""Files of a tree, of the index or of the work tree: their names and object ids first, their content in one batch.
+
+Pathspecs here are git's default ones: a glob over the whole path in which `*` also matches `/`, or a literal directory;
+none at all means every file. Symbolic links and submodules are left out everywhere.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from memory_ci.gitrepo.process import decode_path, encode_path, run_git, stream_git
+from memory_ci.gitrepo.repo import Repository
+
+REGULAR = ("100644", "100755")
+PREFERRED_STAGES = "0231"
+"""Of an unmerged file our side is listed, else theirs, else the base."""
+
+CHUNK = 1 << 16
+
+
+class TreeFile(msgspec.Struct, frozen=True):
+    """A file and the id of its content. `on_disk`: that content is the work tree's, and git may not hold it.
+
+    The id is that of the bytes as they stand on disk, with no filter applied; "" when they cannot be read.
+    """
+
+    path: str
+    oid: str
+    on_disk: bool = False
+
+
+class FileContent(msgspec.Struct, frozen=True):
+    """What reading a file gave: its bytes, or the problem, worded to follow the path ("is …", "cannot …")."""
+
+    file: TreeFile
+    data: bytes | None
+    problem: str = ""
+
+
+def matches_pathspecs(path: str, pathspecs: Sequence[str]) -> bool:
+    """Whether a path is meant by one of the pathspecs, as git would decide it.
+
+    >>> matches_pathspecs("src/api/MEMORY.md", ["MEMORY.md", "*/MEMORY.md"])
+    True
+    """
+    return not pathspecs or _pattern(tuple(pathspecs)).match(path) is not None
+
+
+def list_tree(repo: Repository, rev: str, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
+    """The files of a commit or tree, in git's order of paths. Raises RepositoryError (git-failed)."""
+    # `ls-tree` knows no globs: all is listed and chosen here.
+    listing = run_git(repo.cwd, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", rev)
+    files = (_parse_tree_line(line) for line in _split(listing))
+    return tuple(
+        TreeFile(path, oid) for mode, oid, path in files if mode in REGULAR and matches_pathspecs(path, pathspecs)
+    )
+
+
+def list_staged(repo: Repository, pathspecs: Sequence[str], index_file: Path | None = None) -> tuple[TreeFile, ...]:
+    """The files of the index, or of the index in `index_file`: a hook's `commit -a` uses another than the usual one.
+
+    An unmerged file is listed once, with our side if there is one, else theirs, else the base.
+    """
+    env = {"GIT_INDEX_FILE": str(index_file)} if index_file else None
+    listing = run_git(repo.cwd, "ls-files", "-s", "-z", "--", *pathspecs, env=env)
+    best: dict[str, tuple[int, str]] = {}
+    for line in _split(listing):
+        mode, oid, stage, path = _parse_index_line(line)
+        if mode in REGULAR:
+            rank = PREFERRED_STAGES.index(stage)
+            best[path] = min(best.get(path, (rank, oid)), (rank, oid))
+    return tuple(TreeFile(path, oid) for path, (_, oid) in best.items())
+
+
+def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
+    """The files of the work tree, tracked or not but not ignored, in order of paths.
+
+    An unmodified one keeps the id that the index has; content decides, never a time stamp. In a bare repository git
+    refuses (git-failed).
+    """
+    asked = ("-z", "-t", "-s", "--cached", "--others", "--modified", "--deleted", "--exclude-standard")
+    clean, dirty = _sort_worktree(run_git(repo.cwd, "ls-files", *asked, "--", *pathspecs))
+    if not dirty:
+        return tuple(TreeFile(path, oid) for path, oid in clean.items())
+    algorithm = run_git(repo.cwd, "rev-parse", "--show-object-format").decode().strip()
+    changed = (_look_at(repo.cwd, path, algorithm) for path in dirty)
+    files = [*(TreeFile(path, oid) for path, oid in clean.items()), *(file for file in changed if file)]
+    return tuple(sorted(files, key=lambda file: encode_path(file.path)))
+
+
+def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Iterator[FileContent]:
+    """The content of files, in their order, with one git process for all that git holds.
+
+    Content of more than `limit` bytes is not loaded; that, a missing object and an unreadable file are problems.
+    """
+    wanted = tuple(files)
+    oids = "".join(f"{file.oid}\n" for file in wanted if not file.on_disk).encode()
+    if not oids:
+        yield from (_read_disk(repo.cwd, file, limit) for file in wanted)
+        return
+    with stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=oids) as stream:
+        for file in wanted:
+            yield _read_disk(repo.cwd, file, limit) if file.on_disk else _read_object(stream, file, limit)
+
+
+@lru_cache(maxsize=32)
+def _pattern(pathspecs: tuple[str, ...]) -> re.Pattern[str]:
+    globs = (fnmatch.translate(spec) for spec in pathspecs)
+    directories = (rf"{re.escape(spec.rstrip('/'))}/" for spec in pathspecs)
+    return re.compile("|".join((*globs, *directories)))
+
+
+def _split(listing: bytes) -> list[str]:
+    return decode_path(listing).split("\0")[:-1]
+
+
+def _parse_tree_line(line: str) -> tuple[str, str, str]:
+    fields, _, path = line.partition("\t")
+    mode, _, oid = fields.split(" ")
+    return mode, oid, path
+
+
+def _parse_index_line(line: str) -> tuple[str, str, str, str]:
+    fields, _, path = line.partition("\t")
+    mode, oid, stage = fields.split(" ")
+    return mode, oid, stage, path
+
+
+def _sort_worktree(listing: bytes) -> tuple[dict[str, str], list[str]]:
+    """Paths as the index has them with their ids, and those to be looked at on disk.
+
+    A line is a letter (H cached, S not checked out, M unmerged, C modified, R deleted, ? untracked) and, but for `?`,
+    what the index has. A modified path comes twice, as H and as C.
+    """
+    clean: dict[str, str] = {}
+    dirty: dict[str, None] = {}
+    for tag, _, rest in (line.partition(" ") for line in _split(listing)):
+        if tag == "?":
+            dirty[rest] = None
+            continue
+        mode, oid, _, path = _parse_index_line(rest)
+        if tag not in "HS":
+            dirty[path] = None
+        elif mode in REGULAR:
+            clean[path] = oid
+    return {path: oid for path, oid in clean.items() if path not in dirty}, list(dirty)
+
+
+def _look_at(root: Path, path: str, algorithm: str) -> TreeFile | None:
+    """The file as it stands on disk; None when there is no regular file."""
+    try:
+        if not stat.S_ISREG(os.lstat(root / path).st_mode):
+            return None
+        with (root / path).open("rb") as file:
+            return TreeFile(path, _object_id(file, algorithm), on_disk=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return TreeFile(path, "", on_disk=True)
+
+
+def _object_id(file: IO[bytes], algorithm: str) -> str:
+    """The id git gives to a blob: the hash of `blob <length>`, a NUL and the bytes (gitformat-pack(5), objects)."""
+    import hashlib  # not at the top: 4 ms that a clean work tree need not pay
+
+    digest = hashlib.new(algorithm, b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+    while chunk := file.read(CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _read_disk(root: Path, file: TreeFile, limit: int) -> FileContent:
+    try:
+        with (root / file.path).open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            return _too_large(file, size, limit) if size > limit else FileContent(file, stream.read())
+    except OSError as error:
+        return FileContent(file, None, f"cannot be read: {error.strerror}")
+
+
+def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
+    """The next answer of `cat-file --batch`: `<id> <type> <size>`, the bytes and a line end; or `<id> missing`."""
+    fields = stream.readline().split()
+    if len(fields) != 3:
+        return FileContent(file, None, f"is missing from the repository (object {file.oid})")
+    kind, size = fields[1].decode(), int(fields[2])
+    if kind == "blob" and size <= limit:
+        return FileContent(file, stream.read(size + 1)[:-1])
+    _skip(stream, size + 1)
+    return _too_large(file, size, limit) if kind == "blob" else FileContent(file, None, f"is a {kind}, not a file")
+
+
+def _skip(stream: IO[bytes], count: int) -> None:
+    while count > 0 and (chunk := stream.read(min(count, CHUNK))):
+        count -= len(chunk)
+
+
+def _too_large(file: TreeFile, size: int, limit: int) -> FileContent:
+    return FileContent(file, None, f"is {size} bytes, over the limit of {limit}")

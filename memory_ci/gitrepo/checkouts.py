@@ -1,0 +1,167 @@
+"""The work trees in which a branch is checked out: look before it moves, bring along exactly what was written after.
+
+Nothing else that the user has staged or modified there is read, written or refreshed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.process import decode_path, encode_path, run_git
+from memory_ci.gitrepo.repo import Repository, find_repository, list_worktrees
+
+NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.splitIndex=false", "-c", "core.fsmonitor=false")
+"""For every command that writes: no hook of the user's runs, and a temporary index leaves no shared one behind."""
+
+UNDERWAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
+NAMED = 10
+"""How many files a message names."""
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """What an index or a tree has for a path. Nothing is mode "0" and zeros, as `--index-info` writes a removal."""
+
+    mode: str
+    oid: str
+
+    @property
+    def is_absent(self) -> bool:
+        return self.mode == "0"
+
+
+Snapshot = Mapping[str, Staged]
+"""What a commit has for the files of a series, the absent ones too."""
+
+
+def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
+    """The work trees that have `ref` checked out or are rebasing it. Raises RepositoryError (repository-busy)."""
+    trees = [tree for tree in list_worktrees(repo) if tree.branch in (ref, None) and not tree.is_bare]
+    found: list[Repository] = []
+    for tree in trees:
+        if not tree.path.is_dir():
+            continue  # removed by hand: nothing is checked out there
+        place = find_repository(tree.path)
+        if tree.branch == ref or ref in _rebased(place.git_dir):
+            _refuse_busy(place)
+            found.append(place)
+    return tuple(found)
+
+
+def refuse_local_changes(place: Repository, expected: Snapshot) -> None:
+    """Make sure that files stand in the work tree and its index as they do in the commit that is checked out.
+
+    Raises RepositoryError (local-changes) that names the files.
+    """
+    staged, skipped = _list_index(place, expected)
+    present = {path: there for path, there in expected.items() if not there.is_absent}
+    changed = {path for path in expected if staged.get(path) != present.get(path)}
+    changed |= {path for path in expected if path not in present and _is_in_the_way(place.cwd, path)}
+    changed |= _list_modified(place, present) - skipped
+    if changed:
+        message = f"Local changes in {place.cwd} would be overwritten: {_name(sorted(changed))}"
+        raise RepositoryError(message, slug="local-changes", hint="Commit or stash these files, then run again.")
+
+
+def bring_along(place: Repository, written: Snapshot) -> None:
+    """Make index and work tree agree with the new commit in the files of `written`, and in nothing else.
+
+    Raises RepositoryError (checkout-behind): the commit exists, the files did not follow.
+    """
+    kept = [path for path, staged in written.items() if not staged.is_absent]
+    gone = [path for path, staged in written.items() if staged.is_absent]
+    try:
+        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=format_index_info(written))
+        names = b"".join(encode_path(path) + b"\0" for path in kept)
+        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names)
+        for path in gone:
+            _remove(place.cwd, path)
+    except (RepositoryError, OSError) as error:
+        message = f"The commit was made, but its files could not be brought into {place.cwd}: {error}"
+        hint = f"Bring them along with: {_follow_by_hand(place, kept, gone)}"
+        raise RepositoryError(message, slug="checkout-behind", hint=hint) from error
+
+
+def format_index_info(files: Snapshot) -> bytes:
+    """Input of `git update-index -z --index-info`: set files to these modes and blobs, or take them out."""
+    return b"".join(encode_path(f"{staged.mode} {staged.oid}\t{path}\0") for path, staged in files.items())
+
+
+def _rebased(git_dir: Path) -> set[str]:
+    """The branch that is being rebased in a work tree: HEAD is detached meanwhile, and it is moved at the end."""
+    names = (git_dir / state / "head-name" for state in ("rebase-merge", "rebase-apply"))
+    return {name.read_text().strip() for name in names if name.exists()}
+
+
+def _refuse_busy(place: Repository) -> None:
+    if (place.git_dir / "index.lock").exists():
+        message, hint = f"The index of {place.cwd} is locked", "Wait for the other git command, then run again."
+        raise RepositoryError(message, slug="repository-busy", hint=hint)
+    underway = [name for name in UNDERWAY if (place.git_dir / name).exists()]
+    if underway:
+        message = f"A merge, rebase, cherry-pick, revert or bisect is in progress in {place.cwd} ({underway[0]})"
+        raise RepositoryError(message, slug="repository-busy", hint="Finish or abort it, then run again.")
+
+
+def _list_index(place: Repository, paths: Collection[str]) -> tuple[dict[str, Staged], set[str]]:
+    """What the index has for the paths, and which of them a sparse checkout has left out of the work tree."""
+    staged: dict[str, Staged] = {}
+    skipped: set[str] = set()
+    for line in decode_path(run_git(place.cwd, "ls-files", "-z", "-t", "-s")).split("\0")[:-1]:
+        fields, _, path = line.partition("\t")
+        if path in paths:
+            tag, mode, oid, stage = fields.split(" ")
+            # An unmerged path equals nothing that a commit has.
+            staged[path] = Staged(mode, oid) if stage == "0" else Staged(stage, oid)
+            if tag == "S":
+                skipped.add(path)
+    return staged, skipped
+
+
+def _list_modified(place: Repository, expected: Snapshot) -> set[str]:
+    """The files whose content in the work tree is not the expected one, after git's own filters.
+
+    An index of these files alone, without time stamps, is compared: content decides, and no flag of the user's index
+    (assume-unchanged) hides a change.
+    """
+    with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
+        env = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
+        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=format_index_info(expected), env=env)
+        listing = run_git(place.cwd, *NO_HOOKS, "ls-files", "-z", "--modified", "--deleted", env=env)
+    return set(decode_path(listing).split("\0")[:-1])
+
+
+def _is_in_the_way(root: Path, path: str) -> bool:
+    """Whether something stands where a file will be made: at its path, or a file or a link instead of a directory."""
+    if os.path.lexists(root / path):
+        return True
+    parents = [root / parent for parent in Path(path).parents[:-1]]
+    return any(os.path.lexists(parent) and not stat.S_ISDIR(os.lstat(parent).st_mode) for parent in parents)
+
+
+def _remove(root: Path, path: str) -> None:
+    (root / path).unlink(missing_ok=True)
+    for parent in Path(path).parents[:-1]:
+        with suppress(OSError):  # not empty: it stays, as it does when git removes a file
+            (root / parent).rmdir()
+
+
+def _follow_by_hand(place: Repository, kept: list[str], gone: list[str]) -> str:
+    """A shell command that does the rest of `bring_along`, however far that came."""
+    command = f"git --literal-pathspecs -C {shlex.quote(str(place.cwd))}"
+    steps = (("reset -q", [*kept, *gone]), ("checkout", kept), ("clean -fxq", gone))
+    return " && ".join(f"{command} {step} -- {shlex.join(paths)}" for step, paths in steps if paths)
+
+
+def _name(paths: Iterable[str]) -> str:
+    names = list(paths)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,0 +1,54 @@
+"""How forges word the commit that merges a change (pure text)."""
+
+from __future__ import annotations
+
+import re
+
+from memory_ci.records.history import Commit, MergedChange
+
+NUMBERS = (
+    re.compile(r"\AMerge pull request #(\d+) from \S"),  # GitHub, merge
+    re.compile(r"\AMerged in .+ \(pull request #(\d+)\)"),  # Bitbucket
+    re.compile(r"\A[^\n]*\S[ \t]*\(#(\d+)\)[ \t]*(?:\n|\Z)"),  # GitHub, squash; or a merge named after the pull request
+    re.compile(r"^See merge request \S*!(\d+)[ \t]*$", re.MULTILINE),  # GitLab
+)
+
+FORGE_SUBJECT = re.compile(r"Merge pull request #\d+ from |Merged in .+ \(pull request #|Merge branch '.+' into '")
+"""Subjects that a forge wrote: what the change is called stands in the body."""
+
+NUMBER_AT_END = re.compile(r"\s*\(#\d+\)\s*\Z")
+
+
+def describe_change(commits: tuple[Commit, ...]) -> MergedChange:
+    """The change that one first-parent commit, the last of `commits`, brought with the others."""
+    tip = commits[-1]
+    number = find_number(tip.message)
+    title = find_title(tip.message)
+    if len(tip.parents) > 1:
+        return MergedChange(kind="merge", tip=tip, commits=commits, number=number, title=title)
+    if number is not None:
+        return MergedChange(kind="squash", tip=tip, commits=commits, number=number, title=title)
+    return MergedChange(kind="direct", tip=tip, commits=commits, title=title)
+
+
+def find_number(message: str) -> int | None:
+    """The number of the pull or merge request that a commit message names as its own.
+
+    >>> find_number("Retry only with a key (#12)"), find_number("Merge branch 'main' into topic")
+    (12, None)
+    """
+    found = (pattern.search(message) for pattern in NUMBERS)
+    return next((int(match[1]) for match in found if match), None)
+
+
+def find_title(message: str) -> str:
+    """What the change is called: the first line of the body under a forge's subject, else the subject without number.
+
+    >>> find_title("Merge pull request #12 from ann/retry" + chr(10) * 2 + "Retry only with a key")
+    'Retry only with a key'
+    """
+    subject, _, body = message.partition("\n")
+    lines = (line.strip() for line in body.splitlines())
+    named = next((line for line in lines if line and not NUMBERS[-1].match(line)), "")
+    title = named if named and find_number(message) is not None and FORGE_SUBJECT.match(subject) else subject
+    return NUMBER_AT_END.sub("", title).strip()

@@ -1,0 +1,199 @@
+"""Ranges of history, grouped into what each merge brought, and what earlier runs wrote into it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby, islice
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.forges import describe_change
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
+from memory_ci.records.history import Commit, MergedChange
+
+SOURCE = "Memory-CI-Source"
+COUNTED = "Memory-CI-Counted"
+FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class HistoryRange(msgspec.Struct, frozen=True):
+    """The commits after `since` (None: from the first) up to `until`, as ids.
+
+    A group is what one first-parent commit brought: its ids oldest first, that commit last. Several groups may turn
+    out to be one change when their messages are read (a rebase), so `change_count` is an upper bound.
+    """
+
+    since: str | None
+    until: str
+    groups: tuple[tuple[str, ...], ...]
+
+    @property
+    def commit_count(self) -> int:
+        return sum(map(len, self.groups))
+
+    @property
+    def change_count(self) -> int:
+        return len(self.groups)
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """How far earlier runs came: `source` is the newest commit covered, `commit` the one that says so."""
+
+    source: str
+    commit: str
+
+
+class FileVersion(msgspec.Struct, frozen=True):
+    """A file as a commit left it; `oid` is None where the commit deleted it."""
+
+    commit: Commit
+    path: str
+    oid: str | None
+
+
+def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
+    """The range since..until, grouped along the first parents of `until`; everything that `until` holds is in it once.
+
+    Raises RepositoryError: unknown-revision for `until`, unreachable-cursor when `since` is not in its history,
+    shallow-clone when history is cut off inside the range.
+    """
+    tip = resolve_commit(repo, until)
+    start = None if since is None else _find_start(repo, since, tip)
+    parents = _list_parents(repo, start, tip)
+    cut = _cut_commits(repo)
+    if not cut.isdisjoint(parents):
+        raise _shallow_clone(repo)
+    return HistoryRange(start, tip, group_commits(parents, tip))
+
+
+def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tuple[str, ...], ...]:
+    """What each first-parent commit brought, oldest first: itself, and for a merge what no older one had brought.
+
+    `parents` maps commits to their parents, children before parents; parents outside of it are outside the range.
+    """
+    chain = _first_parents(parents, tip)
+    age = {commit: -position for position, commit in enumerate(parents)}
+    free = set(parents).difference(chain)
+    return tuple((*sorted(_take(parents, commit, free), key=age.__getitem__), commit) for commit in reversed(chain))
+
+
+def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[MergedChange]:
+    """The changes of a range, oldest first, read from one stream in constant memory.
+
+    Neighbouring commits that name the same pull request are one change, merged by rebase.
+    """
+    changes = _read_groups(repo, history)
+    for _, run in groupby(changes, lambda change: change.number if change.kind == "squash" else change.tip.sha):
+        yield _join(tuple(run))
+
+
+def find_cursor(repo: Repository, rev: str) -> Cursor | None:
+    """What the newest first-parent commit of `rev` that names its source says; None before the first run."""
+    for commit in _commits_with(repo, rev, SOURCE):
+        sources = [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
+        if sources:
+            return Cursor(sources[-1], commit.sha)
+    return None
+
+
+def list_counted(repo: Repository, rev: str) -> frozenset[str]:
+    """Commits whose trailers have been counted by earlier runs: a range that is replayed reinforces nothing twice."""
+    commits = _commits_with(repo, rev, COUNTED)
+    values = (value for commit in commits for _, value in find_trailers(commit.message, (COUNTED,)))
+    return frozenset(sha for value in values for sha in split_ids(value))
+
+
+def find_addition(repo: Repository, rev: str, path: str) -> str | None:
+    """The first-parent commit of `rev` that first added `path`."""
+    asked = ("--first-parent", *FILES, "--no-renames", "--diff-filter=A", "--end-of-options", rev)
+    shas = [commit.sha for commit, _ in read_log(repo, *asked, "--", f":(top,literal){path}")]
+    return shas[-1] if shas else None
+
+
+def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Iterator[FileVersion]:
+    """Every version of the files along the first parents of `rev`, newest first; a renamed file is two."""
+    asked = ("--first-parent", *FILES, "--no-renames", "--end-of-options", rev, "--", *pathspecs)
+    for commit, oids in read_log(repo, *asked):
+        for file, oid in zip(commit.files, oids, strict=True):
+            yield FileVersion(commit, file.path, oid if oid.strip("0") else None)
+
+
+def _find_start(repo: Repository, since: str, tip: str) -> str:
+    start = find_commit(repo, since)
+    if start is not None and is_ancestor(repo, start, tip):
+        return start
+    if is_shallow(repo):
+        raise _shallow_clone(repo)
+    message = f"{since} is not in the history of {tip}: the branch was rewritten, or the cursor is of another branch"
+    raise RepositoryError(message, slug="unreachable-cursor", hint="Name the commit to start from with --since.")
+
+
+def _list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
+    asked = ("--topo-order", "--parents", tip, *([f"^{since}"] if since else []), "--")
+    lines = run_git(repo.cwd, "rev-list", *asked).decode().splitlines()
+    # Interned, for each id comes again as the parent of another: half the memory on a long history.
+    rows = (tuple(map(sys.intern, line.split(" "))) for line in lines)
+    return {row[0]: row[1:] for row in rows}
+
+
+def _cut_commits(repo: Repository) -> frozenset[str]:
+    """The commits whose parents a shallow clone does not hold (gitrepository-layout(5), shallow)."""
+    file = repo.common_dir / "shallow"
+    return frozenset(file.read_text().split()) if file.exists() else frozenset()
+
+
+def _shallow_clone(repo: Repository) -> RepositoryError:
+    message = f"The clone at {repo.cwd} is shallow, and its history ends inside the range"
+    hint = "Fetch all of it: `git fetch --unshallow`, or `fetch-depth: 0` for actions/checkout."
+    return RepositoryError(message, slug="shallow-clone", hint=hint)
+
+
+def _first_parents(parents: Mapping[str, tuple[str, ...]], tip: str) -> list[str]:
+    chain: list[str] = []
+    commit = tip
+    while commit in parents:
+        chain.append(commit)
+        commit = next(iter(parents[commit]), "")
+    return chain
+
+
+def _take(parents: Mapping[str, tuple[str, ...]], merge: str, free: set[str]) -> list[str]:
+    """The free commits reachable from the other parents of `merge`; they are free no longer."""
+    taken: list[str] = []
+    waiting = list(parents[merge][1:])
+    while waiting:
+        commit = waiting.pop()
+        if commit in free:
+            free.remove(commit)
+            taken.append(commit)
+            waiting.extend(parents[commit])
+    return taken
+
+
+def _read_groups(repo: Repository, history: HistoryRange) -> Iterator[MergedChange]:
+    """One change for each group. With no group git is never started: given no commits it would read HEAD."""
+    wanted = "".join(f"{sha}\n" for group in history.groups for sha in group).encode()
+    with closing(read_log(repo, *FILES, "--no-walk=unsorted", "--stdin", input=wanted)) as log:
+        commits = (commit for commit, _ in log)
+        for group in history.groups:
+            yield describe_change(tuple(islice(commits, len(group))))
+
+
+def _join(run: tuple[MergedChange, ...]) -> MergedChange:
+    if len(run) == 1:
+        return run[0]
+    commits = tuple(commit for change in run for commit in change.commits)
+    return msgspec.structs.replace(run[-1], kind="rebase", commits=commits)
+
+
+def _commits_with(repo: Repository, rev: str, key: str) -> Iterator[Commit]:
+    """First-parent commits of `rev`, newest first, with `key:` in the message; maybe not as a trailer."""
+    asked = ("--first-parent", "--fixed-strings", "--regexp-ignore-case", f"--grep={key}:", "--end-of-options", rev)
+    return (commit for commit, _ in read_log(repo, *asked, "--"))

@@ -1,0 +1,101 @@
+"""A repository: where it is, what its names mean, where its branches are checked out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.process import ask_git, decode_path, run_git
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """Where a repository is. `root` is the top of the work tree, None in a bare repository.
+
+    `git_dir` belongs to this work tree alone, `common_dir` to all work trees of the repository.
+    """
+
+    root: Path | None
+    git_dir: Path
+    common_dir: Path
+
+    @property
+    def cwd(self) -> Path:
+        """Where git is run: paths in its output are relative to the top of the tree."""
+        return self.root or self.git_dir
+
+
+class Worktree(msgspec.Struct, frozen=True):
+    """One work tree of a repository; `branch` is a full ref name, None when HEAD is detached."""
+
+    path: Path
+    branch: str | None
+    is_bare: bool
+
+
+def find_repository(start: Path) -> Repository:
+    """The repository that the directory `start` is in: its root, a sub-directory, a linked work tree or a bare one.
+
+    Raises RepositoryError: not-a-repository, git-missing, or git-failed with what git says (unsafe ownership).
+    """
+    asked = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--is-inside-work-tree", "--show-cdup")
+    try:
+        answer = run_git(start, "rev-parse", *asked)
+    except RepositoryError as error:
+        if "not a git repository" not in error.message:
+            raise
+        message, hint = f"{start} is not in a git repository", "Run this inside a clone, or `git init` first."
+        raise RepositoryError(message, slug="not-a-repository", hint=hint) from error
+    git_dir, common_dir, is_inside, up = map(os.fsdecode, answer.split(b"\n")[:4])
+    root = Path(os.path.normpath(start.resolve() / up)) if is_inside == "true" else None
+    return Repository(root, Path(git_dir), Path(common_dir))
+
+
+def resolve_commit(repo: Repository, rev: str) -> str:
+    """The full id of the commit that `rev` names. Raises RepositoryError (unknown-revision)."""
+    commit = find_commit(repo, rev)
+    if commit is None:
+        message, hint = f"{rev!r} names no commit of {repo.cwd}", "Check the name; a shallow clone may not hold it."
+        raise RepositoryError(message, slug="unknown-revision", hint=hint)
+    return commit
+
+
+def find_commit(repo: Repository, rev: str) -> str | None:
+    """The full id of the commit that `rev` names, if it names one. An option, a negation or a range is not a name."""
+    if rev.startswith(("-", "^")) or "\0" in rev:
+        return None
+    asked = ("--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
+    answer = run_git(repo.cwd, "rev-parse", *asked, ok=(0, 1, 128)).decode().split()
+    return answer[0] if len(answer) == 1 else None
+
+
+def head_branch(repo: Repository) -> str | None:
+    """The full name of the branch that HEAD is on, also before its first commit; None when detached."""
+    return decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1))).strip() or None
+
+
+def is_shallow(repo: Repository) -> bool:
+    """Whether history was cut off when the repository was cloned or fetched."""
+    return run_git(repo.cwd, "rev-parse", "--is-shallow-repository").strip() == b"true"
+
+
+def is_ancestor(repo: Repository, old: str, new: str) -> bool:
+    """Whether the commit `old` is `new` or is in its history."""
+    return ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
+
+
+def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
+    """All work trees, the main one (or the bare repository) first; one whose directory is gone is listed too."""
+    blocks = run_git(repo.cwd, "worktree", "list", "--porcelain").strip(b"\n").split(b"\n\n")
+    trees = [_parse_worktree(decode_path(block)) for block in blocks]
+    if repo.root and repo.git_dir == repo.common_dir:
+        # Of a submodule or a separate git directory git names that directory as the main work tree.
+        trees[0] = msgspec.structs.replace(trees[0], path=repo.root)
+    return tuple(trees)
+
+
+def _parse_worktree(block: str) -> Worktree:
+    fields = dict(line.partition(" ")[::2] for line in block.split("\n"))
+    return Worktree(Path(fields["worktree"]), fields.get("branch"), "bare" in fields)

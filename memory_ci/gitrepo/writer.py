@@ -1,0 +1,185 @@
+"""Commits made beside the user: own blobs, an own index, one compare-and-swap. This module alone uses GitPython.
+
+Only git.Git is used, never git.Repo: that one reads GIT_DIR of the hook that may have started us, and its objects
+know SHA-1 only. All is plumbing, so no hook, no signing and no filter of the user's takes part.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import git
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.checkouts import (
+    NO_HOOKS,
+    Snapshot,
+    Staged,
+    bring_along,
+    find_checkouts,
+    format_index_info,
+    refuse_local_changes,
+)
+from memory_ci.gitrepo.environment import SETTINGS, without_hook_variables
+from memory_ci.gitrepo.process import decode_path, run_git
+from memory_ci.gitrepo.repo import Repository, find_commit
+
+UTF8 = ("-c", "i18n.commitEncoding=UTF-8")
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who a commit is by."""
+
+    name: str
+    email: str
+
+
+class PlannedCommit(msgspec.Struct, frozen=True):
+    """Files to write (None: to delete), by path from the root, and the whole message."""
+
+    files: Mapping[str, bytes | None]
+    message: str
+
+
+def commit_series(
+    repo: Repository,
+    *,
+    ref: str,
+    expected: str,
+    commits: Sequence[PlannedCommit],
+    identity: Identity,
+    when: datetime,
+) -> str:
+    """Put commits on top of `expected` and move the branch `ref` (a full name) there; its new tip is returned.
+
+    A commit that changes nothing is left out; when none is left, the branch stays. Where the branch is checked out,
+    the written files follow; everything else in index and work tree stays as it is.
+
+    Raises RepositoryError. Before anything is written: ref-moved, repository-busy, local-changes, git-failed. Nothing
+    but loose objects written: git-failed, write-failed, ref-moved. After the branch moved: checkout-behind.
+    """
+    _refuse_moved(repo, ref, expected)
+    paths = frozenset(path for commit in commits for path in commit.files)
+    start = _snapshot(repo, expected, paths)
+    places = find_checkouts(repo, ref)
+    for place in places:
+        refuse_local_changes(place, start)
+    with _plumbing(repo, identity, when) as (plumbing, scratch):
+        tip, end = _build(plumbing, scratch, expected, start, commits)
+        if tip == expected:
+            return tip
+        _move(repo, plumbing, ref, expected, tip)
+    for place in places:
+        bring_along(place, {path: staged for path, staged in end.items() if staged != start[path]})
+    return tip
+
+
+def _snapshot(repo: Repository, commit: str, paths: frozenset[str]) -> Snapshot:
+    found = dict.fromkeys(sorted(paths), Staged("0", "0" * len(commit)))
+    for line in decode_path(run_git(repo.cwd, "ls-tree", "-r", "-z", "--full-tree", commit)).split("\0")[:-1]:
+        fields, _, path = line.partition("\t")
+        if path in found:
+            mode, _, oid = fields.split(" ")
+            found[path] = Staged(mode, oid)
+    return found
+
+
+@contextmanager
+def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[tuple[git.Git, Path]]:
+    """GitPython's git with an index of its own, and the scratch directory that holds it; both gone afterwards."""
+    date = f"@{int(when.timestamp())} {when:%z}"
+    try:
+        # Cleaning up comes after the branch has moved: it must not say that nothing was changed.
+        scratch = tempfile.TemporaryDirectory(prefix="memory-ci-", ignore_cleanup_errors=True)
+        with scratch as name, without_hook_variables():
+            plumbing = git.Git(repo.cwd)
+            plumbing.update_environment(
+                **SETTINGS,
+                GIT_INDEX_FILE=str(Path(name, "index")),
+                GIT_AUTHOR_NAME=identity.name,
+                GIT_AUTHOR_EMAIL=identity.email,
+                GIT_AUTHOR_DATE=date,
+                GIT_COMMITTER_NAME=identity.name,
+                GIT_COMMITTER_EMAIL=identity.email,
+                GIT_COMMITTER_DATE=date,
+            )
+            yield plumbing, Path(name)
+    except git.GitCommandError as error:
+        raise _git_failed(error) from error
+    except OSError as error:
+        message = f"A temporary file cannot be written: {error.strerror}"
+        hint = "Make room in the temporary directory. Nothing was changed."
+        raise RepositoryError(message, slug="write-failed", hint=hint) from error
+
+
+def _build(
+    plumbing: git.Git, scratch: Path, base: str, start: Snapshot, commits: Sequence[PlannedCommit]
+) -> tuple[str, Snapshot]:
+    """The last commit of the series and what it has for the files."""
+    blobs = _write_blobs(plumbing, scratch, commits)
+    _run(plumbing, "read-tree", base)
+    tip, tree, files = base, _run(plumbing, "write-tree"), dict(start)
+    for commit in commits:
+        changes = {path: _staged(start[path], data, blobs) for path, data in commit.files.items()}
+        with _written(scratch / "changes", format_index_info(changes)) as given:
+            _run(plumbing, "update-index", "-z", "--index-info", istream=given)
+        files |= changes
+        parent_tree, tree = tree, _run(plumbing, "write-tree")
+        if tree != parent_tree:
+            with _written(scratch / "message", commit.message.encode("utf-8", "replace")) as given:
+                tip = _run(plumbing, "commit-tree", tree, "-p", tip, istream=given)
+    return tip, files
+
+
+def _write_blobs(plumbing: git.Git, scratch: Path, commits: Sequence[PlannedCommit]) -> Iterator[str]:
+    """The ids of all contents, in order, written by one process."""
+    contents = [data for commit in commits for data in commit.files.values() if data is not None]
+    names = [scratch / f"blob-{number}" for number in range(len(contents))]
+    for name, data in zip(names, contents, strict=True):
+        name.write_bytes(data)
+    with _written(scratch / "names", "".join(f"{name}\n" for name in names).encode()) as given:
+        oids = _run(plumbing, "hash-object", "-w", "--no-filters", "--stdin-paths", istream=given)
+    return iter(oids.split())
+
+
+def _staged(before: Staged, data: bytes | None, blobs: Iterator[str]) -> Staged:
+    """A file as a commit will have it; one that was executable stays so."""
+    if data is None:
+        return Staged("0", "0" * len(before.oid))
+    return Staged("100755" if before.mode == "100755" else "100644", next(blobs))
+
+
+def _move(repo: Repository, plumbing: git.Git, ref: str, expected: str, tip: str) -> None:
+    try:
+        _run(plumbing, "update-ref", "-m", "memory-ci: record", ref, tip, expected)
+    except git.GitCommandError:
+        _refuse_moved(repo, ref, expected)
+        raise
+
+
+def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
+    if find_commit(repo, ref) != expected:
+        message = f"{ref} is no longer at {expected[:12]}: someone else moved it meanwhile"
+        raise RepositoryError(message, slug="ref-moved", hint="Nothing was changed. Run again on the new tip.")
+
+
+def _run(plumbing: git.Git, *args: str, istream: BinaryIO | None = None) -> str:
+    return str(plumbing.execute(["git", *NO_HOOKS, *UTF8, *args], istream=istream))
+
+
+@contextmanager
+def _written(path: Path, data: bytes) -> Iterator[BinaryIO]:
+    """A file with `data`, open for reading: GitPython gives git only what has a file descriptor."""
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        yield file
+
+
+def _git_failed(error: git.GitCommandError) -> RepositoryError:
+    return RepositoryError(f"git could not write the commits: {error}", slug="git-failed", hint="Nothing was changed.")

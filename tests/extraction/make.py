@@ -1,0 +1,54 @@
+"""Makers for extraction: a piece of evidence, and what the rules make of a message."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from memory_ci.extraction.engines.rules import RulesEngine
+from memory_ci.extraction.judge import judge
+from memory_ci.records.candidate import Candidate, Judged
+from memory_ci.records.entry import Entry
+from memory_ci.records.event import Origin
+from memory_ci.records.evidence import Evidence, EvidenceSet
+
+
+def make_piece(text: str = "fix: x", number: int = 1, **fields: Any) -> Evidence:  # noqa: ANN401 - any field
+    defaults: dict[str, Any] = {
+        "id": f"e{number}",
+        "kind": "commit",
+        "text": text,
+        "trust": "T0",
+        "origin": Origin("commit", f"{number:040x}"),
+        "at": datetime(2026, 9, 1, 23, tzinfo=UTC),
+    }
+    return Evidence(**defaults | fields)
+
+
+def make_candidate(title: str = "Retry only GET", **fields: Any) -> Candidate:  # noqa: ANN401 - any field
+    defaults: dict[str, Any] = {
+        "title": title,
+        "body": "",
+        "type": "procedural",
+        "domain": "task",
+        "importance": 0.7,
+        "scope": "project",
+        "extraction_scope": "project",
+        "quotes": (),
+        "is_marked": True,
+    }
+    return Candidate(**defaults | fields)
+
+
+def judge_messages(
+    *messages: str,
+    existing: tuple[Entry, ...] = (),
+    limit: int = 3,
+    **fields: Any,  # noqa: ANN401 - any field of Evidence
+) -> tuple[Judged, ...]:
+    pieces = tuple(make_piece(message, number, **fields) for number, message in enumerate(messages, 1))
+    return judge("#128", EvidenceSet(pieces), RulesEngine(), existing, limit)
+
+
+def written(judged: tuple[Judged, ...]) -> list[str]:
+    return [one.candidate.title for one in judged if one.verdict == "written"]

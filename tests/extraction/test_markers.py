@@ -1,0 +1,104 @@
+"""What counts as a mark, how far its text goes, and the words that prove it."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.extraction.markers import MARKERS, find_marks
+
+TEXT = "Use the pool because a new connection costs a second"
+
+
+@pytest.mark.parametrize("word", ["Learning", "Lesson", "Decision", "Constraint", "Rejected", "Directive"])
+@pytest.mark.parametrize("form", ["{}: ", "- {}: ", "* **{}:** ", "**{}**: ", "  {}: ", "1. {}: "])
+def test_a_marked_line_is_found_in_every_form(word: str, form: str) -> None:
+    message = f"feat: pool\n\nSome text.\n{form.format(word)}{TEXT}\n"
+    (mark,) = find_marks(message)
+    assert (mark.marker, mark.text, mark.quote) == ({"Lesson": "learning"}.get(word, word.lower()), TEXT, TEXT)
+
+
+@pytest.mark.parametrize("word", ["decision", "learned", "constraint", "rejected"])
+def test_contextual_commit_lines_are_found_with_their_scope(word: str) -> None:
+    (mark,) = find_marks(f"feat: pool\n\nintent(pool): be fast\n{word}(pool): {TEXT}\n")
+    assert (mark.scope, mark.text) == ("pool", TEXT)
+    assert mark.marker in MARKERS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "intent(pool): be fast",
+        "The decision: to wait",
+        "Decisions were made",
+        "x Learning: y",
+        "Learning:",
+        "rejected by CI",
+    ],
+)
+def test_what_only_looks_like_a_mark_is_none(line: str) -> None:
+    assert find_marks(f"feat: pool\n\n{line}\n") == []
+
+
+def test_code_and_quotations_hold_no_marks() -> None:
+    assert find_marks(f"feat: x\n\n```\nDecision: {TEXT}\n```\n> Learning: {TEXT}\n") == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["", "- another bullet", "Learning: another", "Co-authored-by: B <b@example.com>", "intent(x): y", "## Heading"],
+)
+def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
+    mark = find_marks(
+        f"feat: x\n\nDecision: use the pool because\n  a new connection\ncosts a second\n{end}\nand more\n"
+    )[0]
+    assert mark.text == "use the pool because a new connection costs a second"
+    assert mark.quote == "use the pool because"
+
+
+def test_a_text_on_the_next_lines_is_the_marks() -> None:
+    assert [mark.text for mark in find_marks("feat: x\n\nDecision:\nuse the pool\nalways\n\nmore")] == [
+        "use the pool always"
+    ]
+
+
+@pytest.mark.parametrize(
+    "heading", ["## Learnings", "### Lessons learned", "**Learnings**", "Learnings:", "## Gotchas:"]
+)
+def test_each_bullet_of_a_section_is_one_mark(heading: str) -> None:
+    message = f"feat: x\n\n{heading}\n\n- the first one\n  goes on\n- the second one\n\n## Tests\n- all green\n"
+    assert [mark.text for mark in find_marks(message)] == ["the first one goes on", "the second one"]
+
+
+def test_a_section_ends_at_the_next_squashed_commit() -> None:
+    message = "Retries\n\n* fix: one\n\n## Decisions\n\n- use the pool\n\n* fix: two\n\nbody\n"
+    assert [mark.text for mark in find_marks(message)] == ["use the pool"]
+
+
+def test_a_root_cause_takes_its_fix_along() -> None:
+    message = "fix: hang\n\nRoot cause: the lock was\nheld twice.\n\nFix:\n- release it\n- and test it\n\nRefs: 1\n"
+    (mark,) = find_marks(message)
+    assert (mark.marker, mark.text, mark.fix) == (
+        "root cause",
+        "the lock was held twice.",
+        "- release it\n- and test it",
+    )
+
+
+def test_a_fix_of_another_squashed_commit_is_not_taken_along() -> None:
+    message = "Two\n\n* fix: one\n\nRoot cause: the lock was held.\n\n* fix: two\n\nFix: something else\n"
+    assert [mark.fix for mark in find_marks(message)] == [""]
+
+
+def test_a_statement_that_ends_in_a_colon_takes_its_list_along() -> None:
+    (mark,) = find_marks("fix: x\n\nRoot cause: two paths skip it:\n- one\n- two\n\nrest")
+    assert mark.text == "two paths skip it:\n- one\n- two"
+
+
+def test_a_root_cause_may_name_what_it_is_the_cause_of() -> None:
+    assert [mark.scope for mark in find_marks("fix: x\n\nRoot cause of slow starts: no index on id")] == ["slow starts"]
+
+
+def test_every_quote_stands_in_the_message() -> None:
+    message = r"fix: x\n\nLearning: one  is\n  not two\nDecision: go on, because"
+    marks = find_marks(message)
+    assert [mark.quote in message for mark in marks] == [True, True]

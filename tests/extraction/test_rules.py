@@ -1,0 +1,112 @@
+"""The rules engine: marks are written, suspicions are only proposed, records give their decision."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.extraction.engines import Request
+from memory_ci.extraction.engines.rules import RulesEngine
+from memory_ci.extraction.reply import Learning, parse_reply
+from memory_ci.extraction.suspects import MAX_PER_MESSAGE
+from memory_ci.records.event import EventKind
+from tests.extraction.make import make_piece
+
+RECORD = """# 7. Use one pool
+
+- Status: {status}
+
+## Context
+
+Connections are slow.
+
+## Decision
+
+We share one pool per process,
+because connecting costs a second.
+
+More words.
+
+## Consequences
+
+Workers wait.
+"""
+
+
+def extract(text: str, kind: EventKind = "commit") -> tuple[Learning, ...]:
+    reply = RulesEngine().extract(Request(change="#1", evidence=(make_piece(text, kind=kind),)))
+    assert (reply.stop_reason, reply.model) == ("end_turn", "rules")
+    return parse_reply(reply.text).learnings
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "importance", "scope"),
+    [
+        ("Directive: never push to main on a Friday", "directive", 0.9, "institutional"),
+        ("Convention: name a fixture after what it gives", "procedural", 0.8, "project"),
+        ("Invariant: an order has at least one line", "declarative", 0.8, "project"),
+        ("Constraint: the API allows ten calls a second", "declarative", 0.8, "project"),
+        ("Gotcha: the client closes the stream twice", "procedural", 0.8, "project"),
+        ("Lesson: measure before the cache is added", "procedural", 0.8, "project"),
+        ("Decision: one pool, because connecting is slow", "declarative", 0.7, "project"),
+        ("Root cause: the lock was held twice", "corrective", 0.6, "project"),
+    ],
+)
+def test_each_marker_has_its_type_weight_and_scope(line: str, kind: str, importance: float, scope: str) -> None:
+    (learning,) = extract(f"fix: x\n\n{line}\n")
+    assert (learning.type, learning.importance, learning.scope) == (kind, importance, scope)
+    assert learning.is_marked
+
+
+def test_a_rejection_is_negative_knowledge() -> None:
+    (learning,) = extract("feat: x\n\nrejected(pool): one pool per call, because it leaked\n")
+    assert (learning.adoption, learning.is_marked) == ("rejected", True)
+
+
+def test_a_weak_mark_is_proposed_with_its_doubt() -> None:
+    (learning,) = extract("feat: x\n\nDecision: use the pool for connections\n")
+    assert (learning.is_marked, learning.marker) == (False, "decision")
+    assert learning.doubt == "a decision without its reason"
+
+
+@pytest.mark.parametrize(
+    ("message", "doubt"),
+    [
+        ('Revert "feat: retry uploads"\n', "revert"),
+        ("feat: x\n\nOne must never hold two locks at the same time.", "rule"),
+        ("fix: x\n\nThe upload failed because the token had expired by then.", "reason"),
+        ("feat: x\n\nNote: the old flag is read until the next release.", "remark"),
+    ],
+)
+def test_what_nobody_marked_is_only_suspected(message: str, doubt: str) -> None:
+    (learning,) = extract(message)
+    assert not learning.is_marked
+    assert doubt in learning.doubt
+    assert learning.quotes[0].text in message
+
+
+def test_an_ordinary_message_gives_nothing() -> None:
+    assert extract("feat: retry uploads\n\nUploads are tried three times with a pause between them.") == ()
+
+
+def test_suspects_of_one_message_are_few() -> None:
+    message = "fix: x\n\n" + "".join(f"One must never do the thing number {n} again.\n" for n in range(9))
+    assert len(extract(message)) == MAX_PER_MESSAGE
+
+
+def test_a_reverted_change_is_never_advice() -> None:
+    assert [learning.adoption for learning in extract('Revert "feat: retry uploads"')] == ["rejected"]
+
+
+def test_an_accepted_record_gives_its_decision() -> None:
+    (learning,) = extract(RECORD.format(status="Accepted"), kind="adr")
+    assert learning.title == "Use one pool"
+    assert learning.body == "Use one pool. We share one pool per process, because connecting costs a second."
+    assert (learning.type, learning.importance, learning.is_marked) == ("declarative", 0.7, True)
+    assert learning.quotes[0].text == "We share one pool per process,"
+
+
+@pytest.mark.parametrize(
+    "record", [RECORD.format(status="Proposed"), RECORD.replace("## Decision", "## Idea"), "", "# Title"]
+)
+def test_a_record_that_decides_nothing_gives_nothing(record: str) -> None:
+    assert extract(record, kind="adr") == ()

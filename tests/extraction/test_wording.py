@@ -1,0 +1,126 @@
+"""Titles that read well alone, bodies that carry the rest, and marks that only serve their own change."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.extraction.markers import Mark
+from memory_ci.extraction.wording import BODY_WIDTH, TITLE_WIDTH, compose, cut, cut_at_sentence, make_title, weakness
+
+
+def make_mark(text: str, marker: str = "learning", scope: str = "", subject: str = "feat: x", fix: str = "") -> Mark:
+    return Mark(marker, scope, text, text, subject, fix)
+
+
+def test_a_short_statement_is_title_and_no_body() -> None:
+    assert compose(make_mark("never retry a POST without a key.")) == ("Never retry a POST without a key", "")
+
+
+def test_the_scope_names_the_subject_unless_the_text_does() -> None:
+    assert compose(make_mark("the slow part was the lookup", scope="where"))[0] == "where: the slow part was the lookup"
+    assert compose(make_mark("treat where like context", scope="where"))[0] == "Treat where like context"
+
+
+@pytest.mark.parametrize(
+    "text", ["sanitizeDBName is shared", "bootstrap.go exits early", "`x` is slow", "a/b.py is old"]
+)
+def test_an_identifier_keeps_its_case(text: str) -> None:
+    assert compose(make_mark(text))[0].lower() == text.lower()
+    assert compose(make_mark(text))[0].split(" ")[0][1:] == text.split(" ")[0][1:]
+    assert compose(make_mark("bootstrap.go exits early"))[0] == "bootstrap.go exits early"
+
+
+def test_a_rejection_never_reads_as_advice() -> None:
+    title, _ = compose(make_mark("live lookup because it is slow", marker="rejected", scope="prefix"))
+    assert title == "prefix: rejected: live lookup because it is slow"
+
+
+def test_the_title_is_the_first_sentence_and_the_body_all_of_it() -> None:
+    title, body = compose(make_mark("Pools leak. They do so when a worker dies, since nobody closes them."))
+    assert title == "Pools leak"
+    assert body == "Pools leak. They do so when a worker dies, since nobody closes them."
+
+
+def test_a_long_sentence_is_cut_before_its_reason() -> None:
+    text = (
+        "Load the parents through the hierarchy reader and sort them by id so that "
+        + "the snapshots stay the same " * 4
+    )
+    assert make_title(text) == "Load the parents through the hierarchy reader and sort them by id"
+
+
+def test_a_title_without_a_clause_ends_at_a_telling_word_with_dots() -> None:
+    title = make_title("Never " + "compare the dates of the commit with the dates of the " * 5)
+    assert len(title) <= TITLE_WIDTH
+    assert title.endswith("...")
+    assert title.removesuffix("...").split()[-1] not in ("of", "the", "with")
+
+
+def test_a_root_cause_says_cause_and_fix() -> None:
+    mark = make_mark("the lock was held twice.", "root cause", subject="fix(db): hang on close (GH#12) (#13)")
+    assert compose(mark)[1] == "Cause: The lock was held twice.\n\nFix: hang on close"
+    assert compose(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
+
+
+def test_compatibility_forms_are_written_plainly() -> None:
+    assert compose(make_mark("wait for the \ufb01rst\u00a0reply"))[0] == "Wait for the first reply"
+
+
+@given(st.text(min_size=1), st.integers(min_value=4, max_value=60))
+def test_a_cut_is_a_beginning_that_fits(text: str, width: int) -> None:
+    for short in (cut(text, width), cut_at_sentence(text, width)):
+        assert len(short) <= width
+        assert text.startswith(short)
+
+
+@given(st.text(alphabet="abc .,;:\n-\u00e9", min_size=1, max_size=900))
+def test_no_statement_breaks_the_limits(text: str) -> None:
+    title, body = compose(make_mark(text, fix=text, marker="root cause"))
+    assert len(title) <= TITLE_WIDTH
+    assert len(body) <= BODY_WIDTH
+
+
+STRONG = [
+    make_mark("a new connection costs a second"),
+    make_mark("use the pool because a connection costs a second", "decision"),
+    make_mark("reuse the shared renderer instead of the fallback", "decision", "list"),
+    make_mark("the server must not require a local directory", "constraint"),
+    make_mark("global hooks can break temporary repositories", "constraint", "git-test-repos"),
+    make_mark("live lookup because it is slow", "rejected"),
+    make_mark("inventing paths outside an active workspace hid the real one and left files", "rejected"),
+    make_mark("keep the fallback so registries work before init", "constraint"),
+    make_mark("the lock was held twice", "root cause", subject="fix: hang"),
+    make_mark("the lock was held twice", "root cause", subject="rework locks", fix="release it"),
+    make_mark("this project pins every dependency", "convention"),
+]
+
+WEAK = [
+    ("short", make_mark("use pools")),
+    ("reason", make_mark("use the pool for every connection", "decision")),
+    ("reason", make_mark("breaking config change (B)", "rejected")),
+    ("tests", make_mark("clear the variables so the cases stay stable", "decision", "where-tests")),
+    ("tests", make_mark("subprocess mode can change the text", "constraint", "where-tests")),
+    ("work", make_mark("extract helpers instead of repeating the check", "decision", subject="refactor(x): simplify")),
+    ("narrates", make_mark("add test for the empty list", "decision")),
+    ("narrates", make_mark("rename the helper to make it clear", "learning")),
+    ("change itself", make_mark("the helper, so this change only moves it", "constraint")),
+    ("change itself", make_mark("keep the flow unchanged outside of init", "constraint", "review")),
+    ("change itself", make_mark("the helper must keep what the previous fix added", "constraint")),
+    ("moment", make_mark("the latest main was already red", "learning", "ci")),
+    ("moment", make_mark("we currently pin the old version", "constraint")),
+    ("speaks of", make_mark("these regressions only show in a subprocess", "constraint", "where")),
+    ("speaks of", make_mark("it only shows in a subprocess", "learning")),
+    ("not fixed here", make_mark("the guard was advisory", "root cause", subject="docs: incident report")),
+]
+
+
+@pytest.mark.parametrize("mark", STRONG, ids=lambda mark: mark.text)
+def test_a_mark_that_helps_the_next_change_is_strong(mark: Mark) -> None:
+    assert weakness(mark) is None
+
+
+@pytest.mark.parametrize(("why", "mark"), WEAK)
+def test_a_mark_that_serves_its_own_change_is_weak(why: str, mark: Mark) -> None:
+    assert why in (weakness(mark) or "")

@@ -1,0 +1,52 @@
+"""Fixtures of the git floor: a repository, and a git that keeps count of how often it is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_ci.gitrepo.repo import Repository, find_repository
+from tests.repos import RepoBuilder, make_repo
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> RepoBuilder:
+    """A repository on `main` with one commit."""
+    repo = make_repo(tmp_path / "repo")
+    repo.commit("Begin", {"README.md": "hello\n"})
+    return repo
+
+
+@pytest.fixture
+def repo(builder: RepoBuilder) -> Repository:
+    """The same repository, as the code sees it."""
+    return find_repository(builder.path)
+
+
+@pytest.fixture
+def wrap_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """`wrap_git(script)` puts a git on PATH that runs a shell script, in which $GIT is the real one, and then git."""
+    real = shutil.which("git")
+    assert real
+
+    def wrap(script: str) -> None:
+        directory = tmp_path / "bin"
+        directory.mkdir(exist_ok=True)
+        (directory / "git").write_text(f'#!/bin/sh\nGIT={real}\n{script}\nexec "$GIT" "$@"\n')
+        (directory / "git").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+
+    return wrap
+
+
+@pytest.fixture
+def git_calls(tmp_path: Path, wrap_git: Callable[[str], None]) -> Callable[[], list[str]]:
+    """The command lines that git was started with since the test began."""
+    log = tmp_path / "calls"
+    log.touch()
+    wrap_git(f'echo "$@" >> {log}')
+    return lambda: log.read_text().splitlines()

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from memory_ci.gitrepo.environment import clean_environment, without_hook_variables
+
+PASSES = [
+    ("GIT_SSH_COMMAND", True),
+    ("GIT_SSL_CAINFO", True),
+    ("GIT_SSL_NO_VERIFY", True),
+    ("GIT_ASKPASS", True),
+    ("GIT_CONFIG_GLOBAL", True),
+    ("GIT_CONFIG_SYSTEM", True),
+    ("GIT_CONFIG_NOSYSTEM", True),
+    ("GIT_CEILING_DIRECTORIES", True),
+    ("GIT_TRACE2_EVENT", True),
+    ("HOME", True),
+    ("HTTPS_PROXY", True),
+    ("GIT_DIR", False),
+    ("GIT_WORK_TREE", False),
+    ("GIT_INDEX_FILE", False),
+    ("GIT_COMMON_DIR", False),
+    ("GIT_PREFIX", False),
+    ("GIT_OBJECT_DIRECTORY", False),
+    ("GIT_ALTERNATE_OBJECT_DIRECTORIES", False),
+    ("GIT_QUARANTINE_PATH", False),
+    ("GIT_NAMESPACE", False),
+    ("GIT_AUTHOR_NAME", False),
+    ("GIT_AUTHOR_DATE", False),
+    ("GIT_COMMITTER_EMAIL", False),
+    ("GIT_CONFIG_PARAMETERS", False),
+    ("GIT_CONFIG_COUNT", False),
+    ("GIT_CONFIG_KEY_0", False),
+    ("GIT_LITERAL_PATHSPECS", False),
+    ("GIT_EXTERNAL_DIFF", False),
+    ("GIT_REFLOG_ACTION", False),
+]
+
+
+@pytest.mark.parametrize(("name", "passes"), PASSES)
+def test_only_variables_about_transport_configuration_and_tracing_pass(
+    name: str, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "a value")
+    assert (clean_environment().get(name) == "a value") is passes
+
+
+def test_what_we_need_wins_over_what_we_inherit_and_what_is_asked_for_over_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("GIT_INDEX_FILE", "/theirs")
+    environment = clean_environment({"GIT_INDEX_FILE": "/ours"})
+    assert environment["LC_ALL"] == "C"
+    assert environment["GIT_INDEX_FILE"] == "/ours"
+    assert environment["GIT_TERMINAL_PROMPT"] == "0"
+
+
+def test_hook_variables_are_gone_for_a_while_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_DIR", "/theirs")
+    with contextlib.suppress(KeyError), without_hook_variables():
+        assert "GIT_DIR" not in os.environ
+        raise KeyError("the block may fail")
+    assert os.environ["GIT_DIR"] == "/theirs"
+
+
+READ_MODULES = ("environment", "process", "repo", "blobs", "trailers", "forges", "log", "history")
+HEAVY = ("git", "yaml", "click", "sqlite3", "tempfile", "hashlib", "asyncio")
+
+
+def loaded_by(*modules: str) -> set[str]:
+    imports = "; ".join(f"import memory_ci.gitrepo.{module}" for module in modules)
+    # -S: a site-packages with start-up files of its own loads modules that are none of our doing.
+    program = f"import sys; sys.path[:] = {sys.path!r}; {imports}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_read_path_loads_nothing_heavy() -> None:
+    loaded = loaded_by(*READ_MODULES)
+    assert "memory_ci.gitrepo.history" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_the_write_path_does_load_gitpython() -> None:
+    assert "git" in loaded_by("writer")

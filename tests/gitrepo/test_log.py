@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from memory_ci.gitrepo.log import FILES, parse_date, read_log
+from memory_ci.gitrepo.repo import Repository
+from memory_ci.records.history import Commit, FileChange
+from tests.repos import START, RepoBuilder
+
+
+def newest(repo: Repository) -> Commit:
+    return next(commit for commit, _ in read_log(repo, *FILES, "HEAD"))
+
+
+def test_a_commit_is_read_whole(builder: RepoBuilder, repo: Repository) -> None:
+    parent = builder.sha()
+    builder.commit("Begin here", {"a.md": "a\n"}, author="Zoë <zoe@example.com>")
+    sha = builder.commit("Fix it\n\nWhy.\n\nMemory: keep\nLearning: long\n text\n", {"a.md": "b\n", "b.md": "b\n"})
+    commit = newest(repo)
+    assert commit == Commit(
+        sha=sha,
+        parents=(builder.sha("HEAD~1"),),
+        author="Ann Author",
+        email="ann@example.com",
+        authored_at=START + timedelta(minutes=2),
+        committed_at=START + timedelta(minutes=2),
+        message="Fix it\n\nWhy.\n\nMemory: keep\nLearning: long\n text",
+        trailers=(("Memory", "keep"), ("Learning", "long text")),
+        files=(FileChange("M", "a.md"), FileChange("A", "b.md")),
+    )
+    authors = [logged.author for logged, _ in read_log(repo, f"{parent}..")]
+    assert authors == ["Ann Author", "Zoë"]
+
+
+def test_the_first_commit_has_all_its_files_whatever_log_show_root_says(builder: RepoBuilder, repo: Repository) -> None:
+    builder.git("config", "log.showRoot", "false")
+    assert newest(repo).files == (FileChange("A", "README.md"),)
+
+
+def test_exact_renames_are_renames_and_deletions_have_no_object(builder: RepoBuilder, repo: Repository) -> None:
+    builder.commit("Two", {"old.md": "some text\n", "gone.md": "x\n"})
+    builder.git("mv", "old.md", "new.md")
+    builder.commit("Move", {"gone.md": None})
+    commit, oids = next(read_log(repo, *FILES, "HEAD"))
+    assert commit.files == (FileChange("D", "gone.md"), FileChange("R", "new.md", "old.md"))
+    assert oids == ("0" * 40, builder.sha("HEAD:new.md"))
+
+
+def test_a_file_that_moved_and_changed_is_no_rename(builder: RepoBuilder, repo: Repository) -> None:
+    lines = "".join(f"line {number}\n" for number in range(99))
+    builder.commit("Add", {"old.md": lines})
+    builder.commit("Move", {"old.md": None, "new.md": f"{lines}another\n"})
+    assert newest(repo).files == (FileChange("A", "new.md"), FileChange("D", "old.md"))
+
+
+def test_a_merge_has_the_files_it_brought_to_its_first_parent(builder: RepoBuilder, repo: Repository) -> None:
+    builder.branch("topic")
+    builder.commit("Topic", {"topic.md": "t\n"})
+    builder.checkout("main")
+    builder.commit("Main", {"main.md": "m\n"})
+    builder.merge("topic")
+    assert newest(repo).files == (FileChange("A", "topic.md"),)
+
+
+def test_odd_paths_in_a_commit_survive(builder: RepoBuilder, repo: Repository) -> None:
+    odd = ('quo"te', "new\nline", "tab\t", "café", os.fsdecode(b"latin\xe9"))
+    builder.commit("Odd", dict.fromkeys(odd, "x"))
+    assert {file.path for file in newest(repo).files} == set(odd)
+
+
+def test_a_message_in_a_declared_encoding_is_converted(builder: RepoBuilder, repo: Repository) -> None:
+    builder.git("config", "i18n.commitEncoding", "ISO-8859-1")
+    builder.git("config", "i18n.logOutputEncoding", "ISO-8859-1")
+    builder.commit("Café\n".encode("latin-1"))
+    assert newest(repo).message == "Café"
+
+
+def test_a_message_that_is_not_what_it_says_does_not_crash(builder: RepoBuilder, repo: Repository) -> None:
+    builder.git("config", "i18n.commitEncoding", "no-such-encoding")
+    builder.commit(b"Caf\xe9\n\nLearning: \xff\n")
+    assert newest(repo).message == "Caf\ufffd\n\nLearning: \ufffd"
+    assert newest(repo).trailers == (("Learning", "\ufffd"),)
+
+
+def test_an_empty_message_and_an_empty_commit_are_read(builder: RepoBuilder, repo: Repository) -> None:
+    tree = builder.sha("HEAD^{tree}")
+    builder.git("reset", "-q", "--hard", builder.git("commit-tree", tree, "-p", "HEAD", input=b""))
+    builder.commit("After")
+    assert [commit.message for commit, _ in read_log(repo, *FILES, "HEAD")] == ["After", "", "Begin"]
+    assert newest(repo).files == ()
+
+
+def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Repository) -> None:
+    builder.commit("Move", {"README.md": None, "b.md": "hello\n"})
+    headers, _, message = builder.git("cat-file", "commit", "HEAD").partition("\n\n")
+    signed = f"{headers}\ngpgsig -----BEGIN PGP SIGNATURE-----\n -----END PGP SIGNATURE-----\n\n{message}\n"
+    builder.git(
+        "reset", "-q", "--hard", builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=signed.encode())
+    )
+    before = list(read_log(repo, *FILES, "HEAD"))
+    builder.git("notes", "add", "-m", "a note", "HEAD")
+    (builder.path / ".git" / "mailmap").write_text("Another <else@example.com> <ann@example.com>\n")
+    for name, value in {
+        "color.ui": "always",
+        "log.showSignature": "true",
+        "gpg.program": "false",
+        "log.date": "relative",
+        "log.decorate": "full",
+        "log.diffMerges": "combined",
+        "log.follow": "true",
+        "log.mailmap": "true",
+        "mailmap.file": ".git/mailmap",
+        "diff.renames": "false",
+        "diff.orderFile": "/nowhere",
+        "diff.noprefix": "true",
+        "core.quotePath": "true",
+        "core.abbrev": "4",
+        "format.pretty": "oneline",
+    }.items():
+        builder.git("config", name, value)
+    assert list(read_log(repo, *FILES, "HEAD")) == before
+
+
+DATES = {
+    "1767603600 +0000": datetime(2026, 1, 5, 9, 0, tzinfo=UTC),
+    "1767603600 -0330": datetime(2026, 1, 5, 5, 30, tzinfo=timezone(-timedelta(hours=3, minutes=30))),
+    "0 +0000": datetime(1970, 1, 1, tzinfo=UTC),
+    "-60 +0100": datetime(1970, 1, 1, 0, 59, tzinfo=timezone(timedelta(hours=1))),
+    "1767603600 +9900": datetime(2026, 1, 5, 9, 0, tzinfo=UTC),
+    "99999999999999 +0000": datetime(1970, 1, 1, tzinfo=UTC),
+    "": datetime(1970, 1, 1, tzinfo=UTC),
+}
+
+
+@pytest.mark.parametrize("raw", DATES)
+def test_dates_keep_their_zone_and_mad_ones_do_not_crash(raw: str) -> None:
+    assert parse_date(raw) == DATES[raw]
+    assert parse_date(raw).utcoffset() == DATES[raw].utcoffset()

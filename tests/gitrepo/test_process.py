@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.process import ask_git, decode_path, encode_path, run_git, stream_git
+from tests.repos import RepoBuilder
+
+
+def test_a_failure_says_which_command_failed_and_what_git_said(builder: RepoBuilder) -> None:
+    with pytest.raises(RepositoryError) as failure:
+        run_git(builder.path, "-c", "core.quotePath=false", "rev-list", "no-such-branch", "--")
+    assert failure.value.slug == "git-failed"
+    assert failure.value.message == "git rev-list failed: fatal: bad revision 'no-such-branch'"
+
+
+def test_an_exit_status_that_is_expected_is_no_failure(builder: RepoBuilder) -> None:
+    assert run_git(builder.path, "config", "no.such.key", ok=(0, 1)) == b""
+
+
+def test_input_reaches_git_and_output_comes_back_as_bytes(builder: RepoBuilder) -> None:
+    oid = run_git(builder.path, "hash-object", "-w", "--stdin", input=b"\xff\x00\n").strip().decode()
+    assert run_git(builder.path, "cat-file", "blob", oid) == b"\xff\x00\n"
+
+
+def test_a_machine_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RepositoryError) as failure:
+        run_git(tmp_path, "version")
+    assert failure.value.slug == "git-missing"
+    with pytest.raises(RepositoryError) as failure, stream_git(tmp_path, "version"):
+        pass
+    assert failure.value.slug == "git-missing"
+
+
+def test_a_directory_that_is_gone_is_not_blamed_on_git(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError, match="gone: No such file or directory") as failure:
+        run_git(tmp_path / "gone", "version")
+    assert failure.value.slug == "git-failed"
+
+
+def test_a_question_has_three_answers(builder: RepoBuilder) -> None:
+    builder.commit("More")
+    assert ask_git(builder.path, "merge-base", "--is-ancestor", "HEAD~1", "HEAD")
+    assert not ask_git(builder.path, "merge-base", "--is-ancestor", "HEAD", "HEAD~1")
+    with pytest.raises(RepositoryError):
+        ask_git(builder.path, "merge-base", "--is-ancestor", "nowhere", "HEAD")
+
+
+def test_a_stream_that_fails_at_its_end_raises(builder: RepoBuilder) -> None:
+    with (
+        pytest.raises(RepositoryError, match="bad revision"),
+        stream_git(builder.path, "log", "nowhere", "--") as stream,
+    ):
+        assert stream.read() == b""
+
+
+def test_much_input_and_much_output_do_not_wait_for_each_other(builder: RepoBuilder) -> None:
+    oid = builder.git("rev-parse", "HEAD:README.md")
+    asked = f"{oid}\n".encode() * 5_000
+    with stream_git(builder.path, "cat-file", "--batch", input=asked) as stream:
+        assert stream.read().count(b"hello") == 5_000
+
+
+def test_much_said_on_standard_error_does_not_stop_the_stream(
+    builder: RepoBuilder, wrap_git: Callable[[str], None]
+) -> None:
+    wrap_git("head -c 300000 /dev/zero >&2")
+    with stream_git(builder.path, "rev-parse", "HEAD") as stream:
+        assert stream.read().decode().strip() == builder.sha()
+
+
+ENDLESS = 'test "$1" = endless && { echo $$ > pid; exec yes; }'
+
+
+@pytest.mark.parametrize("way_out", ["break", "raise"])
+def test_a_stream_that_is_left_early_ends_git_without_an_error(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], way_out: str
+) -> None:
+    wrap_git(ENDLESS)
+    try:
+        with stream_git(builder.path, "endless") as stream:
+            assert stream.readline() == b"y\n"
+            pid = int((builder.path / "pid").read_text())
+            if way_out == "raise":
+                raise KeyError(way_out)
+    except KeyError:
+        assert way_out == "raise"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_path_that_is_not_utf_8_survives_the_round_trip() -> None:
+    assert encode_path(decode_path(b"caf\xe9/\xff")) == b"caf\xe9/\xff"

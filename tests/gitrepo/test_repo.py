@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.repo import (
+    Repository,
+    Worktree,
+    find_commit,
+    find_repository,
+    head_branch,
+    is_ancestor,
+    is_shallow,
+    list_worktrees,
+    resolve_commit,
+)
+from tests.repos import RepoBuilder, make_repo
+
+
+def test_a_repository_is_found_from_its_root_and_from_below(builder: RepoBuilder) -> None:
+    root, git_dir = builder.path, builder.path / ".git"
+    deep = root / "a" / "b c"
+    deep.mkdir(parents=True)
+    assert find_repository(root) == find_repository(deep) == Repository(root, git_dir, git_dir)
+
+
+def test_a_bare_repository_has_no_root(builder: RepoBuilder, tmp_path: Path) -> None:
+    bare = builder.bare(tmp_path / "bare.git").path
+    found = find_repository(bare)
+    assert found == find_repository(bare / "refs") == Repository(None, bare, bare)
+    assert found.cwd == bare
+
+
+def test_a_linked_work_tree_has_its_own_git_dir_and_shares_the_common_one(builder: RepoBuilder, tmp_path: Path) -> None:
+    linked = builder.worktree(tmp_path / "linked", "topic")
+    main = builder.path / ".git"
+    assert find_repository(linked.path) == Repository(linked.path, main / "worktrees" / "linked", main)
+
+
+def test_a_symlinked_way_in_leads_to_the_real_root(builder: RepoBuilder, tmp_path: Path) -> None:
+    (builder.path / "sub").mkdir()
+    (tmp_path / "way").symlink_to(builder.path / "sub")
+    assert find_repository(tmp_path / "way").root == builder.path
+
+
+def test_a_repository_is_found_with_one_process(builder: RepoBuilder, git_calls: Callable[[], list[str]]) -> None:
+    find_repository(builder.path)
+    assert len(git_calls()) == 1
+
+
+def test_the_repository_of_a_hook_that_started_us_is_not_taken_for_ours(
+    builder: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_repo(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other.path))
+    assert find_repository(builder.path).root == builder.path
+
+
+def test_outside_of_a_repository_the_error_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError) as failure:
+        find_repository(tmp_path)
+    assert failure.value.slug == "not-a-repository"
+    assert str(tmp_path) in failure.value.message
+    assert "git init" in failure.value.hint
+
+
+def test_a_repository_of_another_owner_is_refused_in_the_words_of_git(
+    builder: RepoBuilder, wrap_git: Callable[[str], None]
+) -> None:
+    wrap_git("export GIT_TEST_ASSUME_DIFFERENT_OWNER=1")
+    with pytest.raises(RepositoryError, match="ownership") as failure:
+        find_repository(builder.path)
+    assert "safe.directory" in failure.value.message
+
+
+def test_a_commit_is_found_by_every_name(builder: RepoBuilder) -> None:
+    builder.git("tag", "-a", "v1", "-m", "one")
+    repo, sha = find_repository(builder.path), builder.sha()
+    assert {find_commit(repo, name) for name in ("HEAD", "main", "refs/heads/main", "v1", sha, sha[:9])} == {sha}
+
+
+@pytest.mark.parametrize(
+    "rev", ["nowhere", "--all", "-x", "^HEAD", "HEAD:README.md", "HEAD..HEAD", "", "a\0b", "0" * 40]
+)
+def test_what_names_no_commit_is_an_unknown_revision(repo: Repository, rev: str) -> None:
+    assert find_commit(repo, rev) is None
+    with pytest.raises(RepositoryError) as failure:
+        resolve_commit(repo, rev)
+    assert failure.value.slug == "unknown-revision"
+
+
+def test_head_is_on_a_branch_even_before_its_first_commit_and_on_none_when_detached(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
+    unborn = find_repository(make_repo(tmp_path / "unborn").path)
+    assert head_branch(unborn) == "refs/heads/main"
+    assert find_commit(unborn, "HEAD") is None
+    builder.branch("feature/ü")
+    assert head_branch(find_repository(builder.path)) == "refs/heads/feature/ü"
+    builder.git("checkout", "-q", "--detach")
+    assert head_branch(find_repository(builder.path)) is None
+
+
+def test_ancestry_includes_the_commit_itself(builder: RepoBuilder, repo: Repository) -> None:
+    old, new = builder.sha(), builder.commit("More")
+    assert is_ancestor(repo, old, new)
+    assert is_ancestor(repo, new, new)
+    assert not is_ancestor(repo, new, old)
+
+
+def test_a_clone_of_limited_depth_is_shallow(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+    builder.commit("More")
+    builder.git("clone", "-q", "--depth=1", f"file://{builder.path}", str(tmp_path / "shallow"))
+    assert is_shallow(find_repository(tmp_path / "shallow"))
+    assert not is_shallow(repo)
+
+
+def test_all_work_trees_are_listed_the_main_one_first(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+    builder.worktree(tmp_path / "with space", "topic")
+    builder.worktree(tmp_path / "free", "other").git("checkout", "-q", "--detach")
+    first, *linked = list_worktrees(repo)
+    assert first == Worktree(builder.path, "refs/heads/main", False)
+    assert sorted(linked, key=lambda tree: tree.path) == [
+        Worktree(tmp_path / "free", None, False),
+        Worktree(tmp_path / "with space", "refs/heads/topic", False),
+    ]
+
+
+def test_a_bare_repository_is_listed_as_such(builder: RepoBuilder, tmp_path: Path) -> None:
+    bare = builder.bare(tmp_path / "bare.git")
+    bare.worktree(tmp_path / "linked", "main")
+    listed = list_worktrees(find_repository(bare.path))
+    assert listed == (Worktree(bare.path, None, True), Worktree(tmp_path / "linked", "refs/heads/main", False))
+
+
+def test_a_separate_git_directory_is_not_taken_for_the_work_tree(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    RepoBuilder(work).git("init", "-q", "-b", "main", f"--separate-git-dir={tmp_path / 'store'}")
+    assert list_worktrees(find_repository(work)) == (Worktree(work, "refs/heads/main", False),)

@@ -1,0 +1,135 @@
+"""RepoBuilder: real repositories for tests, deterministic to the commit id."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+FileText = str | bytes | None
+AUTHOR = "Ann Author <ann@example.com>"
+START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+STEP = timedelta(minutes=1)
+
+
+class Clock:
+    """The time that the next commit will carry; shared by a repository and its linked work trees."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def tick(self) -> datetime:
+        now, self.now = self.now, self.now + STEP
+        return now
+
+
+class RepoBuilder:
+    """Says what a repository's history is. Paths are relative to its root; nothing changes directory.
+
+    Every commit advances the clock by one minute, starting at `START`. No configuration and no GIT_*
+    of the machine that runs the tests is read.
+    """
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        self.path = path
+        self.clock = clock or Clock(START)
+
+    def git(self, *args: str, input: bytes | None = None) -> str:
+        """Output of a git command without its last newline; a failure raises with git's own words."""
+        done = subprocess.run(["git", *args], cwd=self.path, env=self._environment(), input=input, capture_output=True)
+        if done.returncode:
+            raise AssertionError(f"git {' '.join(args)}: {os.fsdecode(done.stderr)}")
+        return os.fsdecode(done.stdout).removesuffix("\n")
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        """A file in the work tree, its directories made as needed; nothing is staged."""
+        file = self.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return file
+
+    def commit(
+        self, message: str | bytes, files: Mapping[str, FileText] | None = None, author: str | None = None
+    ) -> str:
+        """The sha of a commit of what is staged and of `files` (None deletes one); it may be empty."""
+        texts = files or {}
+        for path in [path for path, text in texts.items() if text is None]:
+            self.git("--literal-pathspecs", "rm", "-q", "--", path)
+        written = [self.write(path, text) for path, text in texts.items() if text is not None]
+        if written:
+            self.git("--literal-pathspecs", "add", "-f", "--", *map(str, written))
+        data = message if isinstance(message, bytes) else message.encode()
+        self.git("commit", "-q", "--allow-empty", f"--author={author or AUTHOR}", "-F", "-", input=data)
+        return self._ticked()
+
+    def branch(self, name: str, start: str | None = None) -> None:
+        """A new branch at `start`, or at HEAD, checked out."""
+        self.git("checkout", "-q", "-b", name, *([start] if start else []))
+
+    def checkout(self, name: str) -> None:
+        self.git("checkout", "-q", name)
+
+    def merge(self, *branches: str, message: str | None = None) -> str:
+        """The sha of a true merge commit (never a fast-forward); more than one branch makes an octopus."""
+        self.git("merge", "-q", "--no-ff", "-m", message or f"Merge branch '{branches[0]}'", *branches)
+        return self._ticked()
+
+    def worktree(self, path: Path, branch: str) -> RepoBuilder:
+        """A linked work tree at `path` with `branch` checked out, made from HEAD when there is none."""
+        is_known = self.git("branch", "--list", branch)
+        self.git("worktree", "add", "-q", str(path), *([branch] if is_known else ["-b", branch]))
+        return RepoBuilder(path, self.clock)
+
+    def bare(self, path: Path) -> RepoBuilder:
+        """A bare clone at `path`."""
+        self.git("clone", "-q", "--bare", str(self.path), str(path))
+        return RepoBuilder(path, self.clock)
+
+    def at(self, when: datetime) -> RepoBuilder:
+        """Set the time of the next commit."""
+        self.clock.now = when
+        return self
+
+    def show(self, rev: str, path: str) -> str:
+        """The text of a file in a commit, exactly."""
+        done = subprocess.run(
+            ["git", "cat-file", "blob", f"{rev}:{path}"],
+            cwd=self.path,
+            env=self._environment(),
+            check=True,
+            capture_output=True,
+        )
+        return done.stdout.decode()
+
+    def sha(self, rev: str = "HEAD") -> str:
+        return self.git("rev-parse", "--verify", rev)
+
+    def _ticked(self) -> str:
+        self.clock.tick()
+        return self.sha()
+
+    def _environment(self) -> dict[str, str]:
+        now = self.clock.now.isoformat(timespec="seconds")
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        return outside | {
+            "GIT_AUTHOR_NAME": "Ann Author",
+            "GIT_AUTHOR_EMAIL": "ann@example.com",
+            "GIT_AUTHOR_DATE": now,
+            "GIT_COMMITTER_NAME": "Cam Committer",
+            "GIT_COMMITTER_EMAIL": "cam@example.com",
+            "GIT_COMMITTER_DATE": now,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",
+        }
+
+
+def make_repo(path: Path, object_format: str = "sha1") -> RepoBuilder:
+    """An empty repository on branch `main`, with no hooks."""
+    path.mkdir(parents=True, exist_ok=True)
+    repo = RepoBuilder(path)
+    repo.git("init", "-q", "--initial-branch=main", "--template=", f"--object-format={object_format}")
+    return repo
