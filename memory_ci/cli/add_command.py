@@ -21,8 +21,21 @@ TEMPLATE = """
 @click.command()
 @click.option("--title", help="One sentence that says the learning by itself.")
 @click.option("--body", default=None, help="Why, when, and what to do: a short paragraph.")
-@click.option("--type", "type_", type=click.Choice(get_args(EntryType)), default="procedural", show_default=True)
-@click.option("--domain", type=click.Choice(get_args(Domain)), default="task", show_default=True)
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(get_args(EntryType)),
+    default="procedural",
+    show_default=True,
+    help="What kind of learning.",
+)
+@click.option(
+    "--domain",
+    type=click.Choice(get_args(Domain)),
+    default="task",
+    show_default=True,
+    help="task, or team for what outlives it.",
+)
 @click.option(
     "--scope",
     default="project",
@@ -30,7 +43,7 @@ TEMPLATE = """
     metavar="SCOPE",
     help="project, institutional, team:<directory>, session:<job> or global.",
 )
-@click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True)
+@click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="0 to 1.")
 @dry_run_option
 @json_option
 def command(

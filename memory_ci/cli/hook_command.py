@@ -10,7 +10,7 @@ from memory_ci.cli.common import workspace
 from memory_ci.errors import MemoryCIError
 
 
-@click.group()
+@click.group(hidden=True)
 def command() -> None:
     """Run a git hook's work.
 

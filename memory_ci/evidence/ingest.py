@@ -40,6 +40,13 @@ MERGE_LINE = re.compile(
     r"Merge (?:pull request|branch|branches|remote-tracking|tag|commit|PR|MR)\b.*|See merge request .*|#.*"
 )
 
+MARKED = re.compile(
+    r"(?:learn(?:ing|ed)|lesson|decision|constraint|rejected|directive|convention|gotcha|invariant|root cause)"
+    r"\b[^:\n]*:",
+    re.IGNORECASE,
+)
+"""A subject that is itself a marked learning: it needs no body."""
+
 FORGE_MERGE = re.compile(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
 """A merge that a forge wrote: it adds the title of the request as one line."""
 
@@ -130,9 +137,9 @@ def _is_generated(event: Event) -> bool:
 
 
 def _says_more(message: str) -> bool:
-    """Whether a message has a body besides trailers. A revert says enough by its subject."""
+    """Whether a message has a body besides trailers. A revert or a mark says enough by its subject."""
     subject, _, body = message.partition("\n")
-    return bool(REVERT.search(subject)) or bool(_prose(body.splitlines()))
+    return bool(REVERT.search(subject) or MARKED.match(subject)) or bool(_prose(body.splitlines()))
 
 
 def _own_text(message: str) -> list[str]:

@@ -22,6 +22,7 @@ from memory_ci.gitrepo.history import (
     find_addition,
     find_cursor,
     iter_merged_changes,
+    list_added_lines,
     list_counted,
     plan_range,
 )
@@ -39,7 +40,7 @@ from memory_ci.records.report import Finding
 from memory_ci.sources.adr import adr_event, adr_paths_added
 from memory_ci.sources.commits import commit_events
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import is_fragment, parse_target, scope_path
+from memory_ci.store.layout import is_fragment, memory_pathspecs, parse_target, scope_path
 from memory_ci.store.load import target_of
 
 Progress = Callable[[int, int], None]
@@ -63,7 +64,8 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     ref, base = branch_tip(workspace, options.ref)
     workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
     since = _find_since(workspace, options.since, base)
-    return _Planner(workspace, ref, base, since, today).plan(progress)
+    past = _past_ids(workspace, base) if options.since is not None else frozenset()
+    return _Planner(workspace, ref, base, since, today, past).plan(progress)
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -107,13 +109,22 @@ def _find_since(workspace: Workspace, wanted: str | None, base: str) -> str | No
     )
 
 
+def _past_ids(workspace: Workspace, base: str) -> frozenset[str]:
+    """The ids of all entries that ever stood in memory: what a person took out does not come back."""
+    pathspecs = memory_pathspecs(workspace.config.scopes)
+    lines = list_added_lines(workspace.repo, base, pathspecs, "id: ")
+    return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)
+
+
 class _Planner:
     """One planning run. Its `known` is memory as the steps planned so far would leave it."""
 
-    def __init__(self, workspace: Workspace, ref: str, base: str, since: str | None, today: date) -> None:
+    def __init__(
+        self, workspace: Workspace, ref: str, base: str, since: str | None, today: date, past: frozenset[str]
+    ) -> None:
         self.workspace = workspace
         self.ref, self.base, self.since = ref, base, since
-        self.today = today
+        self.today, self.past = today, past
         self.engine: Engine = RulesEngine()
         memory = load_memory(workspace, base)
         self.findings: list[Finding] = list(memory.findings)
@@ -217,7 +228,7 @@ class _Planner:
         if path is None:
             return None
         new_id, merged_on = entry_id(candidate), merged.tip.committed_at.astimezone(UTC).date()
-        if new_id in self.known:  # written by an earlier run, and reworded by a person since
+        if new_id in self.known or new_id in self.past:  # written before, and reworded or removed by a person since
             return None
         entry = to_entry(candidate, entry_id=new_id, today=self.today, merged_on=merged_on, engine="rules")
         return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")

@@ -13,7 +13,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
 from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
@@ -123,6 +123,15 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
     for commit, oids in read_log(repo, *asked):
         for file, oid in zip(commit.files, oids, strict=True):
             yield FileVersion(commit, file.path, oid if oid.strip("0") else None)
+
+
+def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start: str) -> frozenset[str]:
+    """Every line beginning with `start` that a first-parent commit of `rev` ever added to the files, gone or not."""
+    shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
+    asked = ("log", "--first-parent", *shown, "--end-of-options", rev, "--", *pathspecs)
+    wanted = f"+{start}".encode()
+    with stream_git(repo.cwd, *asked) as stream:
+        return frozenset(line[1:].decode("utf-8", "replace").rstrip() for line in stream if line.startswith(wanted))
 
 
 def _find_start(repo: Repository, since: str, tip: str) -> str:

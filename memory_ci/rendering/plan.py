@@ -42,7 +42,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield ""
         yield "Not evidence: " + ", ".join(f"{count} {reason}" for reason, count in counts.left_out.items())
     if counts.redactions:
-        yield f"Masked in what was read: {plural(counts.redactions, 'secret or address')}"
+        yield f"Masked in what was read: secrets and addresses in {plural(counts.redactions, 'place')}"
     for finding in plan.findings:
         yield f"Warning: {render_finding(finding)}"
 

@@ -17,6 +17,7 @@ from memory_ci.gitrepo.history import (
     find_cursor,
     group_commits,
     iter_merged_changes,
+    list_added_lines,
     list_counted,
     list_versions,
     plan_range,
@@ -408,3 +409,14 @@ def test_a_renamed_file_is_deleted_and_added(builder: RepoBuilder, repo: Reposit
     oid = builder.sha("HEAD:b.md")
     moved = [(version.path, version.oid) for version in list_versions(repo, "HEAD", ["MEMORY.md", "b.md"])]
     assert moved == [("MEMORY.md", None), ("b.md", oid), ("MEMORY.md", oid)]
+
+
+def test_lines_that_were_ever_added_are_listed_also_when_they_are_gone(builder: RepoBuilder, repo: Repository) -> None:
+    builder.commit("Add", {"MEMORY.md": "id: 1\nother: x\n", "x.md": "id: 9\n"})
+    builder.branch("side")
+    builder.commit("More", {"src/MEMORY.md": "id: 2\n"})
+    builder.checkout("main")
+    builder.merge("side")
+    builder.commit("Remove", {"MEMORY.md": "", "src/MEMORY.md": None})
+    pathspecs = ("MEMORY.md", "*/MEMORY.md")
+    assert list_added_lines(repo, "HEAD", pathspecs, "id: ") == {"id: 1", "id: 2"}

@@ -102,11 +102,13 @@ def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Reposit
     )
     before = list(read_log(repo, *FILES, "HEAD"))
     builder.git("notes", "add", "-m", "a note", "HEAD")
+    gpg = builder.write(".git/gpg", "#!/bin/sh\necho 'gpg: bad signature' >&2\nexit 1\n")
+    gpg.chmod(0o755)
     (builder.path / ".git" / "mailmap").write_text("Another <else@example.com> <ann@example.com>\n")
     for name, value in {
         "color.ui": "always",
         "log.showSignature": "true",
-        "gpg.program": "false",
+        "gpg.program": str(gpg),
         "log.date": "relative",
         "log.decorate": "full",
         "log.diffMerges": "combined",

@@ -1,0 +1,20 @@
+"""`make bench`: every benchmark, one after the other."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from benchmarks.history import bench_record
+from benchmarks.processes import bench_processes
+from benchmarks.timing import print_table
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        print_table("Whole processes (median of 15)", bench_processes(Path(scratch) / "memory"))
+        print_table("Recording a history", bench_record(Path(scratch) / "history"))
+
+
+if __name__ == "__main__":
+    main()

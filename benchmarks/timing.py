@@ -1,0 +1,41 @@
+"""Measuring: wall time of whole processes, and tables with ratios to a baseline of the same run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One line of a table: what was measured, in seconds, and the baseline it is compared with."""
+
+    what: str
+    seconds: float
+    baseline: float
+    note: str = ""
+
+
+def median_time(args: Sequence[str], cwd: Path, runs: int = 15) -> float:
+    """Median wall seconds of a Python process with these arguments, output discarded."""
+    environment = {**os.environ, "HOME": str(cwd), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *args], cwd=cwd, env=environment, capture_output=True, check=False)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def print_table(title: str, rows: Sequence[Row]) -> None:
+    """The rows with their ratio to the baseline."""
+    print(f"\n{title}\n")
+    print("| what | ms | ratio to the baseline | |\n|---|---|---|---|")
+    for row in rows:
+        ratio = f"{row.seconds / row.baseline:.1f}" if row.baseline else ""
+        print(f"| {row.what} | {row.seconds * 1000:.0f} | {ratio} | {row.note} |")

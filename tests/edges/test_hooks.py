@@ -1,0 +1,93 @@
+"""The doorbells: the native hook run by a real `git commit`, and the manifest that pre-commit reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from memory_ci.cli.main import main
+from memory_ci.flows.injected import record_injected
+from tests.flows.project import NOW, Project, make_project
+from tests.make import make_id
+
+ROOT = Path(__file__).parent.parent.parent
+STAGES = {
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "prepare-commit-msg",
+    "post-checkout",
+    "post-commit",
+    "post-merge",
+    "post-rewrite",
+    "commit-msg",
+    "manual",
+}
+KEYS = {
+    "id",
+    "name",
+    "description",
+    "entry",
+    "language",
+    "files",
+    "pass_filenames",
+    "require_serial",
+    "stages",
+    "always_run",
+    "minimum_pre_commit_version",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with our native hook, and a `memory-ci` on the PATH that is this checkout's."""
+    made = make_project(tmp_path / "shop")
+    hooks = made.path / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "hooks" / "prepare-commit-msg", hooks)
+    command = tmp_path / "bin" / "memory-ci"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m memory_ci "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    return made
+
+
+def test_a_commit_carries_what_its_work_was_given(project: Project) -> None:
+    record_injected(project.workspace, [make_id(1)], NOW)
+    project.commit("Do it", {"x.txt": "x"})
+    assert project.git("log", "-1", "--format=%(trailers:key=Memory-Retrieved,valueonly)").strip() == make_id(1)
+    project.commit("Do more", {"x.txt": "y"})
+    assert "Memory-Retrieved" not in project.git("log", "-1", "--format=%B")
+
+
+def test_the_hook_is_silent_without_memory_ci(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    record_injected(project.workspace, [make_id(1)], NOW)
+    project.commit("Do it", {"x.txt": "x"})
+    assert project.git("log", "-1", "--format=%B").strip() == "Do it"
+
+
+def test_every_native_hook_can_be_run(project: Project) -> None:
+    for path in (ROOT / "hooks").iterdir():
+        assert path.stat().st_mode & stat.S_IXUSR, path.name
+        assert path.read_text().startswith("#!/bin/sh\n")
+        assert path.read_text().endswith("exit 0\n")
+
+
+def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exist() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert [hook["id"] for hook in hooks] == ["memory-ci-check", "memory-ci-trailers"]
+    for hook in hooks:
+        assert hook.keys() <= KEYS
+        assert set(hook["stages"]) <= STAGES
+        assert hook.get("always_run") or hook.get("files")
+        program, command, *_ = hook["entry"].split()
+        assert program == "memory-ci"
+        assert main.get_command(main.make_context("memory-ci", ["list"]), command) is not None
