@@ -31,4 +31,4 @@ def find_decision(record: str) -> Mark | None:
         return None
     first = paragraph.split("\n", 1)[0].strip()
     text = f"{title['title'].rstrip('.')}. {' '.join(paragraph.split())}"
-    return Mark("decision", "", text, first, title["title"])
+    return Mark("decision", "", text, first, title["title"], is_trailer=True)

@@ -78,7 +78,11 @@ FIX_PARAGRAPH = re.compile(
 
 class Mark(NamedTuple):
     """One marked statement: its marker, the `(scope)` it was given, the text in one piece, the words that stand
-    in the message exactly so (its first line), the subject it stands under, and the fix that follows a root cause."""
+    in the message exactly so (its first line), the subject it stands under, and the fix that follows a root cause.
+
+    `is_trailer`: it is written as our documented trailers are (`Decision: …` at the start of a line), so that there is
+    no doubt that its author meant it to be kept.
+    """
 
     marker: str
     scope: str
@@ -86,6 +90,7 @@ class Mark(NamedTuple):
     quote: str
     subject: str
     fix: str = ""
+    is_trailer: bool = False
 
 
 def find_marks(message: str) -> list[Mark]:
@@ -112,7 +117,8 @@ def _marks_at(lines: Sequence[Line], position: int) -> tuple[list[Mark], int]:
     if not mark["text"]:
         return _listed(lines, position + 1, marker, scope)
     block, end = _block(lines, position, mark["text"])
-    return _mark(marker, scope, block, line, lines[end:]), end
+    is_trailer = line.text.startswith(mark["word"].capitalize()) and not mark["scope"]
+    return [found._replace(is_trailer=is_trailer) for found in _mark(marker, scope, block, line, lines[end:])], end
 
 
 def _listed(lines: Sequence[Line], position: int, marker: str, scope: str) -> tuple[list[Mark], int]:

@@ -50,34 +50,51 @@ MOMENT = re.compile(
     r"|already red|wip|todo|out of scope|follow-?up pr)\b",
     re.IGNORECASE,
 )
+PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
+LASTING = re.compile(
+    r"\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot|can't|may|will|won't|needs?"
+    r"|never|always|only (?:if|when|after|before|with)|because|since|so|requires?|unless|whenever|otherwise)\b",
+    re.IGNORECASE,
+)
+"""What a learning of more than a single past event has: a present or modal verb, or its reason."""
 
 DOUBTS = (
     (THIS_CHANGE, "speaks of the change itself"),
     (MOMENT, "holds for the moment only"),
-    (NARRATION, "narrates the work"),
 )
+CHOICES = ("decision", "constraint", "rejected")
 
 
 def weakness(mark: Mark) -> str | None:
-    """Why a mark is only a suspicion: what it says serves the change it came with, not the next one.
+    """Why a mark is only a suspicion: it cannot stand alone, or serves the change it came with, not the next one.
 
-    Measured by reading: decisions without a reason restate the diff, and marks about tests, about the change itself or
-    about the moment are of no use to whoever comes next.
+    Measured by reading: decisions without a reason restate the diff, learnings in the past tense alone tell a bug's
+    history, and marks about tests, about the change itself or about the moment are of no use to whoever comes next.
     """
-    if len(mark.text.split()) < 4:
+    if len(mark.text.split()) < (2 if mark.is_trailer else 4):
         return "too short to stand alone"
     if POINTER.match(mark.text) or (not mark.scope and PRONOUN.match(mark.text)):
         return "does not say what it speaks of"
+    if mark.marker == "root cause" and not mark.fix and not is_fix(mark.subject):
+        return "the cause of something that was not fixed here"
+    return None if mark.is_trailer else _doubt(mark)
+
+
+def _doubt(mark: Mark) -> str | None:
+    """Why a mark in a form of others, or within a list, may not have been meant to last."""
     for regex, reason in DOUBTS:
         if regex.search(mark.text):
             return reason
-    if mark.marker == "root cause" and not mark.fix and not is_fix(mark.subject):
-        return "the cause of something that was not fixed here"
-    return _weak_choice(mark) if mark.marker in ("decision", "constraint", "rejected") else None
+    if mark.marker in CHOICES:
+        return _weak_choice(mark)
+    is_history = mark.marker != "root cause" and PAST.search(mark.text) and not LASTING.search(mark.text)
+    return "tells what happened, not what holds" if is_history else None
 
 
 def _weak_choice(mark: Mark) -> str | None:
     """A choice is worth keeping for its reason; one about the tests of a change goes with the change."""
+    if NARRATION.search(mark.text):
+        return "narrates the work"
     if TEST_SCOPE.fullmatch(mark.scope):
         return "about the tests of a change"
     if mark.marker == "constraint" or REASON.search(mark.text):

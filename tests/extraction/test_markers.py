@@ -102,3 +102,17 @@ def test_every_quote_stands_in_the_message() -> None:
     message = r"fix: x\n\nLearning: one  is\n  not two\nDecision: go on, because"
     marks = find_marks(message)
     assert [mark.quote in message for mark in marks] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_trailer"),
+    [
+        ("Decision: use pools", True),
+        ("decision(db): use pools", False),
+        ("- Decision: use pools", False),
+        ("decision: use pools", False),
+    ],
+)
+def test_our_own_trailers_are_told_from_the_forms_of_others(line: str, is_trailer: bool) -> None:
+    (mark,) = find_marks(f"feat: x\n\n{line}\n")
+    assert mark.is_trailer is is_trailer

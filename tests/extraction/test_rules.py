@@ -63,7 +63,7 @@ def test_a_rejection_is_negative_knowledge() -> None:
 
 
 def test_a_weak_mark_is_proposed_with_its_doubt() -> None:
-    (learning,) = extract("feat: x\n\nDecision: use the pool for connections\n")
+    (learning,) = extract("feat: x\n\ndecision(db): use the pool for connections\n")
     assert (learning.is_marked, learning.marker) == (False, "decision")
     assert learning.doubt == "a decision without its reason"
 

@@ -94,6 +94,10 @@ STRONG = [
     make_mark("the lock was held twice", "root cause", subject="fix: hang"),
     make_mark("the lock was held twice", "root cause", subject="rework locks", fix="release it"),
     make_mark("this project pins every dependency", "convention"),
+    make_mark("add an idempotency key to each charge", "learning"),
+    make_mark("a retry was booked twice because the gateway is slow", "learning"),
+    make_mark("use Postgres", "decision")._replace(is_trailer=True),
+    make_mark("the nightly job was silently skipped", "learning")._replace(is_trailer=True),
 ]
 
 WEAK = [
@@ -104,7 +108,7 @@ WEAK = [
     ("tests", make_mark("subprocess mode can change the text", "constraint", "where-tests")),
     ("work", make_mark("extract helpers instead of repeating the check", "decision", subject="refactor(x): simplify")),
     ("narrates", make_mark("add test for the empty list", "decision")),
-    ("narrates", make_mark("rename the helper to make it clear", "learning")),
+    ("narrates", make_mark("rename the helper so it is clear", "decision")),
     ("change itself", make_mark("the helper, so this change only moves it", "constraint")),
     ("change itself", make_mark("keep the flow unchanged outside of init", "constraint", "review")),
     ("change itself", make_mark("the helper must keep what the previous fix added", "constraint")),
@@ -112,6 +116,7 @@ WEAK = [
     ("moment", make_mark("we currently pin the old version", "constraint")),
     ("speaks of", make_mark("these regressions only show in a subprocess", "constraint", "where")),
     ("speaks of", make_mark("it only shows in a subprocess", "learning")),
+    ("what happened", make_mark("watch mode was the only path that dropped them", "learning", "watch")),
     ("not fixed here", make_mark("the guard was advisory", "root cause", subject="docs: incident report")),
 ]
 

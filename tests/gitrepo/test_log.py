@@ -100,6 +100,7 @@ def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Reposit
     builder.git(
         "reset", "-q", "--hard", builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=signed.encode())
     )
+    builder.commit("After the signed one", {"c.md": "c\n"})
     before = list(read_log(repo, *FILES, "HEAD"))
     builder.git("notes", "add", "-m", "a note", "HEAD")
     gpg = builder.write(".git/gpg", "#!/bin/sh\necho 'gpg: bad signature' >&2\nexit 1\n")

@@ -66,6 +66,12 @@ def test_much_input_and_much_output_do_not_wait_for_each_other(builder: RepoBuil
         assert stream.read().count(b"hello") == 5_000
 
 
+def test_a_stream_may_be_left_before_git_has_read_its_input(builder: RepoBuilder) -> None:
+    asked = b"HEAD:README.md\n" * 100_000
+    with stream_git(builder.path, "cat-file", "--batch", input=asked) as stream:
+        assert stream.readline().endswith(b" blob 6\n")
+
+
 def test_much_said_on_standard_error_does_not_stop_the_stream(
     builder: RepoBuilder, wrap_git: Callable[[str], None]
 ) -> None:
