@@ -20,11 +20,16 @@ def command() -> None:
     """
 
 
-@command.command("prepare-commit-msg")
+@command.command("prepare-commit-msg", hidden=True)
 @click.argument("message_file", type=click.Path(path_type=Path))
 @click.argument("rest", nargs=-1)
 def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
-    """Add a Memory-Retrieved trailer with what this branch's job was given."""
+    """Add a Memory-Retrieved trailer with what the work since the last commit was given.
+
+    \b
+    Example:
+      memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
+    """
     from memory_ci.flows.injected import add_retrieved_trailer
 
     try:

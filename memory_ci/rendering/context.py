@@ -91,7 +91,7 @@ def _facts(hit: Hit) -> str:
     entry = hit.located.entry
     facts = [
         entry.type,
-        _id(entry.id),
+        f"id {entry.id}",
         f"{_scope(hit.located.scope)}, {hit.located.path}:{hit.located.line}",
         f"source {entry.source}" if entry.source else "source not recorded",
         (entry.occurred_at or entry.created_at or entry.last_reinforced).isoformat(),
@@ -100,7 +100,7 @@ def _facts(hit: Hit) -> str:
 
 
 def _norm(norm: Norm) -> str:
-    place = f"from {norm.path}:{norm.line}" + (f" · {_id(norm.entry_id)}" if norm.entry_id else "")
+    place = f"from {norm.path}:{norm.line}" + (f" · id {norm.entry_id}" if norm.entry_id else "")
     return "\n".join([_line(place), *_quoted(norm.text)])
 
 
@@ -117,10 +117,6 @@ def _name_of_hit(hit: Hit) -> str:
 
 def _name_of_norm(norm: Norm) -> str:
     return _line(f"{norm.entry_id or f'{norm.path}:{norm.line}'} {shorten(norm.text, 60)}")
-
-
-def _id(id: str) -> str:
-    return f"id {id[:8]} ({id})"
 
 
 def _scope(scope: ScopeOf) -> str:
