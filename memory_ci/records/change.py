@@ -13,16 +13,17 @@ STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promo
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry added, updated or moved.
+    """One entry added, updated, moved or taken out.
 
     add     `entry` goes into `path`
     update  the entry of that id in `path` becomes `entry`
     move    the file `moved_from` goes away and its `entry` stands in `path` (an inbox fragment folded)
+    remove  the last entry of that id in `path` is taken out; `entry` is what it was
     drop    the file `moved_from` goes away: its entry restates `entry`, which stands in `path`
     """
 
     step: Step
-    kind: Literal["add", "update", "move", "drop"]
+    kind: Literal["add", "update", "move", "drop", "remove"]
     path: str
     entry: Entry
     why: str

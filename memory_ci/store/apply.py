@@ -24,8 +24,10 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
     for path, group in by_path.items():
         added = [change.entry for change in group if change.kind in ("add", "move")]
         updated = [change.entry for change in group if change.kind == "update"]
-        if added or updated:
-            written[path] = render_memory_file(edit_file(_parse(path, files), added=added, updated=updated))
+        removed = [change.entry.id for change in group if change.kind == "remove"]
+        if added or updated or removed:
+            edited = edit_file(_parse(path, files), added=added, updated=updated, removed=removed)
+            written[path] = render_memory_file(edited)
     return written | {change.moved_from: None for change in changes if change.moved_from is not None}
 
 

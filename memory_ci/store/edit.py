@@ -30,17 +30,23 @@ def format_entry(entry: Entry) -> str:
     return text
 
 
-def edit_file(file: MemoryFile, *, added: Iterable[Entry] = (), updated: Iterable[Entry] = ()) -> MemoryFile:
-    """The file with entries updated in place and others put at their place in the order of (created_at, id).
+def edit_file(
+    file: MemoryFile, *, added: Iterable[Entry] = (), updated: Iterable[Entry] = (), removed: Iterable[str] = ()
+) -> MemoryFile:
+    """The file with entries updated in place, ids taken out, others put at their place in (created_at, id) order.
+
+    Where one id stands several times, the first is updated and the last is taken out.
 
     An update rewrites the front matter line by line, and the body only if it differs. Raises
-    UnreadableMemoryError: entry-missing for an update of what is not there, unsafe-rewrite if the result would
+    UnreadableMemoryError: entry-missing for an update or removal of what is not there, unsafe-rewrite if the result would
     not read back as every old entry plus the new ones.
     """
     segments = list(file.segments)
     for entry in updated:
         place = _find(file.path, segments, entry.id)
         segments[place] = _updated(segments[place], entry, file.newline)
+    for entry_id in removed:
+        del segments[_find(file.path, segments, entry_id, last=True)]
     for entry in added:
         _insert(segments, entry, file.newline)
     return _read_back(file, segments)
@@ -81,10 +87,10 @@ def _key(entry: Entry) -> tuple[date, str]:
     return entry.created_at or date.min, entry.id
 
 
-def _find(path: str, segments: Sequence[Segment], entry_id: str) -> int:
-    for place, segment in enumerate(segments):
-        if segment.entry is not None and segment.entry.id == entry_id:
-            return place
+def _find(path: str, segments: Sequence[Segment], entry_id: str, *, last: bool = False) -> int:
+    places = [place for place, s in enumerate(segments) if s.entry is not None and s.entry.id == entry_id]
+    if places:
+        return places[-1 if last else 0]
     message = f"{path} has no readable entry {entry_id}"
     raise UnreadableMemoryError(message, slug="entry-missing", hint="Run `memory-ci check`.")
 

@@ -178,3 +178,19 @@ def test_updating_an_entry_that_is_not_there_is_an_error() -> None:
     with pytest.raises(MemoryCIError) as raised:
         edit_file(parse_memory_file("MEMORY.md", b""), updated=[make_entry(1)])
     assert raised.value.slug == "entry-missing"
+
+
+def test_an_entry_is_taken_out_and_nothing_else_moves() -> None:
+    texts = [format_entry(make_entry(number)) for number in (1, 2, 3)]
+    file = parse_memory_file("MEMORY.md", ("# Memory\n\n" + "\n".join(texts)).encode())
+    edited = render_memory_file(edit_file(file, removed=[make_id(2)])).decode()
+    assert edited == "# Memory\n\n" + texts[0] + "\n" + texts[2]
+
+
+def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out() -> None:
+    file = parse_memory_file(
+        "MEMORY.md", (format_entry(make_entry(1)) + "\n" + format_entry(make_entry(1, title="Twin"))).encode()
+    )
+    merged = make_entry(1, reinforcement_count=5)
+    edited = edit_file(file, updated=[merged], removed=[make_id(1)])
+    assert edited.entries == (merged,)

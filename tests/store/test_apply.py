@@ -1,0 +1,45 @@
+"""Changes applied to the text of files."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.errors import UnreadableMemoryError
+from memory_ci.records.change import Change
+from memory_ci.store.apply import apply_changes
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.edit import format_entry
+from tests.make import make_entry, make_id
+
+
+def make_change(kind: str, path: str = "MEMORY.md", number: int = 1, **fields: object) -> Change:
+    return Change(step="extract", kind=kind, path=path, entry=make_entry(number), why="", **fields)  # type: ignore[arg-type]
+
+
+def test_each_kind_of_change_does_what_it_says() -> None:
+    fragment = f".memory/inbox/{make_id(3)}.md"
+    files = {"MEMORY.md": format_entry(make_entry(2)).encode(), fragment: format_entry(make_entry(3)).encode()}
+    written = apply_changes(
+        files,
+        [
+            make_change("add"),
+            make_change("remove", number=2),
+            make_change("move", "src/MEMORY.md", 3, moved_from=fragment),
+        ],
+    )
+    assert {path: [e.id for e in parse_memory_file(path, data or b"").entries] for path, data in written.items()} == {
+        "MEMORY.md": [make_id(1)],
+        "src/MEMORY.md": [make_id(3)],
+        fragment: [],
+    }
+    assert written[fragment] is None
+
+
+def test_a_dropped_fragment_leaves_the_file_of_its_twin_alone() -> None:
+    assert apply_changes({}, [make_change("drop", moved_from=".memory/inbox/x.md")]) == {".memory/inbox/x.md": None}
+
+
+def test_a_file_that_cannot_be_read_is_never_rewritten() -> None:
+    with pytest.raises(UnreadableMemoryError) as raised:
+        apply_changes({"MEMORY.md": b"\xff"}, [make_change("add")])
+    assert raised.value.slug == "not-utf8"
