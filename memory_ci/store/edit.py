@@ -38,8 +38,8 @@ def edit_file(
     Where one id stands several times, the first is updated and the last is taken out.
 
     An update rewrites the front matter line by line, and the body only if it differs. Raises
-    UnreadableMemoryError: entry-missing for an update or removal of what is not there, unsafe-rewrite if the result would
-    not read back as every old entry plus the new ones.
+    UnreadableMemoryError: entry-missing for an update or removal of what is not there, unsafe-rewrite if the
+    result would not read back as every old entry plus the new ones.
     """
     segments = list(file.segments)
     for entry in updated:
