@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, date
+from datetime import date
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
-from memory_ci.evidence.ingest import collect
-from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import judge
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, config_at, load_memory
-from memory_ci.gitrepo.blobs import list_tree, read_files
-from memory_ci.gitrepo.history import (
-    find_addition,
-    find_cursor,
-    iter_merged_changes,
-    list_added_lines,
-    list_counted,
-    plan_range,
-)
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.learn import Learner, Progress, merged_on
+from memory_ci.flows.screening import find_unsafe
+from memory_ci.flows.workspace import Workspace, config_at, load_memory
+from memory_ci.gitrepo.history import find_addition, find_cursor, list_added_lines, list_counted
 from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
-from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
-from memory_ci.records.candidate import Judged
 from memory_ci.records.change import Change
-from memory_ci.records.entry import Located, ScopeOf
-from memory_ci.records.event import Event
-from memory_ci.records.history import MergedChange
-from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
+from memory_ci.records.plan import PLAN_VERSION, EngineUse, Plan, PlannedStep
 from memory_ci.records.report import Finding
-from memory_ci.sources.adr import adr_event, adr_paths_added
-from memory_ci.sources.commits import commit_events
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import is_fragment, memory_pathspecs, parse_target, scope_path
-from memory_ci.store.load import target_of
-
-Progress = Callable[[int, int], None]
-"""Called with (merged changes done, merged changes in all)."""
-
-USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
+from memory_ci.store.layout import memory_pathspecs
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
@@ -65,7 +41,49 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
     since = _find_since(workspace, options.since, base)
     past = _past_ids(workspace, base) if options.since is not None else frozenset()
-    return _Planner(workspace, ref, base, since, today, past).plan(progress)
+    memory = load_memory(workspace, base)
+    draft = Draft(workspace, base, memory)
+    learner = Learner(workspace, draft, RulesEngine(), today, past)
+    folded, findings = _fold(draft)
+    extracted = tuple(learner.learn(since, base, progress))
+    reinforced, counted = _reinforce(workspace, base, draft, learner)
+    steps = (
+        PlannedStep(step="fold", changes=folded),
+        PlannedStep(step="extract", changes=extracted),
+        PlannedStep(step="reinforce", changes=reinforced),
+    )
+    return Plan(
+        schema_version=PLAN_VERSION,
+        ref=ref,
+        base=base,
+        since=since,
+        until=base,
+        engine=EngineUse("rules", "the only engine that needs neither key nor network"),
+        counts=learner.counts,
+        steps=tuple(step for step in steps if step.changes),
+        counted=counted,
+        judged=tuple(learner.judged),
+        findings=(*memory.findings, *findings),
+    )
+
+
+def _fold(draft: Draft) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
+    """The inbox moved to where it belongs; what must not be given to agents stays, and is named."""
+    unsafe = tuple(finding for place in draft.inbox for finding in find_unsafe(place))
+    fragments = [place for place in draft.inbox if place.path not in {finding.path for finding in unsafe}]
+    targets = {place.path: draft.path_of(place.scope) for place in fragments}
+    changes, findings = plan_fold(fragments, draft.kept, targets)
+    return draft.take(changes), (*findings, *unsafe)
+
+
+def _reinforce(
+    workspace: Workspace, base: str, draft: Draft, learner: Learner
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """The counters that the merged changes raise, and the tips of those that count now for the first time."""
+    seen = list_counted(workspace.repo, base)
+    uses = [(merged, ids) for merged, ids in learner.uses if ids and merged.tip.sha not in seen]
+    changes = plan_reinforcement([(merged.label, merged_on(merged), ids) for merged, ids in uses], draft.by_id)
+    return draft.take(changes), tuple(merged.tip.sha for merged, _ in uses) if changes else ()
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -114,156 +132,3 @@ def _past_ids(workspace: Workspace, base: str) -> frozenset[str]:
     pathspecs = memory_pathspecs(workspace.config.scopes)
     lines = list_added_lines(workspace.repo, base, pathspecs, "id: ")
     return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)
-
-
-class _Planner:
-    """One planning run. Its `known` is memory as the steps planned so far would leave it."""
-
-    def __init__(
-        self, workspace: Workspace, ref: str, base: str, since: str | None, today: date, past: frozenset[str]
-    ) -> None:
-        self.workspace = workspace
-        self.ref, self.base, self.since = ref, base, since
-        self.today, self.past = today, past
-        self.engine: Engine = RulesEngine()
-        memory = load_memory(workspace, base)
-        self.findings: list[Finding] = list(memory.findings)
-        self.fragments = [place for place in memory.located if is_fragment(place.path)]
-        self.paths = frozenset(file.path for file in list_tree(workspace.repo, base, ()))
-        kept = (place for place in memory.located if not is_fragment(place.path) and place.path in self.paths)
-        self.known = {place.entry.id: place for place in kept}
-        self.uses: list[tuple[MergedChange, frozenset[str]]] = []
-        self.judged: list[Judged] = []
-        self.left_out: Counter[str] = Counter()
-        self.commits = self.redactions = 0
-
-    def plan(self, progress: Progress) -> Plan:
-        folded = self._fold()
-        extracted = self._extract(progress)
-        reinforced, counted = self._reinforce()
-        steps = (
-            PlannedStep(step="fold", changes=folded),
-            PlannedStep(step="extract", changes=extracted),
-            PlannedStep(step="reinforce", changes=reinforced),
-        )
-        return Plan(
-            schema_version=PLAN_VERSION,
-            ref=self.ref,
-            base=self.base,
-            since=self.since,
-            until=self.base,
-            engine=EngineUse("rules", "the only engine that needs neither key nor network"),
-            counts=Counts(
-                merged_changes=len(self.uses),
-                commits=self.commits,
-                redactions=self.redactions,
-                left_out=dict(sorted(self.left_out.items())),
-            ),
-            steps=tuple(step for step in steps if step.changes),
-            counted=counted,
-            judged=tuple(self.judged),
-            findings=tuple(self.findings),
-        )
-
-    # -- fold
-
-    def _fold(self) -> tuple[Change, ...]:
-        targets = {place.path: self._target_path(target_of(place.entry)) for place in self.fragments}
-        changes, findings = plan_fold(self.fragments, tuple(self.known.values()), targets)
-        self.findings += findings
-        self._take_over(changes)
-        return changes
-
-    def _target_path(self, scope: ScopeOf) -> str | None:
-        """The file of a scope, unless the tree has a file where it needs a directory or the reverse."""
-        path = scope_path(scope, self.workspace.config.scopes)
-        if path is None:
-            return None
-        parents = {path[:at] for at, char in enumerate(path) if char == "/"}
-        is_directory = any(other.startswith(path + "/") for other in self.paths)
-        return None if is_directory or parents & self.paths else path
-
-    def _take_over(self, changes: Iterable[Change]) -> None:
-        for change in changes:
-            if change.kind != "drop":
-                scope = self.known[change.entry.id].scope if change.entry.id in self.known else ScopeOf("project")
-                self.known[change.entry.id] = Located(change.entry, change.path, 0, scope)
-
-    # -- extract
-
-    def _extract(self, progress: Progress) -> tuple[Change, ...]:
-        history = plan_range(self.workspace.repo, self.since, self.base)
-        changes: list[Change] = []
-        for done, merged in enumerate(iter_merged_changes(self.workspace.repo, history), start=1):
-            self.commits += len(merged.commits)
-            changes += self._learn(merged)
-            progress(done, history.change_count)
-        return tuple(changes)
-
-    def _learn(self, merged: MergedChange) -> list[Change]:
-        settings = self.workspace.config.extraction
-        evidence = collect(tuple(self._events(merged)), settings)
-        self.redactions += evidence.redactions
-        self.left_out.update(left.reason for left in evidence.left_out)
-        existing = tuple(place.entry for place in self.known.values())
-        judged = judge(merged.label, evidence, self.engine, existing, settings.max_entries_per_change)
-        self.judged += judged
-        changes = [change for item in judged if item.verdict == "written" and (change := self._add(item, merged))]
-        self._take_over(changes)
-        self.uses.append((merged, self._used(merged, judged)))
-        return changes
-
-    def _events(self, merged: MergedChange) -> Iterator[Event]:
-        events = commit_events(merged)
-        yield from events
-        paths = adr_paths_added(merged, self.workspace.config.extraction.adr_paths)
-        files = list_tree(self.workspace.repo, merged.tip.sha, paths) if paths else ()
-        for seq, content in enumerate(read_files(self.workspace.repo, files, MAX_FILE_BYTES), start=len(events)):
-            if content.data is not None:
-                yield adr_event(merged, content.file.path, content.data.decode("utf-8", "replace"), seq)
-
-    def _add(self, item: Judged, merged: MergedChange) -> Change | None:
-        candidate = item.candidate
-        path = self._target_path(parse_target(candidate.scope))
-        if path is None:
-            return None
-        new_id, merged_on = entry_id(candidate), merged.tip.committed_at.astimezone(UTC).date()
-        if new_id in self.known or new_id in self.past:  # written before, and reworded or removed by a person since
-            return None
-        entry = to_entry(candidate, entry_id=new_id, today=self.today, merged_on=merged_on, engine="rules")
-        return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")
-
-    # -- reinforce
-
-    def _used(self, merged: MergedChange, judged: Sequence[Judged]) -> frozenset[str]:
-        """The entries that this change was given or used, and those that it says again."""
-        named = [
-            found
-            for commit in merged.commits
-            for _, value in find_trailers(commit.message, USE_TRAILERS)
-            for found in split_ids(value)
-        ]
-        restated = [
-            item.entry_id
-            for item in judged
-            if item.verdict == "restates" and item.entry_id and item.entry_id != entry_id(item.candidate)
-        ]
-        return frozenset(named + restated)
-
-    def _reinforce(self) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-        seen = list_counted(self.workspace.repo, self.base)
-        fresh = [(merged, self._resolve(ids)) for merged, ids in self.uses if merged.tip.sha not in seen]
-        uses = [(merged, ids) for merged, ids in fresh if ids]
-        days = [(merged.label, merged.tip.committed_at.astimezone(UTC).date(), ids) for merged, ids in uses]
-        changes = plan_reinforcement(days, self.known)
-        return changes, tuple(merged.tip.sha for merged, _ in uses) if changes else ()
-
-    def _resolve(self, ids: Iterable[str]) -> frozenset[str]:
-        """Known entries by whole id, or by a prefix of eight or more characters that only one has."""
-        found: set[str] = set()
-        for written in ids:
-            fits = [i for i in self.known if i == written] or [
-                i for i in self.known if len(written) >= 8 and i.startswith(written.lower())
-            ]
-            found.update(fits[:1] if len(fits) == 1 else [])
-        return frozenset(found)

@@ -1,0 +1,117 @@
+"""Learning from merged changes: events, evidence, candidates, and the entries that are written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, date
+
+from memory_ci.evidence.ingest import collect
+from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.entries import entry_id, to_entry
+from memory_ci.extraction.judge import judge
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
+from memory_ci.gitrepo.blobs import list_tree, read_files
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
+from memory_ci.records.candidate import Judged
+from memory_ci.records.change import Change
+from memory_ci.records.event import Event
+from memory_ci.records.history import MergedChange
+from memory_ci.records.plan import Counts
+from memory_ci.sources.adr import adr_event, adr_paths_added
+from memory_ci.sources.commits import commit_events
+from memory_ci.store.layout import parse_target
+
+Progress = Callable[[int, int], None]
+"""Called with (merged changes done, merged changes in all)."""
+
+USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
+
+
+class Learner:
+    """Reads a range once, oldest change first, and keeps what the report and the later steps need of it."""
+
+    def __init__(self, workspace: Workspace, draft: Draft, engine: Engine, today: date, past: frozenset[str]) -> None:
+        self.workspace, self.draft, self.engine = workspace, draft, engine
+        self.today, self.past = today, past
+        self.merged: list[MergedChange] = []
+        self.uses: list[tuple[MergedChange, frozenset[str]]] = []
+        self.judged: list[Judged] = []
+        self._left_out: Counter[str] = Counter()
+        self._commits = self._redactions = 0
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(
+            merged_changes=len(self.uses),
+            commits=self._commits,
+            redactions=self._redactions,
+            left_out=dict(sorted(self._left_out.items())),
+        )
+
+    def learn(self, since: str | None, until: str, progress: Progress) -> Iterator[Change]:
+        """The additions of every merged change in the range; each is in the draft before the next is read."""
+        history = plan_range(self.workspace.repo, since, until)
+        for done, merged in enumerate(iter_merged_changes(self.workspace.repo, history), start=1):
+            self._commits += len(merged.commits)
+            yield from self.draft.take(self._learn(merged))
+            progress(done, history.change_count)
+
+    def _learn(self, merged: MergedChange) -> list[Change]:
+        settings = self.workspace.config.extraction
+        evidence = collect(tuple(self._events(merged)), settings)
+        self._redactions += evidence.redactions
+        self._left_out.update(left.reason for left in evidence.left_out)
+        judged = judge(merged.label, evidence, self.engine, self.draft.entries, settings.max_entries_per_change)
+        self.judged += judged
+        self.uses.append((merged, self._used(merged, judged)))
+        return [change for item in judged if item.verdict == "written" and (change := self._add(item, merged))]
+
+    def _events(self, merged: MergedChange) -> Iterator[Event]:
+        events = commit_events(merged)
+        yield from events
+        paths = adr_paths_added(merged, self.workspace.config.extraction.adr_paths)
+        files = list_tree(self.workspace.repo, merged.tip.sha, paths) if paths else ()
+        for seq, content in enumerate(read_files(self.workspace.repo, files, MAX_FILE_BYTES), start=len(events)):
+            if content.data is not None:
+                yield adr_event(merged, content.file.path, content.data.decode("utf-8", "replace"), seq)
+
+    def _add(self, item: Judged, merged: MergedChange) -> Change | None:
+        path = self.draft.path_of(parse_target(item.candidate.scope))
+        new_id = entry_id(item.candidate)
+        if path is None or new_id in self.past or new_id in self.draft.by_id:
+            return None  # written before, and reworded or removed by a person since
+        entry = to_entry(item.candidate, entry_id=new_id, today=self.today, merged_on=merged_on(merged), engine="rules")
+        return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")
+
+    def _used(self, merged: MergedChange, judged: Sequence[Judged]) -> frozenset[str]:
+        """The entries that this change was given or used, and those that it says again."""
+        named = [
+            found
+            for commit in merged.commits
+            for _, value in find_trailers(commit.message, USE_TRAILERS)
+            for found in split_ids(value)
+        ]
+        restated = [
+            item.entry_id
+            for item in judged
+            if item.verdict == "restates" and item.entry_id and item.entry_id != entry_id(item.candidate)
+        ]
+        return self._resolve(named) | frozenset(restated)
+
+    def _resolve(self, written: Iterable[str]) -> frozenset[str]:
+        """Known entries by whole id, or by a prefix of eight or more characters that only one has."""
+        found: set[str] = set()
+        for prefix in {text.lower() for text in written if len(text) >= 8}:
+            fits = {
+                entry.id for entry in self.draft.entries if entry.id.startswith(prefix) or prefix in entry.supersedes
+            }
+            found |= fits if len(fits) == 1 else set()
+        return frozenset(found)
+
+
+def merged_on(merged: MergedChange) -> date:
+    """The day of the merge, in UTC."""
+    return merged.tip.committed_at.astimezone(UTC).date()
