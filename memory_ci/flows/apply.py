@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
-from memory_ci.extraction.gate import check_text
 from memory_ci.flows.record import branch_tip
-from memory_ci.flows.workspace import Memory, Workspace, config_at, load_memory, read_bytes
-from memory_ci.lifecycle.fold import is_same_learning
-from memory_ci.records.change import STEPS, Change
+from memory_ci.flows.referee import find_objections
+from memory_ci.flows.workspace import Workspace, config_at, read_bytes
 from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
 from memory_ci.rendering.message import render_commit_message
 from memory_ci.store.apply import apply_changes
-from memory_ci.store.layout import classify_scope, is_fragment
-
-ALLOWED = {("fold", "move"), ("fold", "drop"), ("extract", "add"), ("reinforce", "update")}
-"""Which kind of change each step may make."""
-
-COUNTERS = ("reinforcement_count", "last_reinforced")
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -82,7 +74,8 @@ def _prepare(workspace: Workspace, plan: Plan) -> list[tuple[str, dict[str, byte
         message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
         raise RepositoryError(message, slug="ref-moved", hint="Make the plan again: memory-ci extract.")
     workspace = Workspace(workspace.repo, config_at(workspace.repo, tip))
-    refuse_plan(workspace, plan)
+    for reason in find_objections(workspace, plan):
+        raise _refusal(reason)
     prepared = []
     content = read_bytes(workspace, tip, touched_paths(plan.steps))
     for step in plan.steps:
@@ -96,71 +89,6 @@ def touched_paths(steps: Iterable[PlannedStep]) -> frozenset[str]:
     """Every file that the steps read or write."""
     changes = [change for step in steps for change in step.changes]
     return frozenset(path for change in changes for path in (change.path, change.moved_from) if path)
-
-
-def refuse_plan(workspace: Workspace, plan: Plan) -> None:
-    """Raise FindingsError (plan-refused) for the first change that its step may not make.
-
-    A plan may come from another job: it is input like any other, whatever wrote it.
-    """
-    order = [STEPS.index(step.step) for step in plan.steps]
-    if order != sorted(set(order)):
-        raise _refusal("its steps are not in order")
-    referee = _Referee(workspace, load_memory(workspace, plan.base))
-    for step in plan.steps:
-        for change in step.changes:
-            for reason in referee.objections(step, change):
-                raise _refusal(f"{change.kind} of {change.entry.id} in {change.path!r}: {reason}")
-            referee.accept(change)
-
-
-class _Referee:
-    """Memory as the changes accepted so far would leave it, and what may not be done to it."""
-
-    def __init__(self, workspace: Workspace, memory: Memory) -> None:
-        self.patterns = workspace.config.scopes
-        self.kept = {
-            place.entry.id: (place.path, place.entry) for place in memory.located if not is_fragment(place.path)
-        }
-        self.inbox = {place.path: place.entry for place in memory.located if is_fragment(place.path)}
-
-    def accept(self, change: Change) -> None:
-        self.kept[change.entry.id] = (change.path, change.entry)
-        self.inbox.pop(change.moved_from or "", None)
-
-    def objections(self, step: PlannedStep, change: Change) -> Iterator[str]:
-        if change.step != step.step or (step.step, change.kind) not in ALLOWED:
-            yield f"not a change of the step {step.step!r}"
-        if classify_scope(change.path, self.patterns) is None:
-            yield "not a memory file"
-        yield from {"add": self._add, "move": self._move, "drop": self._drop, "update": self._update}[change.kind](
-            change
-        )
-
-    def _add(self, change: Change) -> Iterator[str]:
-        if change.entry.id in self.kept:
-            yield "an entry of that id is there already"
-        yield from check_text(change.entry.title, change.entry.body)
-
-    def _move(self, change: Change) -> Iterator[str]:
-        waiting = self.inbox.get(change.moved_from or "")
-        if waiting is None or msgspec.structs.replace(waiting, scope=None) != change.entry:
-            yield "not the entry of that inbox file"
-        if change.entry.id in self.kept:
-            yield "an entry of that id is there already"
-
-    def _drop(self, change: Change) -> Iterator[str]:
-        waiting = self.inbox.get(change.moved_from or "")
-        if waiting is None or not is_same_learning(waiting, change.entry):
-            yield "not what that inbox file says"
-        if self.kept.get(change.entry.id) != (change.path, change.entry):
-            yield "the entry is not kept there"
-
-    def _update(self, change: Change) -> Iterator[str]:
-        path, entry = self.kept.get(change.entry.id, ("", change.entry))
-        counted = {name: getattr(entry, name) for name in COUNTERS}
-        if path != change.path or msgspec.structs.replace(change.entry, **counted) != entry:
-            yield "more than the counters of that entry would change"
 
 
 def _refusal(reason: str) -> FindingsError:

@@ -1,0 +1,132 @@
+"""The referee: may a plan do what it says? A plan can come from another job, so it is input like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from memory_ci.extraction.gate import check_text
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.lifecycle.fold import is_same_learning
+from memory_ci.records.change import STEPS, Change, Step
+from memory_ci.records.entry import Entry
+from memory_ci.records.plan import Plan, PlannedStep
+from memory_ci.store.layout import classify_scope
+
+KINDS: Mapping[Step, tuple[str, ...]] = {
+    "fold": ("move", "drop"),
+    "extract": ("add",),
+    "reinforce": ("update",),
+    "consolidate": ("update",),
+    "promote": ("remove", "add", "update"),
+    "compact": ("remove", "update"),
+    "retire": ("update",),
+}
+"""Which kinds of change each step may make."""
+
+COUNTERS = ("reinforcement_count", "last_reinforced")
+MERGED = (
+    *COUNTERS, "importance", "priority", "created_at", "occurred_at", "supersedes", "evidence", "cites", "relations",
+    "source", "title", "body", "instead", "status", "valid_until", "phase", "session", "engine", "domain",
+)  # fmt: skip
+FREE: Mapping[Step, tuple[str, ...]] = {
+    "reinforce": COUNTERS,
+    "consolidate": ("relations", "importance", "valid_until", "adoption", "instead", "evidence", "cites"),
+    "promote": (*MERGED, "promoted_from", "promoted_at"),
+    "compact": MERGED,
+    "retire": ("status",),
+}
+"""Which fields of an entry the updates of each step may change; never its id or its type."""
+
+
+def find_objections(workspace: Workspace, plan: Plan) -> Iterator[str]:
+    """What in the plan its steps may not do, on the tree of its base."""
+    order = [STEPS.index(step.step) for step in plan.steps]
+    if order != sorted(set(order)):
+        yield "its steps are not in order"
+    draft = Draft(workspace, plan.base, load_memory(workspace, plan.base))
+    for step in plan.steps:
+        yield from _Referee(workspace, draft, step).objections()
+
+
+class _Referee:
+    """Watches one step change by change: each is done to the draft before the next is looked at."""
+
+    def __init__(self, workspace: Workspace, draft: Draft, step: PlannedStep) -> None:
+        self._patterns = workspace.config.scopes
+        self._draft, self._step = draft, step
+        self._removed: dict[str, Entry] = {}
+        self._retired: set[str] = set()
+
+    def objections(self) -> Iterator[str]:
+        for change in self._step.changes:
+            for reason in self._look_at(change):
+                yield f"{change.kind} of {change.entry.id} in {change.path!r}: {reason}"
+            self._draft.take([change])
+        yield from self._losses()
+
+    def _look_at(self, change: Change) -> Iterator[str]:
+        if change.step != self._step.step or change.kind not in KINDS[change.step]:
+            yield f"not a change of the step {self._step.step!r}"
+        if classify_scope(change.path, self._patterns) is None:
+            yield "not a memory file"
+        looks = {
+            "add": self._add, "move": self._move, "drop": self._drop, "update": self._update, "remove": self._remove
+        }  # fmt: skip
+        yield from looks[change.kind](change)
+
+    def _add(self, change: Change) -> Iterator[str]:
+        if change.entry.id in self._draft.by_id:
+            yield "an entry of that id is there already"
+        if self._step.step == "promote":
+            before = self._removed.get(change.entry.id)
+            if before is None or _differs(before, change.entry, FREE["promote"]):
+                yield "not an entry that is moved"
+        else:
+            yield from check_text(change.entry.title, change.entry.body)
+
+    def _move(self, change: Change) -> Iterator[str]:
+        waiting = {place.path: place.entry for place in self._draft.inbox}.get(change.moved_from or "")
+        if waiting is None or msgspec.structs.replace(waiting, scope=None) != change.entry:
+            yield "not the entry of that inbox file"
+        if change.entry.id in self._draft.by_id:
+            yield "an entry of that id is there already"
+
+    def _drop(self, change: Change) -> Iterator[str]:
+        waiting = {place.path: place.entry for place in self._draft.inbox}.get(change.moved_from or "")
+        if waiting is None or not is_same_learning(waiting, change.entry):
+            yield "not what that inbox file says"
+        if self._known(change) != change.entry:
+            yield "the entry is not kept there"
+
+    def _update(self, change: Change) -> Iterator[str]:
+        known = self._known(change)
+        if known is None or _differs(known, change.entry, FREE.get(change.step, ())):
+            yield f"more would change than the step {self._step.step!r} may"
+
+    def _remove(self, change: Change) -> Iterator[str]:
+        known = self._known(change)
+        if known is None:
+            yield "the entry is not kept there"
+        else:
+            self._removed[change.entry.id] = known
+            self._retired |= {change.entry.id} if known.status == "retired" else set()
+
+    def _losses(self) -> Iterator[str]:
+        """An entry that is taken out must be elsewhere, be part of another, or have been retired."""
+        entries = self._draft.entries
+        findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
+        for entry_id in sorted(self._removed.keys() - findable - self._retired):
+            yield f"the entry {entry_id} would be lost"
+
+    def _known(self, change: Change) -> Entry | None:
+        places = (place for place in self._draft.kept if (place.path, place.entry.id) == (change.path, change.entry.id))
+        return next((place.entry for place in places), None)
+
+
+def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
+    """Whether a field differs that is not `free` to change."""
+    kept = {name: getattr(before, name) for name in free}
+    return msgspec.structs.replace(after, **kept) != before
