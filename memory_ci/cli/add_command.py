@@ -41,7 +41,7 @@ TEMPLATE = """
     default="project",
     show_default=True,
     metavar="SCOPE",
-    help="project, institutional, team:<directory>, session:<job> or global.",
+    help="project, institutional, team:<directory> or session:<job>.",
 )
 @click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="0 to 1.")
 @dry_run_option
@@ -69,6 +69,8 @@ def command(
     """
     from memory_ci.flows.add import add_entry, draft_entry, split_text
 
+    if body is not None and title is None:
+        raise click.UsageError("--body needs a --title.")
     text = split_text(_read_text() if title is None else f"{' '.join(title.split())}\n{body or ''}")
     fields = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
     added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), text, **fields), dry_run=dry_run)
@@ -78,6 +80,8 @@ def command(
         click.echo(f"Known already as {added.entry.id} in {added.path}; nothing written.")
     else:
         click.echo(f"{'Would add' if dry_run else 'Added'} {added.path}\n{added.entry.id}")
+        if not dry_run:
+            click.echo("Commit it with your work; `memory-ci record` folds it once it is on the branch.", err=True)
 
 
 def _read_text() -> str:

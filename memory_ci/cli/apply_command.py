@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import click
 
-from memory_ci.cli.common import dry_run_option, echo_json, json_option, now, workspace
+from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now
 
 
 @click.command()
@@ -27,7 +27,7 @@ def command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     from memory_ci.flows.apply import apply_plan, parse_plan, preview_plan
 
     plan = parse_plan(plan_file.read())
-    where = workspace()
+    where = committed_workspace()
     applied = (
         preview_plan(where, plan)
         if dry_run

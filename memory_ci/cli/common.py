@@ -38,10 +38,17 @@ def today() -> date:
 
 
 def workspace() -> Workspace:
-    """The workspace of the current directory."""
+    """The workspace of the current directory, with the configuration of its work tree."""
     from memory_ci.flows.workspace import open_workspace
 
     return open_workspace(Path.cwd())
+
+
+def committed_workspace() -> Workspace:
+    """The workspace for commands that work on a branch: they read the configuration that is committed there."""
+    from memory_ci.flows.workspace import open_committed
+
+    return open_committed(Path.cwd())
 
 
 def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
@@ -52,7 +59,7 @@ def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
 def warn(findings: Iterable[Finding]) -> None:
     """Findings of a command that goes on all the same, one line each on stderr."""
     for finding in findings:
-        click.echo(f"Warning: {render_finding(finding)}", err=True)
+        click.echo(f"Warning: {render_finding(finding, with_level=False)}", err=True)
 
 
 @contextmanager

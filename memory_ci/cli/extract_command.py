@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import progress, today, workspace
+from memory_ci.cli.common import committed_workspace, progress, today
 
 
 @click.command()
@@ -27,7 +27,7 @@ def command(since: str | None, branch: str | None, output: Path | None) -> None:
     from memory_ci.flows.record import RecordOptions, format_plan, plan_record, save_plan
 
     with progress("Reading merged work") as advance:
-        plan = plan_record(workspace(), RecordOptions(since, branch), today(), advance)
+        plan = plan_record(committed_workspace(), RecordOptions(since, branch), today(), advance)
     if output is None:
         click.echo(format_plan(plan), nl=False)
     else:

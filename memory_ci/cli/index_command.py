@@ -32,7 +32,8 @@ def command(only_key: bool, db: Path | None, view: str | None, as_json: bool) ->
     from memory_ci.flows.index import build_index, index_key
 
     if only_key:
-        click.echo(index_key(workspace(), view or "HEAD"))
+        key = index_key(workspace(), view or "HEAD")
+        echo_json({"key": key}) if as_json else click.echo(key)
         return
     report = build_index(workspace(), view, db)
     if as_json:

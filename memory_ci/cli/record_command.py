@@ -6,7 +6,7 @@ import os
 
 import click
 
-from memory_ci.cli.common import dry_run_option, echo_json, json_option, now, progress, today, workspace
+from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now, progress, today
 from memory_ci.rendering.plan import render_plan
 
 
@@ -31,7 +31,7 @@ def command(since: str | None, branch: str | None, dry_run: bool, as_json: bool)
     from memory_ci.flows.apply import apply_plan
     from memory_ci.flows.record import RecordOptions, plan_record
 
-    where = workspace()
+    where = committed_workspace()
     with progress("Reading merged work") as advance:
         plan = plan_record(where, RecordOptions(since, branch), today(), advance)
     applied = None

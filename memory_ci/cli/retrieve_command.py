@@ -14,7 +14,7 @@ from memory_ci.rendering.context import render_context
 
 
 @click.command()
-@click.argument("task", required=False)
+@click.argument("task", nargs=-1)
 @click.option(
     "--max-chars", type=int, metavar="N", help="How much ranked memory to print; the configuration's default is 8000."
 )
@@ -36,7 +36,7 @@ from memory_ci.rendering.context import render_context
 )
 @json_option
 def command(
-    task: str | None,
+    task: tuple[str, ...],
     max_chars: int | None,
     paths: tuple[str, ...],
     types: tuple[EntryType, ...],
@@ -60,7 +60,7 @@ def command(
     from memory_ci.flows.retrieve import RetrieveOptions, injected_ids, retrieve
 
     where = workspace()
-    text = task if task is not None else _read_task()
+    text = " ".join(task) if task else _read_task()
     answer = retrieve(where, text, RetrieveOptions(max_chars, paths or None, types, None, limit), today())
     warn(answer.findings)
     if record if record is not None else "CI" in os.environ:

@@ -41,8 +41,8 @@ MERGE_LINE = re.compile(
 )
 
 MARKED = re.compile(
-    r"(?:learn(?:ing|ed)|lesson|decision|constraint|rejected|directive|convention|gotcha|invariant|root cause)"
-    r"\b[^:\n]*:",
+    r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention|gotcha|invariant"
+    r"|root[- ]cause)s?\b[^:\n]*[:\uff1a]",
     re.IGNORECASE,
 )
 """A subject that is itself a marked learning: it needs no body."""
@@ -85,7 +85,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig) -> EvidenceSet:
             left_out.append(LeftOut(event.origin, reason))
             continue
         redacted = redact(event.text)
-        redactions += redacted.count
+        redactions += redacted.credentials
         pieces.append(_evidence(event, redacted.text, f"e{len(pieces) + 1}", policy))
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions)
 
@@ -138,7 +138,7 @@ def _is_generated(event: Event) -> bool:
 
 def _says_more(message: str) -> bool:
     """Whether a message has a body besides trailers. A revert or a mark says enough by its subject."""
-    subject, _, body = message.partition("\n")
+    subject, _, body = message.replace("\\n", "\n").partition("\n")  # some agents write it out
     return bool(REVERT.search(subject) or MARKED.match(subject)) or bool(_prose(body.splitlines()))
 
 

@@ -16,11 +16,13 @@ HOME = re.compile(r"(?<![\w.~/-])(?:/home/|/Users/|[A-Za-z]:\\{1,2}Users\\{1,2})
 
 
 class Redacted(msgspec.Struct, frozen=True):
-    """Text without secrets, how many spans were masked, and their kinds, sorted."""
+    """Text without secrets, how many spans were masked and how many of them were credentials, and the kinds, sorted."""
 
     text: str
     count: int
     kinds: tuple[str, ...]
+
+    credentials: int = 0
 
 
 def redact(text: str) -> Redacted:
@@ -33,7 +35,8 @@ def redact(text: str) -> Redacted:
         for kind, start, end, mask in reversed(found):
             text = text[:start] + mask + text[end:]
             kinds.append(kind)
-    return Redacted(text, len(kinds), tuple(sorted(set(kinds))))
+    credentials = sum(kind not in ("email", "home") for kind in kinds)
+    return Redacted(text, len(kinds), tuple(sorted(set(kinds))), credentials)
 
 
 def _find(text: str) -> list[tuple[str, int, int, str]]:

@@ -55,16 +55,20 @@ ALIASES = {
     "lesson": "learning",
     "learned": "learning",
     "lessons learned": "learning",
+    "lesson learned": "learning",
+    "til": "learning",
+    "decided": "decision",
+    "root-cause": "root cause",
     "rejected alternatives": "rejected",
 }
 
 WORD = (
-    r"(?P<word>directive|convention|invariant|constraint|gotcha|learning|lessons learned|lesson|learned"
-    r"|rejected alternatives|rejected|decision|root cause)s?"
+    r"(?P<word>directive|convention|invariant|constraint|gotcha|learning|lessons? learned|lesson|learned|til"
+    r"|rejected alternatives|rejected|decision|decided|root[- ]cause)s?"
 )
 MARK = re.compile(
     rf"\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}(?:\((?P<scope>[^)\n]{{1,60}})\))?"
-    r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?:(?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)",
+    r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)",
     re.IGNORECASE,
 )
 SECTION = re.compile(rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE)
@@ -72,7 +76,8 @@ HEADING = re.compile(r"#{1,6}\s+\S")
 BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
 STOP = re.compile(r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$")
 FIX_PARAGRAPH = re.compile(
-    r"(?:\*\*)?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?:(?:\*\*)?(?:\s+(?P<text>\S.*)|\s*)$", re.IGNORECASE
+    r"(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?(?:\s+(?P<text>\S.*)|\s*)$",
+    re.IGNORECASE,
 )
 
 
@@ -117,8 +122,9 @@ def _marks_at(lines: Sequence[Line], position: int) -> tuple[list[Mark], int]:
     if not mark["text"]:
         return _listed(lines, position + 1, marker, scope)
     block, end = _block(lines, position, mark["text"])
+    around = [*lines[end:], *lines[:position]]
     is_trailer = line.text.startswith(mark["word"].capitalize()) and not mark["scope"]
-    return [found._replace(is_trailer=is_trailer) for found in _mark(marker, scope, block, line, lines[end:])], end
+    return [found._replace(is_trailer=is_trailer) for found in _mark(marker, scope, block, line, around)], end
 
 
 def _listed(lines: Sequence[Line], position: int, marker: str, scope: str) -> tuple[list[Mark], int]:
@@ -175,10 +181,10 @@ def _mark(marker: str, scope: str, block: list[str], line: Line, rest: Sequence[
 
 
 def _fix(subject: str, rest: Sequence[Line]) -> str:
-    """The paragraph `Fix: …` under the same subject and before another mark; a list after it counts as its text."""
+    """The paragraph `Fix: …` under the same subject, the nearest one first; a list after it counts as its text."""
     for position, line in enumerate(rest):
-        if line.subject != subject or MARK.fullmatch(line.text):
-            break
+        if line.subject != subject:
+            continue
         if match := FIX_PARAGRAPH.fullmatch(line.text):
             block, _ = _block(rest, position, match["text"] or ":")
             return _join(block).removeprefix(":").strip()

@@ -29,6 +29,9 @@ REASON = re.compile(
 TELLING = 10
 """Words from which on a rejection is taken to say what was wrong, even without one of the words of REASON."""
 
+TELLING_SUBJECT = 5
+"""Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong."""
+
 NOUNS = {"decision": "decision", "rejected": "rejection"}
 WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
 TEST_SCOPE = re.compile(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
@@ -75,6 +78,8 @@ def weakness(mark: Mark) -> str | None:
         return "too short to stand alone"
     if POINTER.match(mark.text) or (not mark.scope and PRONOUN.match(mark.text)):
         return "does not say what it speaks of"
+    if "[redacted:" in mark.text:
+        return "holds something that had to be masked"
     if mark.marker == "root cause" and not mark.fix and not is_fix(mark.subject):
         return "the cause of something that was not fixed here"
     return None if mark.is_trailer else _doubt(mark)
@@ -107,11 +112,14 @@ def _weak_choice(mark: Mark) -> str | None:
 def compose(mark: Mark) -> tuple[str, str]:
     """Title and body of a mark. The body is empty when the title says it all."""
     statement = _statement(mark)
-    title = make_title(statement)
     if mark.marker == "root cause":
-        fix = fold(mark.fix) or _repaired(mark.subject)
+        repaired = _capitalise(_repaired(mark.subject))
+        is_telling = len(repaired.split()) >= TELLING_SUBJECT and is_fix(mark.subject)
+        title = make_title(repaired if is_telling else statement)
+        fix = fold(mark.fix) or repaired
         body = f"Cause: {statement}\n\nFix:{_lead(fix)}{fix}"
     else:
+        title = make_title(statement)
         body = make_body(title, statement)
     return title, cut_at_sentence(body, BODY_WIDTH)
 

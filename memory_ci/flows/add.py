@@ -35,6 +35,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         hint = "Run this in a clone that has a work tree."
         raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
     target = parse_target(entry.scope or "project")
+    if target.name == "global":
+        hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
+        raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)
     entry = msgspec.structs.replace(entry, scope=format_target(target))
     text = format_entry(entry)
     for finding in find_unsafe(Located(entry, "", 1, target)):

@@ -75,5 +75,5 @@ def _find_duplicates(memory: Memory) -> Iterator[Finding]:
             yield Finding(place.path, place.line, "duplicate-id", message, "Remove one, or give one a new id.")
 
 
-def _place(finding: Finding) -> tuple[str, int, str]:
-    return finding.path, finding.line, finding.code
+def _place(finding: Finding) -> tuple[str, int, str, str]:
+    return finding.path, finding.line, finding.code, finding.message

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date
+
+import msgspec
 
 from memory_ci.evidence.ingest import collect
 from memory_ci.extraction.engines import Engine
@@ -13,7 +16,7 @@ from memory_ci.extraction.judge import judge
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.gitrepo.blobs import list_tree, read_files
-from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.candidate import Judged
 from memory_ci.records.change import Change
@@ -27,6 +30,7 @@ from memory_ci.store.layout import parse_target
 Progress = Callable[[int, int], None]
 """Called with (merged changes done, merged changes in all)."""
 
+COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
 
 
@@ -65,9 +69,22 @@ class Learner:
         self._redactions += evidence.redactions
         self._left_out.update(left.reason for left in evidence.left_out)
         judged = judge(merged.label, evidence, self.engine, self.draft.entries, settings.max_entries_per_change)
+        judged = self._within_limit(judged, settings.max_entries_per_change)
         self.judged += judged
         self.uses.append((merged, self._used(merged, judged)))
         return [change for item in judged if item.verdict == "written" and (change := self._add(item, merged))]
+
+    def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+        """What earlier runs wrote of this change counts towards its limit, also what a person took out since."""
+        written = self.past | self.draft.by_id.keys()
+        room = limit - sum(entry_id(item.candidate) in written for item in judged)
+        fresh = [item for item in judged if item.verdict == "written" and entry_id(item.candidate) not in written]
+        over = {id(item) for item in fresh[max(0, room) :]}
+        reason = f"earlier runs wrote {limit} of this change"
+        return tuple(
+            msgspec.structs.replace(item, verdict="over_limit", reason=reason) if id(item) in over else item
+            for item in judged
+        )
 
     def _events(self, merged: MergedChange) -> Iterator[Event]:
         events = commit_events(merged)
@@ -97,9 +114,21 @@ class Learner:
         restated = [
             item.entry_id
             for item in judged
-            if item.verdict == "restates" and item.entry_id and item.entry_id != entry_id(item.candidate)
+            if item.verdict == "restates" and item.entry_id and not self._is_copy(item, merged)
         ]
         return self._resolve(named) | frozenset(restated)
+
+    def _is_copy(self, item: Judged, merged: MergedChange) -> bool:
+        """Whether the words come from the commit that the entry came from, or from a copy of it.
+
+        A cherry-pick or rebase keeps author and time: it brings old words, it does not say them again.
+        """
+        known = self.draft.by_id.get(item.entry_id or "")
+        if known is None or known.entry.id == entry_id(item.candidate):
+            return True
+        shas = COMMIT.findall(known.entry.source or "") + COMMIT.findall(item.candidate.source)
+        made = {read_authorship(self.workspace.repo, sha) for sha in shas}
+        return len(shas) == 2 and len(made) == 1 and None not in made
 
     def _resolve(self, written: Iterable[str]) -> frozenset[str]:
         """Known entries by whole id, or by a prefix of eight or more characters that only one has."""

@@ -116,13 +116,14 @@ def _find_since(workspace: Workspace, wanted: str | None, base: str) -> str | No
     if wanted is not None:
         return resolve_commit(workspace.repo, wanted)
     cursor = find_cursor(workspace.repo, base)
+    is_cut = is_shallow(workspace.repo)
     if cursor is None:  # in a shallow clone the oldest commit seems to add everything: let the range refuse it
-        return None if is_shallow(workspace.repo) else find_addition(workspace.repo, base, CONFIG_FILE)
+        return None if is_cut else find_addition(workspace.repo, base, CONFIG_FILE)
     if find_commit(workspace.repo, cursor.source) and is_ancestor(workspace.repo, cursor.source, base):
         return cursor.source
     raise RepositoryError(
         f"the last recorded commit {cursor.source[:12]} is not in the history of this branch",
-        slug="unreachable-cursor",
+        slug="shallow-clone" if is_cut else "unreachable-cursor",
         hint="Fetch the whole history (`fetch-depth: 0`); after a rewrite of it, name a start: --since REV.",
     )
 

@@ -66,6 +66,7 @@ def mask(text: str) -> str:
 
 
 def _unsafe(path: str, line: int, text: str) -> Iterator[Finding]:
+    text = text.replace("\r\n", "\n")
     for reason in check_words(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)):
         if reason == "credential":
             yield Finding(path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT)

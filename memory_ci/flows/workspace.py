@@ -64,6 +64,11 @@ def open_workspace(start: Path) -> Workspace:
     return Workspace(repo, parse_config(text))
 
 
+def open_committed(start: Path) -> Workspace:
+    """The repository around `start`, for a flow that reads the configuration from the commit it works on."""
+    return Workspace(find_repository(start), Config())
+
+
 def config_at(repo: Repository, rev: str) -> Config:
     """The configuration that a revision holds; the defaults where it holds none."""
     if find_commit(repo, rev) is None:

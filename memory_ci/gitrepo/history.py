@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from itertools import groupby, islice
 
 import msgspec
@@ -108,6 +109,14 @@ def list_counted(repo: Repository, rev: str) -> frozenset[str]:
     commits = _commits_with(repo, rev, COUNTED)
     values = (value for commit in commits for _, value in find_trailers(commit.message, (COUNTED,)))
     return frozenset(sha for value in values for sha in split_ids(value))
+
+
+def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
+    """Who wrote a commit and when, which a cherry-pick or rebase keeps; None when the commit is not there."""
+    if find_commit(repo, sha) is None:
+        return None
+    ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
+    return commit.email, commit.authored_at
 
 
 def find_addition(repo: Repository, rev: str, path: str) -> str | None:

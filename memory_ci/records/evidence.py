@@ -33,7 +33,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class EvidenceSet(msgspec.Struct, frozen=True):
-    """What may be read of one merged change, what was left out, and how much was masked."""
+    """What may be read of one merged change, what was left out, and how many credentials were masked."""
 
     pieces: tuple[Evidence, ...]
     left_out: tuple[LeftOut, ...] = ()

@@ -112,11 +112,11 @@ def _left_out(names: Sequence[str]) -> str:
 def _name_of_hit(hit: Hit) -> str:
     entry = hit.located.entry
     prefix = "(tried and rejected) " if entry.adoption == "rejected" else ""
-    return f"{_line(entry.id)} {prefix}{_line(shorten(entry.title, 60))}"
+    return f"{_line(entry.id[:8])} {prefix}{_line(shorten(entry.title, 60))}"
 
 
 def _name_of_norm(norm: Norm) -> str:
-    return _line(f"{norm.entry_id or f'{norm.path}:{norm.line}'} {shorten(norm.text, 60)}")
+    return _line(f"{(norm.entry_id or '')[:8] or f'{norm.path}:{norm.line}'} {shorten(norm.text, 60)}")
 
 
 def _scope(scope: ScopeOf) -> str:

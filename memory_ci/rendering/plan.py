@@ -16,7 +16,7 @@ SHOWN = 20
 VERDICTS = (
     ("quarantined", "Quarantined, not written"),
     ("over_limit", "Over the limit of entries per merged change, not written"),
-    ("suspected", "Candidates that their authors did not mark, not written"),
+    ("suspected", "Candidates, not written"),
 )
 
 
@@ -36,15 +36,17 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield from (_change_line(change) for change in step.changes)
     if not plan.steps:
         yield "Nothing to commit."
+    if not counts.merged_changes:
+        yield "Nothing was merged in this range; to learn from older history, name its start: --since REV"
     for verdict, heading in VERDICTS:
         yield from _candidates(heading, [item for item in plan.judged if item.verdict == verdict])
     if counts.left_out:
         yield ""
         yield "Not evidence: " + ", ".join(f"{count} {reason}" for reason, count in counts.left_out.items())
     if counts.redactions:
-        yield f"Masked in what was read: secrets and addresses in {plural(counts.redactions, 'place')}"
+        yield f"Masked in what was read: {plural(counts.redactions, 'credential')}"
     for finding in plan.findings:
-        yield f"Warning: {render_finding(finding)}"
+        yield f"Warning: {render_finding(finding, with_level=False)}"
 
 
 def _change_line(change: Change) -> str:

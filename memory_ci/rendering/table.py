@@ -9,9 +9,9 @@ from memory_ci.records.report import Finding
 from memory_ci.text import shorten
 
 
-def render_finding(finding: Finding) -> str:
+def render_finding(finding: Finding, *, with_level: bool = True) -> str:
     """`FILE:LINE: level: message [code]`, the hint behind it; a file name is shown printable, whatever it holds."""
-    level = "" if finding.level == "error" else f"{finding.level}: "
+    level = f"{finding.level}: " if with_level and finding.level != "error" else ""
     hint = f" {finding.hint}" if finding.hint else ""
     return f"{printable(finding.path)}:{finding.line}: {level}{printable(finding.message)} [{finding.code}]{hint}"
 

@@ -123,9 +123,7 @@ class _Scanner:
         return spans
 
     def _conflict(self, first: int, end: int) -> None:
-        self._find(
-            first, "conflict-marker", "a merge conflict was committed here", "Resolve it and remove the markers."
-        )
+        self._find(first, "conflict-marker", "merge conflict markers stand here", "Resolve it and remove the markers.")
         last = self.segments[-1] if self.segments else None
         inside_entry = self.lines[first + 1 : first + 2] != ["---"]
         if last is not None and last.entry is not None and inside_entry:
@@ -234,5 +232,5 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
     return (match.group(1) if match and match.group(1) else None), text
 
 
-def _place(finding: Finding) -> tuple[int, str]:
-    return finding.line, finding.code
+def _place(finding: Finding) -> tuple[int, str, str]:
+    return finding.line, finding.code, finding.message

@@ -48,16 +48,18 @@ def edit_file(
     for entry_id in removed:
         del segments[_find(file.path, segments, entry_id, last=True)]
     for entry in added:
-        _insert(segments, entry, file.newline)
+        insert_entry(segments, entry, format_entry(entry), file.newline)
     return _read_back(file, segments)
 
 
-def _insert(segments: list[Segment], entry: Entry, newline: str) -> None:
+def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str) -> None:
+    """Put an entry, of which `text` is written with one newline at its end, at its place in (created_at, id) order."""
     place = _place_of(segments, entry)
     before = "".join(segment.raw for segment in segments[max(0, place - 2) : place])
     gap = "" if not before or _ends_blank(before) else "\n" if before.endswith("\n") else "\n\n"
-    tail = "\n" if place < len(segments) else ""
-    raw = (gap + format_entry(entry) + tail).replace("\n", newline)
+    follows = segments[place].raw if place < len(segments) else "\n"
+    tail = "" if follows.startswith(("\n", "\r\n")) else "\n"
+    raw = (gap + text + tail).replace("\n", newline)
     segments.insert(place, Segment(raw, 0, entry))
 
 

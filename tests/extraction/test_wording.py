@@ -60,8 +60,15 @@ def test_a_title_without_a_clause_ends_at_a_telling_word_with_dots() -> None:
 
 def test_a_root_cause_says_cause_and_fix() -> None:
     mark = make_mark("the lock was held twice.", "root cause", subject="fix(db): hang on close (GH#12) (#13)")
-    assert compose(mark)[1] == "Cause: The lock was held twice.\n\nFix: hang on close"
+    assert compose(mark) == ("The lock was held twice", "Cause: The lock was held twice.\n\nFix: Hang on close")
     assert compose(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
+
+
+def test_the_subject_of_a_fix_is_the_better_title_when_it_says_enough() -> None:
+    mark = make_mark(
+        "one transaction wrapped all batches", "root cause", subject="fix: commit per batch to avoid a timeout"
+    )
+    assert compose(mark)[0] == "Commit per batch to avoid a timeout"
 
 
 def test_compatibility_forms_are_written_plainly() -> None:

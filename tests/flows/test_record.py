@@ -127,6 +127,34 @@ def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Projec
     assert {entry.reinforcement_count for entry in project.entries()} == {1}
 
 
+def test_a_copy_of_a_commit_does_not_say_its_learning_again(project: Project) -> None:
+    project.record()
+    work = project.sha("HEAD~1^2")
+    project.branch("release", "HEAD~1")
+    project.commit("Other", {"other.txt": "x"})
+    project.git("cherry-pick", "--allow-empty", "--keep-redundant-commits", work)
+    project.checkout("main")
+    project.merge("release", message="Merge pull request #141 from ada/release\n\nRelease")
+    start = project.sha()
+    project.record()
+    assert project.subjects(start) == []
+
+
+def test_the_limit_of_a_merged_change_holds_over_all_runs(project: Project) -> None:
+    root = project.git("rev-list", "--max-parents=0", "HEAD")
+    marks = "".join(f"Learning: worker {n} must take lock {n} before queue {n * 7}.\n\n" for n in range(8))
+    project.merge_work(f"feat: workers\n\n{marks}", "workers", 150)
+    for _ in range(3):
+        project.record(since=root)
+    assert len([entry for entry in project.entries() if "worker" in entry.title.lower()]) == 3
+
+
+def test_a_message_with_written_out_line_breaks_is_read(project: Project) -> None:
+    project.merge_work("fix: x\\n\\nLearning: the importer skips the mark because of its codec.\\n", "bom", 151)
+    project.record()
+    assert any("importer skips" in title for title in project.titles())
+
+
 def test_an_entry_that_a_person_reworded_is_not_written_again(project: Project) -> None:
     root = project.git("rev-list", "--max-parents=0", "HEAD")
     project.record()

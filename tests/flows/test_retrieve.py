@@ -47,6 +47,12 @@ def test_institutional_memory_is_given_whatever_the_task_without_its_front_matte
     assert "reinforcement_count" not in shown
 
 
+def test_windows_line_endings_hide_nothing(project: Project) -> None:
+    project.write("institutional.md", "# Norms\r\n\r\nAlways use tabs.\r\n")
+    assert "Always use tabs." in render_context(project.retrieve("anything"))
+    assert project.check().is_ok
+
+
 def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(project: Project) -> None:
     project.write(".memory-ci.yaml", "retrieve:\n  institutional_max_chars: 120\n")
     entries = [make_entry(1, body="x" * 100, importance=0.1), make_entry(2, title="Kept", importance=0.9)]
