@@ -1,7 +1,8 @@
 """Credentials: patterns that more than one room needs (evidence masks them, extraction refuses them).
 
-Each pattern is tried only where one of its literal keywords stands, so a long text costs one scan. A match is the
-group `secret` where a pattern names one, else the whole. Text already masked (`[redacted:kind]`) never matches.
+A pattern is tried only where one of its literal keywords stands, and compiled when the first of them is met; a keyword
+is sought only in a text that holds its word. A match is the group `secret` where a pattern names one, else the whole.
+Text already masked (`[redacted:kind]`) never matches.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MASK = re.compile(r"\[redacted:[a-z-]+\]")
@@ -25,22 +27,27 @@ class Secret(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """`keywords` in lower case; `needs_entropy`: the value must look random, the key alone proves nothing."""
+    """A match begins with one of `keywords` (in lower case), or at most `reach` characters before it.
+
+    A keyword that ends in no letter is sought where its last letters are a word: `ghp_` where `ghp` is one.
+    `needs_entropy`: the value must look random, the key alone proves nothing.
+    """
 
     kind: str
     keywords: tuple[str, ...]
-    regex: re.Pattern[str]
+    regex: str
     needs_entropy: bool = False
+    reach: int = 0
 
 
-def _pattern(kind: str, keywords: str, regex: str, needs_entropy: bool = False) -> Pattern:
-    return Pattern(kind, tuple(keywords.split()), re.compile(regex), needs_entropy)
+def _pattern(kind: str, keywords: str, regex: str, needs_entropy: bool = False, reach: int = 0) -> Pattern:
+    return Pattern(kind, tuple(keywords.split()), regex, needs_entropy, reach)
 
 
 PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "private-key",
-        "private key",
+        "-----begin",
         r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^\0]*?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
     ),
@@ -61,9 +68,15 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("anthropic-key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
     _pattern("openai-key", "sk-", r"\bsk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}|\bsk-[A-Za-z0-9]{32,}\b"),
     _pattern("google-key", "aiza gocspx- ya29.", r"\bAIza[A-Za-z0-9_-]{35}|\bGOCSPX-[\w-]{20,}|\bya29\.[\w-]{20,}"),
-    _pattern("slack-token", "xox xapp-", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}"),
     _pattern(
-        "slack-webhook", "hooks.slack.com", r"https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{20,}"
+        "slack-token",
+        "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-",
+        r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}",
+    ),
+    _pattern(
+        "slack-webhook",
+        "https://hooks.slack.com/",
+        r"https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{20,}",
     ),
     _pattern("stripe-key", "sk_ rk_ whsec_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|\bwhsec_[A-Za-z0-9+/=]{20,}"),
     _pattern("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
@@ -76,13 +89,14 @@ PATTERNS: tuple[Pattern, ...] = (
         "url-password",
         "://",
         r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}://[^\s/:@\0\"'<>]{0,100}:(?P<secret>[^\s/@\0\"'<>]{3,200})@(?=[\w\[])",
+        reach=31,
     ),
     _pattern("netrc-password", "machine", r"\bmachine\s+\S+\s+login\s+[^\s\0]+\s+password\s+(?P<secret>[^\s\0]+)"),
     _pattern("connection-string", "accountkey", r"\bAccountKey=(?P<secret>[A-Za-z0-9+/=]{40,})"),
     _pattern(
         "connection-string",
-        "pwd= password=",
-        r"(?i:\b(?:server|data source|host|uid|user id)=[^;\s\0]+;(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
+        "server= host= uid= data user",
+        r"\b(?i:(?:server|data source|host|uid|user id)=[^;\s\0]+;(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
         r"(?P<secret>[^;\s\0\"'${<]{3,})",
     ),
     _pattern(
@@ -94,12 +108,27 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     _pattern(
         "password",
-        "password passwd pwd secret token api_key apikey api-key access_key private_key",
-        r"(?i:[\w-]{0,40}(?:password|passwd|pwd|secret|token|api[_-]?key|access_key|private_key)[\w-]{0,20})"
+        "passw pwd secret token api access_key private_key",
+        r"(?i:(?:password|passwd|pwd|secret|token|api[_-]?key|access_key|private_key)[\w-]{0,20})"
         r"[\"']?\s{0,3}(?:=|:|:=|=>)\s{0,3}[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#%^&*-]{10,})",
         needs_entropy=True,
     ),
 )
+
+
+def _by_word(keywords: Iterable[tuple[int, str]]) -> dict[str, list[tuple[int, str]]]:
+    table: dict[str, list[tuple[int, str]]] = {}
+    for number, keyword in keywords:
+        table.setdefault(re.findall("[a-z]+", keyword)[-1], []).append((number, keyword))
+    return table
+
+
+KEYWORDS = [(number, keyword) for number, pattern in enumerate(PATTERNS) for keyword in pattern.keywords]
+WITHIN_WORDS = [(number, keyword) for number, keyword in KEYWORDS if keyword[-1].isalpha() or keyword == "://"]
+BY_WORD = _by_word(place for place in KEYWORDS if place not in WITHIN_WORDS)
+
+LETTERS = bytes(byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256))
+"""A table for bytes.translate: all but a-z becomes a blank."""
 
 WORDY = re.compile(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*")
 """A name made of words (`settings.oauth_token_v2`): what a key is called, not what it is."""
@@ -110,13 +139,9 @@ EXAMPLES = frozenset("password passwd pass secret user token changeme example pl
 def find_secrets(text: str) -> list[Secret]:
     """Credentials in `text`, in order, not overlapping: the earliest and then the longest wins."""
     masked = MASK.sub(lambda match: FILLER * len(match.group()), text)
-    lowered = masked.lower()
-    found = [
-        secret
-        for pattern in PATTERNS
-        if any(keyword in lowered for keyword in pattern.keywords)
-        for secret in _matches(pattern, masked)
-    ]
+    lowered = lower_case(masked)
+    near = _near_keywords(lowered).items()
+    found = [secret for number, keywords in near for secret in _matches(PATTERNS[number], keywords, masked, lowered)]
     kept: list[Secret] = []
     for secret in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or secret.start >= kept[-1].end:
@@ -124,13 +149,55 @@ def find_secrets(text: str) -> list[Secret]:
     return kept
 
 
-def _matches(pattern: Pattern, text: str) -> list[Secret]:
-    group = "secret" if "secret" in pattern.regex.groupindex else 0
-    return [
-        Secret(pattern.kind, match.start(group), match.end(group))
-        for match in pattern.regex.finditer(text)
-        if not _is_example(match.group(group)) and (not pattern.needs_entropy or _is_random(match.group(group)))
-    ]
+def lower_case(text: str) -> str:
+    """`text` in lower case, character for character: what a pattern that ignores case takes for a-z becomes a-z.
+
+    `re.IGNORECASE` takes three characters for letters that `str.lower` leaves, or turns into two.
+    """
+    if not text.isascii():
+        text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
+    return text.lower()
+
+
+def letter_words(lowered: str) -> list[str]:
+    """The runs of a-z in a text of `lower_case`, in order."""
+    return lowered.encode("ascii", "replace").translate(LETTERS).decode("ascii").split()
+
+
+def _near_keywords(lowered: str) -> dict[int, list[str]]:
+    """Of each pattern, by its number, the keywords that a text may hold; most texts hold none of any."""
+    held = [place for word in BY_WORD.keys() & letter_words(lowered) for place in BY_WORD[word]]
+    near: dict[int, list[str]] = {}
+    for number, keyword in sorted(held + [place for place in WITHIN_WORDS if place[1] in lowered]):
+        near.setdefault(number, []).append(keyword)
+    return near
+
+
+def _matches(pattern: Pattern, keywords: list[str], text: str, lowered: str) -> Iterator[Secret]:
+    regex = re.compile(pattern.regex)
+    group = "secret" if "secret" in regex.groupindex else 0
+    free = 0
+    for start in _starts(keywords, pattern.reach, lowered):
+        if start >= free and (match := regex.match(text, start)):
+            free = match.end()
+            value = match.group(group)
+            if not _is_example(value) and (not pattern.needs_entropy or _is_random(value)):
+                yield Secret(pattern.kind, match.start(group), match.end(group))
+
+
+def _starts(keywords: list[str], reach: int, lowered: str) -> Iterator[int]:
+    """Where a match may begin, each place once, ascending."""
+    tried = 0
+    for at in sorted(at for keyword in keywords for at in _places(keyword, lowered)):
+        yield from range(max(tried, at - reach), at + 1)
+        tried = at + 1
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
 
 
 def _is_example(value: str) -> bool:

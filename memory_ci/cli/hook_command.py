@@ -1,4 +1,4 @@
-"""memory-ci hook: what git hooks call. Hidden; a hook must never stand in the way of a commit."""
+"""memory-ci hook: what git calls, hooks and the merge driver. Hidden; a hook never stands in the way of a commit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from memory_ci.cli.common import workspace
 from memory_ci.errors import MemoryCIError
+from memory_ci.text import plural
 
 
 @click.group(hidden=True)
@@ -36,3 +37,27 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
         add_retrieved_trailer(workspace(), message_file)
     except (MemoryCIError, OSError) as error:
         click.echo(f"memory-ci: no trailer added: {error}", err=True)
+
+
+@command.command("merge", hidden=True)
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("ours", type=click.Path(path_type=Path))
+@click.argument("theirs", type=click.Path(path_type=Path))
+@click.argument("path")
+def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
+    """Merge a memory file entry by entry into OURS, as git asks its merge drivers to; exit status 1 on a conflict.
+
+    \b
+    Example:
+      memory-ci hook merge %O %A %B %P
+    """
+    from memory_ci.flows.merge import merge_files
+
+    try:
+        conflicts = merge_files(base, ours, theirs)
+    except (MemoryCIError, OSError) as error:
+        click.echo(f"memory-ci: {path} is not merged, it stays as ours: {error}", err=True)
+        raise SystemExit(1) from error
+    if conflicts:
+        click.echo(f"memory-ci: {plural(conflicts, 'conflict')} left in {path}", err=True)
+    raise SystemExit(1 if conflicts else 0)

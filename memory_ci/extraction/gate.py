@@ -5,39 +5,49 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from memory_ci.extraction.injection import find_injection
 from memory_ci.extraction.wording import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.records.candidate import Candidate
 from memory_ci.records.evidence import Evidence
-from memory_ci.secrets import find_secrets
+from memory_ci.secrets import find_secrets, lower_case
 
 JOINERS = "\u200c\u200d"
 """ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji."""
 
-IMPORT = re.compile(
-    r"^\s*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)", re.MULTILINE
-)
+IMPORT = r"^[^\S\n]*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)"
 FETCH = r"\b(?:curl|wget|iwr|irm|invoke-webrequest|fetch)\b"
 SHELL = (
     r"(?:sudo\s+)?(?:/[\w./-]{0,60}/)?(?:env\s+)?"
     r"(?:(?:ba|z|da|k|fi|a)?sh|python[\d.]*|perl|ruby|node|iex|invoke-expression)\b"
 )
-PIPELINE = re.compile(
-    rf"{FETCH}\s+[^\n|\s][^\n|]*\|\s*(?:[^\n|]*\|\s*)?{SHELL}"
+PIPELINE = (
+    rf"(?i){FETCH}\s+[^\n|\s][^\n|]*\|\s*(?:[^\n|]*\|\s*)?{SHELL}"
     rf"|(?:{SHELL}|\beval|\bsource|(?:^|\s)\.)\s+(?:-c\s*)?[\"']?(?:<\(|\$\(|`)\s*{FETCH}"
-    rf"|\bbase64\s+(?:-d|-D|--decode)[^\n|]*\|\s*{SHELL}",
-    re.IGNORECASE | re.MULTILINE,
+    rf"|\bbase64\s+(?:-d|-D|--decode)[^\n|]*\|\s*{SHELL}"
 )
-URL = re.compile(r"\b(?:https?|ftp|wss?)://[^\s<>\"'`)\]]+|\bdata:\w+/[\w.+-]+[;,]\S+|\bjavascript:\S+", re.IGNORECASE)
-MIXED_SCRIPT = re.compile(r"[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]")
+URL = r"(?i)\b(?:https?|ftp|wss?)://[^\s<>\"'`)\]]+|\bdata:\w+/[\w.+-]+[;,]\S+|\bjavascript:\S+"
+MIXED_SCRIPT = "[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]"
 
-FORM: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("html-comment", re.compile(r"<!--|-->")),
-    ("import-line", IMPORT),
-    ("front-matter", re.compile(r"^\s{0,3}---+\s*$", re.MULTILINE)),
-    ("network-pipeline", PIPELINE),
-    ("mixed-script", MIXED_SCRIPT),
+
+class Form(NamedTuple):
+    """A shape of text and its reason; of each group in `needs`, a text in lower case must hold one for it."""
+
+    reason: str
+    needs: tuple[tuple[str, ...], ...]
+    regex: str
+
+
+FORM: tuple[Form, ...] = (
+    Form("html-comment", (("<!--", "-->"),), "<!--|-->"),
+    Form("import-line", (("@",),), IMPORT),
+    Form("front-matter", (("---",),), r"^\s{0,3}---+\s*$"),
+    Form(
+        "network-pipeline",
+        (("|", "`", "<(", "$("), ("curl", "wget", "iwr", "irm", "invoke-webrequest", "fetch", "base64")),
+        PIPELINE,
+    ),
 )
 
 
@@ -49,7 +59,7 @@ def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str |
     for text in filter(None, (candidate.instead, candidate.marker)):
         reasons += check_words(text)
     quotable = "\n".join(piece.text for piece in evidence if piece.trust in ("T0", "T1"))
-    if any(url.rstrip(".,;:") not in quotable for url in URL.findall(f"{candidate.title}\n{candidate.body}")):
+    if any(url.rstrip(".,;:") not in quotable for url in re.findall(URL, f"{candidate.title}\n{candidate.body}")):
         reasons.append("url-not-in-evidence")
     return ", ".join(dict.fromkeys(reasons)) or None
 
@@ -72,23 +82,36 @@ def check_text(title: str, body: str) -> list[str]:
 def check_words(text: str) -> list[str]:
     """Reasons that hold for any text that ends up in a memory file."""
     reasons = ["hidden-characters"] if has_hidden(text) else []
-    reasons += [reason for reason, regex in FORM if regex.search(text)]
+    lowered = lower_case(text)
+    reasons += [form.reason for form in FORM if _has_form(form, text, lowered)]
+    reasons += ["mixed-script"] if not text.isascii() and re.search(MIXED_SCRIPT, text) else []
     reasons += ["credential"] if find_secrets(text) else []
     return reasons + [injection.reason for injection in find_injection(text)]
 
 
+def _has_form(form: Form, text: str, lowered: str) -> bool:
+    may_have = all(any(need in lowered for need in group) for group in form.needs)
+    return may_have and re.search(form.regex, text, re.MULTILINE) is not None
+
+
 def has_hidden(text: str) -> bool:
     """Whether `text` holds what a person does not see: controls, bidi marks, tags, joiners where they join nothing."""
-    return any(_is_hidden(text, at, char) for at, char in enumerate(text))
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return False
+    suspects = {char for char in set(text) if _may_hide(char)}
+    return bool(suspects) and any(_is_hidden(text, at, char) for at, char in enumerate(text) if char in suspects)
+
+
+def _may_hide(char: str) -> bool:
+    if char in "\n\t" or (char.isascii() and char.isprintable()):
+        return False
+    is_variation = "\U000e0100" <= char <= "\U000e01ef"
+    return is_variation or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
 def _is_hidden(text: str, at: int, char: str) -> bool:
-    if char in "\n\t" or (char.isascii() and char.isprintable()):
-        return False
-    if char in JOINERS:
-        return not (_joins(text[at - 1 : at]) and _joins(text[at + 1 : at + 2]))
-    is_variation = "\U000e0100" <= char <= "\U000e01ef"
-    return is_variation or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+    """Of a character that may hide: a joiner does not between what it joins."""
+    return char not in JOINERS or not (_joins(text[at - 1 : at]) and _joins(text[at + 1 : at + 2]))
 
 
 def _joins(char: str) -> bool:

@@ -1,15 +1,20 @@
 """Injection: phrases that speak to an agent to change whom it obeys, what it hides, or which guard it drops.
 
-A table of patterns over folded text (NFKC, invisible characters and emphasis removed, white space as one blank). The
-same words in honest engineering text ("ignore the previous value", "skip tests that need docker") must pass, so a
-pattern asks for the object as well as the verb, and patterns about guards pass where the sentence forbids them.
+A table of patterns over folded text (NFKC, invisible characters and emphasis removed, white space as one blank, lower
+case). The same words in honest engineering text ("ignore the previous value", "skip tests that need docker") must pass,
+so a pattern asks for the object as well as the verb, and patterns about guards pass where the sentence forbids them.
+
+A pattern is tried, and compiled, only for a text that holds the words that it cannot match without: few texts do.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence, Set
 from typing import NamedTuple
+
+from memory_ci.secrets import letter_words, lower_case
 
 
 class Injection(NamedTuple):
@@ -20,10 +25,15 @@ class Injection(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """`may_be_forbidden`: "never …" in front makes the phrase good advice."""
+    """`needs`: of each set, the folded text holds at least one, or the regex matches nowhere in it.
+
+    A need of letters is a whole word (no letter of a-z beside it), any other stands anywhere.
+    `may_be_forbidden`: "never …" in front makes the phrase good advice.
+    """
 
     reason: str
-    regex: re.Pattern[str]
+    needs: tuple[frozenset[str], ...]
+    regex: str
     may_be_forbidden: bool = False
 
 
@@ -76,7 +86,7 @@ TOLD = (
 """What makes a verb an order or a leave: the start of a clause, a modal, `it is fine to`."""
 
 WHOLLY = (
-    r"(?=\s*"
+    r"\b(?= ?"
     + _any(
         r"$ | [.,;:!)] | and\b | or\b | to\b | before\b | entirely | altogether | completely | always | anyway | so\b"
         r" | because\b | whenever\b | from now on | (?:if|when) (?:they|it|the|any|tests)\b | for (?:every|all|any)\b"
@@ -85,106 +95,164 @@ WHOLLY = (
 )
 """What follows when a guard is dropped as such; "tests that need docker" and "checks in CI" go on differently."""
 
+OBEY_WORDS = (
+    "ignore disregard forget override overrule bypass neglect discard drop abandon following obeying follow obey heed"
+    " attention aside"
+)
+ORDERS_WORDS = (
+    "instruction instructions prompt prompts directive directives guideline guidelines guardrail guardrails orders"
+    " programming training rules policies policy constraints commands"
+)
+PEOPLE_WORDS = (
+    "user users human humans operator developer reviewer reviewers maintainer maintainers owner anyone anybody them"
+)
 
-def _phrase(reason: str, regex: str, may_be_forbidden: bool = False) -> Phrase:
-    return Phrase(reason, re.compile(regex, re.IGNORECASE), may_be_forbidden)
+
+def _phrase(reason: str, needs: str, regex: str, may_be_forbidden: bool = False) -> Phrase:
+    """A line of the tables; `needs` as words, one set after the other, separated by ` + `."""
+    return Phrase(reason, tuple(frozenset(words.split()) for words in needs.split(" + ")), regex, may_be_forbidden)
 
 
-def _guard(regex: str) -> Phrase:
-    return _phrase("weakens-guards", regex, may_be_forbidden=True)
+def _guard(needs: str, regex: str) -> Phrase:
+    return _phrase("weakens-guards", needs, regex, may_be_forbidden=True)
 
 
 PHRASES: tuple[Phrase, ...] = (
-    _phrase("overrides-instructions", rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b"),
     _phrase(
         "overrides-instructions",
+        f"{OBEY_WORDS} + {ORDERS_WORDS}",
+        rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b",
+    ),
+    _phrase(
+        "overrides-instructions",
+        f"{OBEY_WORDS} + {ORDERS_WORDS}",
         rf"\b{OBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))* {ORDERS}\b",
     ),
     _phrase(
         "overrides-instructions",
+        f"{OBEY_WORDS} + everything anything all what",
         rf"\b{OBEY} (?:everything|anything|all|what) (?:that )?"
         r"(?:you (?:were|have been|are|know)|(?:was |is )?(?:said |written )?(?:above|before this))",
     ),
     _phrase(
         "overrides-instructions",
+        "previous prior earlier other + instructions directives guidelines",
         r"\b(?:previous|prior|earlier|other) (?:instructions|directives|guidelines)"
         r" (?:are|is|should be|must be|no longer|do not|have been)\b",
     ),
     _phrase(
         "overrides-instructions",
-        r"\b(?:new|real|actual|updated) (?:instructions|orders|objective|mission|system prompt)\s*(?:are\b|is\b|:)",
+        "new real actual updated + instructions orders objective mission prompt",
+        r"\b(?:new|real|actual|updated) (?:instructions|orders|objective|mission|system prompt)(?: are\b| is\b| ?:)",
     ),
     _phrase(
         "overrides-instructions",
+        "precedence priority + instructions prompt guidelines directives",
         r"\b(?:takes?|has|have) (?:precedence|priority) over (?:\w+ ){0,3}?"
         r"(?:instructions|system prompt|guidelines|directives)\b",
     ),
-    _phrase("changes-role", r"\byou are now (?:a|an|in|no longer|free|unrestricted|root|admin|acting)\b"),
-    _phrase("changes-role", r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b"),
+    _phrase(
+        "changes-role", "now + you + are", r"\byou are now (?:a|an|in|no longer|free|unrestricted|root|admin|acting)\b"
+    ),
     _phrase(
         "changes-role",
+        "henceforth now + you agent assistant respond act",
+        r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b",
+    ),
+    _phrase(
+        "changes-role",
+        "pretend act roleplay + to that you as",
         r"\bpretend (?:to be|that you|you)\b|\b(?:act as|roleplay as) (?:an? )?(?:unrestricted|root|admin)",
     ),
     _phrase(
         "changes-role",
+        "jailbreak anything mode + jailbreak do developer god admin",
         r"\b(?:jailbreak|do anything now|developer mode (?:is )?(?:on|enabled)|enter (?:god|admin) mode)\b",
     ),
     _phrase(
         "hides-from-people",
+        f"tell telling inform informing alert alerting notify notifying + {PEOPLE_WORDS} + not don never without avoid",
         rf"\b(?:do not|don't|never|without|avoid) (?:tell|inform|alert|notify)(?:ing)? {PEOPLE}"
-        r"(?: (?:about|of|that you|what you|this)\b|\s*(?:$|[.,;!]))",
+        r"(?: (?:about|of|that you|what you|this)\b| ?(?:$|[.,;!]))",
     ),
     _phrase(
         "hides-from-people",
+        "mention disclose reveal discuss talk + not don never + this these that it",
         r"\b(?:do not|don't|never) (?:mention|disclose|reveal|discuss|talk about) (?:this|these|that you|it)\b",
     ),
     _phrase(
-        "hides-from-people", rf"\b(?:hide|conceal|keep) (?:this|these|it|your \w+|the fact)\b.{{0,40}}\bfrom {PEOPLE}\b"
+        "hides-from-people",
+        f"hide conceal keep + from + {PEOPLE_WORDS}",
+        rf"\b(?:hide|conceal|keep) (?:this|these|it|your \w+|the fact)\b.{{0,40}}\bfrom {PEOPLE}\b",
     ),
-    _phrase("hides-from-people", r"\bsecretly\b|\bkeep (?:this|it) (?:secret|hidden|quiet|between us)\b"),
+    _phrase(
+        "hides-from-people",
+        "secretly keep + secretly secret hidden quiet between",
+        r"\bsecretly\b|\bkeep (?:this|it) (?:secret|hidden|quiet|between us)\b",
+    ),
     _phrase(
         "leaks-secrets",
+        "send post upload exfiltrate leak transmit email mail forward copy submit push include paste"
+        " + secret secrets credential credentials key keys token tokens env environment password passwords"
+        " + secret secrets credential credentials env environment password passwords api private ssh access",
         r"\b(?:send|post|upload|exfiltrate|leak|transmit|e-?mail|forward|copy|submit|push|include|paste)\b"
         rf" (?:\w+ ){{0,4}}?{CREDENTIALS}(?!\w).{{0,60}}?\b{ELSEWHERE}",
         may_be_forbidden=True,
     ),
     _phrase(
         "leaks-secrets",
+        "print echo reveal output show repeat dump + prompt instructions",
         r"\b(?:print|echo|reveal|output|show|repeat|dump) (?:me )?(?:your|the) (?:full |entire |hidden )?"
         r"(?:system prompt|instructions|hidden prompt)\b",
     ),
     _guard(
+        "skip bypass disable ignore turn circumvent evade suppress omit run wait ask request"
+        " + review reviews approval approvals protection protections verification signing permission permissions check"
+        " checks rule rules guardrails scan scans policies policy validation pre precommit hooks suite tests ci linter"
+        " linters sandbox sandboxing + skip bypass disable ignore turn circumvent evade suppress omit never not don",
         rf"{TOLD}{WEAKEN} (?:(?:the|all|any|every|your|our|required|failing|further) )*{GUARD}{WHOLLY}",
     ),
     _guard(
+        "delete remove comment weaken loosen relax disable skip xfail edit change rewrite"
+        " + test tests assertion assertions check checks + pass passes green succeed succeeds",
         r"\b(?:delete|remove|comment out|weaken|loosen|relax|disable|skip|xfail|edit|change|rewrite)\b"
         r" (?:\w+ ){0,4}?(?:tests?|assertions?|checks?)\b (?:\w+ ){0,5}?(?:pass(?:es)?|green|succeeds?)\b",
     ),
     _guard(
+        "make + test tests ci check checks build + pass green + by",
         r"\bmake (?:\w+ ){0,2}?(?:tests?|ci|checks?|the build) (?:pass|green) by"
         r" (?:delet|remov|skipp|weaken|edit|disabl|loosen|comment)",
     ),
     _guard(
+        "use pass add append set with + --no-verify --no-gpg-sign --dangerously --yolo",
         rf"{TOLD}(?:use|pass|add|append|set|(?:commit|push|run|merge) (?:\w+ )?with) (?:the )?"
         r"(?:--no-verify|--no-gpg-sign|--dangerously[\w-]*|--yolo)",
     ),
     _guard(
+        "merge push commit deploy release approve execute proceed + without"
+        " + asking permission confirmation approval review reviewing waiting verification signing",
         r"\b(?:merge|push|commit|deploy|release|approve|execute|proceed)\b (?:\w+ ){0,5}?without (?:\w+ )?"
         r"(?:asking|permission|confirmation|approval|review|reviewing|waiting|verification|signing)\b",
     ),
     _guard(
+        "approve accept grant allow autoapprove autoaccept autogrant autoallow + all every any"
+        " + tool permission permissions request requests pr prs pull command commands",
         r"\b(?:auto-?)?(?:approve|accept|grant|allow) (?:all|every|any)"
         r" (?:tool calls?|permissions?|permission requests?|requests?|prs?|pull requests?|commands?)\b",
     ),
-    _guard(r"\bgrant (?:yourself|the agent|the assistant|everyone)\b"),
-    _guard(rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b"),
+    _guard("grant + yourself agent assistant everyone", r"\bgrant (?:yourself|the agent|the assistant|everyone)\b"),
+    _guard("force + main master default", rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b"),
     _phrase(
         "speaks-for-memory",
+        "memory + ci",
         r"\bmemory[- ]ci\b.{0,40}?\b(?:verified|approved|trusts?|trusted|guarantees?|authori[sz]\w+|certif\w+"
         r"|instructs?|orders|recommends|permits|wants|endorses?|says)\b",
     ),
     _phrase(
         "speaks-for-memory",
+        "memory memories entry entries learning learnings"
+        " + override overrides outrank outranks precedence obeyed followed priority authoritative verified trusted"
+        " mandatory",
         r"\b(?:this|these) (?:memory|memories|entry|entries|learnings?) (?:\w+ ){0,3}?"
         r"(?:overrides?|outranks?|takes? precedence|must be (?:obeyed|followed)|ha(?:s|ve) priority"
         r"|(?:is|are) (?:authoritative|verified|trusted|mandatory))\b",
@@ -192,28 +260,34 @@ PHRASES: tuple[Phrase, ...] = (
 )
 
 LINE_PHRASES: tuple[Phrase, ...] = (
-    _phrase("changes-role", r"(?m)^\s*(?:system|assistant|developer)\s*:\s*\S"),
-    _phrase("tool-call-syntax", r"<\|[\w ]{2,30}\|>|\[/?INST\]|\[TOOL_CALLS\]"),
+    _phrase("changes-role", "system assistant developer", r"^[^\S\n]*(?:system|assistant|developer)\s*:\s*\S"),
+    _phrase("tool-call-syntax", "<| inst] tool_", r"<\|[\w ]{2,30}\|>|\[/?inst\]|\[tool_calls\]"),
     _phrase(
         "tool-call-syntax",
-        r"(?<!\w)</?(?:antml:)?(?:function_calls?|invoke|tool_use|tool_call|tool_result|system|assistant|user|instructions?"
+        "<",
+        r"<(?<!\w<)/?(?:antml:)?(?:function_calls?|invoke|tool_use|tool_call|tool_result|system|assistant|user|instructions?"
         r"|system-reminder|parameter name)\b[^>\n]{0,80}>",
     ),
     _phrase(
         "tool-call-syntax",
+        "tool_ function_call",
         r"[\"']type[\"']\s*:\s*[\"']tool_(?:use|result)[\"']|[\"'](?:tool_calls|function_call)[\"']\s*:",
     ),
 )
 """Phrases that are about the shape of the text, so they are sought in it as it stands."""
 
-EMPHASIS = re.compile(r"[*`\"\u201c\u201d]|(?<!\w)_|_(?!\w)|(?<!\w)'|'(?!\w)")
-LEAD = re.compile(r"^[\s#>*+\u2022.)\d-]+")
+NEEDS = frozenset().union(*(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs))
+MARKS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
+
+EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
+"""Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly."""
+
+LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
 
-FORBIDDING = re.compile(
+FORBIDDING = (
     r"\b(?:never|not|don't|doesn't|cannot|can't|mustn't|shouldn't|won't|nobody|no one|avoid|instead of|rather than"
-    r"|forbid\w*|refuse[sd]? to|reject\w*)(?: \w+){0,2}$",
-    re.IGNORECASE,
+    r"|forbid\w*|refuse[sd]? to|reject\w*)(?: \w+){0,2}$"
 )
 
 
@@ -222,21 +296,51 @@ def find_injection(text: str) -> list[Injection]:
 
     The text is read as a whole, since a phrase may be wrapped, and line by line, since a line begins a clause.
     """
-    lines = unicodedata.normalize("NFKC", text)
-    clauses = [_fold(text), *(_fold(LEAD.sub("", line)) for line in text.splitlines())]
-    found = [Injection(phrase.reason, words) for phrase in PHRASES if (words := _match(phrase, clauses))]
-    return found + [Injection(phrase.reason, words) for phrase in LINE_PHRASES if (words := _match(phrase, [lines]))]
+    whole = " ".join(_plain(text).split())
+    held = held_needs(lower_case(whole))
+    found: list[Injection] = []
+    if near := near_phrases(PHRASES, held):
+        found += _search(near, "\n".join([whole, *_clauses(text)]))
+    if near := near_phrases(LINE_PHRASES, held):
+        found += _search(near, unicodedata.normalize("NFKC", text))
+    return found
 
 
-def _match(phrase: Phrase, texts: list[str]) -> str | None:
-    for text in texts:
-        for match in phrase.regex.finditer(text):
-            before = text[max(match.start() - 40, 0) : match.start()].rstrip()
-            if not (phrase.may_be_forbidden and FORBIDDING.search(before)):
-                return match.group().strip()
+def held_needs(folded: str) -> Set[str]:
+    """What the phrases need and a folded text in lower case holds."""
+    return NEEDS.intersection(letter_words(folded)).union(mark for mark in MARKS if mark in folded)
+
+
+def near_phrases(phrases: Sequence[Phrase], held: Set[str]) -> list[Phrase]:
+    """The phrases that a text may hold that holds these needs."""
+    return [phrase for phrase in phrases if not any(map(held.isdisjoint, phrase.needs))]
+
+
+def _search(phrases: list[Phrase], text: str) -> list[Injection]:
+    """Each phrase where it stands first. No phrase reaches over a line."""
+    lowered = lower_case(text)
+    spans = ((phrase.reason, _find_span(phrase, lowered)) for phrase in phrases)
+    return [Injection(reason, text[span].strip()) for reason, span in spans if span]
+
+
+def _find_span(phrase: Phrase, lowered: str) -> slice | None:
+    for match in re.finditer(phrase.regex, lowered, re.MULTILINE):
+        before = lowered[max(match.start() - 40, 0) : match.start()].rpartition("\n")[2]
+        if not (phrase.may_be_forbidden and re.search(FORBIDDING, before.rstrip())):
+            return slice(*match.span())
     return None
 
 
-def _fold(text: str) -> str:
-    visible = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
-    return " ".join(EMPHASIS.sub("", visible.replace("\u2019", "'")).split())
+def _clauses(text: str) -> list[str]:
+    """The lines of a text, folded, without what leads them."""
+    lines = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
+    return [" ".join(line.split()) for line in _plain(lines).split("\n")]
+
+
+def _plain(text: str) -> str:
+    """Compatibility forms replaced, invisible characters and emphasis removed."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
+        if unseen := [char for char in set(text) if unicodedata.category(char) == "Cf"]:
+            text = text.translate(dict.fromkeys(map(ord, unseen)))
+    return EMPHASIS.sub("", text)

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
-from memory_ci.flows.record import branch_tip
+from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.referee import find_objections
 from memory_ci.flows.workspace import Workspace, config_at, read_bytes
 from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep

@@ -13,6 +13,7 @@ from memory_ci.evidence.ingest import collect
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import judge
+from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.gitrepo.blobs import list_tree, read_files
@@ -20,6 +21,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_auth
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.candidate import Judged
 from memory_ci.records.change import Change
+from memory_ci.records.entry import Phase
 from memory_ci.records.event import Event
 from memory_ci.records.history import MergedChange
 from memory_ci.records.plan import Counts
@@ -37,8 +39,10 @@ USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
 class Learner:
     """Reads a range once, oldest change first, and keeps what the report and the later steps need of it."""
 
-    def __init__(self, workspace: Workspace, draft: Draft, engine: Engine, today: date, past: frozenset[str]) -> None:
-        self.workspace, self.draft, self.engine = workspace, draft, engine
+    def __init__(
+        self, workspace: Workspace, draft: Draft, engine: Engine, today: date, past: frozenset[str], phase: Phase | None
+    ) -> None:
+        self.workspace, self.draft, self.engine, self.phase = workspace, draft, engine, phase
         self.today, self.past = today, past
         self.merged: list[MergedChange] = []
         self.uses: list[tuple[MergedChange, frozenset[str]]] = []
@@ -72,7 +76,9 @@ class Learner:
         judged = self._within_limit(judged, settings.max_entries_per_change)
         self.judged += judged
         self.uses.append((merged, self._used(merged, judged)))
-        return [change for item in judged if item.verdict == "written" and (change := self._add(item, merged))]
+        added = [change for item in judged if item.verdict == "written" and (change := self._add(item, merged))]
+        anchored = anchor_entries(self.workspace, [change.entry for change in added])
+        return [msgspec.structs.replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
 
     def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
         """What earlier runs wrote of this change counts towards its limit, also what a person took out since."""
@@ -101,6 +107,7 @@ class Learner:
         if path is None or new_id in self.past or new_id in self.draft.by_id:
             return None  # written before, and reworded or removed by a person since
         entry = to_entry(item.candidate, entry_id=new_id, today=self.today, merged_on=merged_on(merged), engine="rules")
+        entry = msgspec.structs.replace(entry, phase=self.phase)
         return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")
 
     def _used(self, merged: MergedChange, judged: Sequence[Judged]) -> frozenset[str]:

@@ -10,15 +10,18 @@ import msgspec
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.engines.rules import RulesEngine
+from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.learn import Learner, Progress, merged_on
 from memory_ci.flows.screening import find_unsafe
+from memory_ci.flows.stage import current_phase
+from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Workspace, config_at, load_memory
 from memory_ci.gitrepo.history import find_addition, find_cursor, list_added_lines, list_counted
-from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.repo import find_commit, is_ancestor, is_shallow, resolve_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
-from memory_ci.records.change import Change
+from memory_ci.records.change import STEPS, Change
 from memory_ci.records.plan import PLAN_VERSION, EngineUse, Plan, PlannedStep
 from memory_ci.records.report import Finding
 from memory_ci.store.files import write_file
@@ -43,7 +46,7 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     past = _past_ids(workspace, base) if options.since is not None else frozenset()
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
-    learner = Learner(workspace, draft, RulesEngine(), today, past)
+    learner = Learner(workspace, draft, RulesEngine(), today, past, current_phase(workspace, base))
     folded, findings = _fold(draft)
     extracted = tuple(learner.learn(since, base, progress))
     reinforced, counted = _reinforce(workspace, base, draft, learner)
@@ -51,6 +54,7 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
         PlannedStep(step="fold", changes=folded),
         PlannedStep(step="extract", changes=extracted),
         PlannedStep(step="reinforce", changes=reinforced),
+        *plan_upkeep(Upkeep(workspace, base, since, today), draft, STEPS),
     )
     return Plan(
         schema_version=PLAN_VERSION,
@@ -94,21 +98,6 @@ def save_plan(plan: Plan, path: Path) -> None:
 def format_plan(plan: Plan) -> bytes:
     """A plan as indented JSON: what `flows.apply.parse_plan` reads."""
     return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
-
-
-def branch_tip(workspace: Workspace, wanted: str | None) -> tuple[str, str]:
-    """The full name of the branch to record on, and the commit it is at."""
-    repo = workspace.repo
-    ref = head_branch(repo) if wanted is None else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
-    if ref is None:
-        hint = "Check out the branch, or name it: --branch main."
-        raise RepositoryError("HEAD is detached: no branch to record on", slug="detached-head", hint=hint)
-    base = find_commit(repo, ref)
-    if base is None:
-        name = ref.removeprefix("refs/heads/")
-        message = f"the branch {name!r} has no commit" if wanted is None else f"there is no branch {name!r}"
-        raise RepositoryError(message, slug="unborn-branch", hint="Commit something first, or name another branch.")
-    return ref, base
 
 
 def _find_since(workspace: Workspace, wanted: str | None, base: str) -> str | None:

@@ -53,8 +53,9 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
         message = "the file's name holds what looks like a credential"
         yield Finding(mask(path), 1, "credential", message, CREDENTIAL_HINT)
     text = data.decode("utf-8", "replace")
+    line, seen = 1, 0
     for secret in find_secrets(text):
-        line = text.count("\n", 0, secret.start) + 1
+        line, seen = line + text.count("\n", seen, secret.start), secret.start
         yield Finding(mask(path), line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT)
 
 
@@ -67,8 +68,14 @@ def mask(text: str) -> str:
 
 def _unsafe(path: str, line: int, text: str) -> Iterator[Finding]:
     text = text.replace("\r\n", "\n")
-    for reason in check_words(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)):
+    for reason in check_words(_without_comments(text)):
         if reason == "credential":
             yield Finding(path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT)
         elif reason in UNSAFE:
             yield Finding(path, line, reason, UNSAFE[reason], UNSAFE_HINT)
+
+
+def _without_comments(text: str) -> str:
+    """None is sought after the last end of one: there, each opening would be followed to the end of the text."""
+    commented, end, rest = text.rpartition("-->")
+    return re.sub(r"<!--.*?-->", "", commented + end, flags=re.DOTALL) + rest

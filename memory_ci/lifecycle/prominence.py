@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
 
+from memory_ci.errors import UsageError
+from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Priority
 
 HALF_LIFE_DAYS = 90
@@ -15,33 +17,78 @@ PRIORITY_FLOORS: Mapping[Priority, float] = {"high": 0.85, "pin": 0.80, "permane
 
 
 def age_days(entry: Entry, today: date) -> int:
-    """Days since the entry was last reinforced; a date in the future counts as age 0."""
+    """Days since the entry was last reinforced; a date in the future counts as age 0.
+
+    An entry that never was carries the day of the merge that brought it: the field is required, so that no other
+    date is needed as an anchor.
+    """
     return max(0, (today - entry.last_reinforced).days)
 
 
-def recency(entry: Entry, today: date) -> float:
-    """max(0.1, 0.5 ^ (age / 90)): half after 90 days, never below a tenth (TeaParty)."""
-    return max(DECAY_FLOOR, math.pow(0.5, age_days(entry, today) / HALF_LIFE_DAYS))
+def recency(entry: Entry, today: date, decay: Decay = "exp") -> float:
+    """What is left after the entry's age on the curve `decay`, never below a tenth (TeaParty's floor).
+
+    Raises UsageError (missing-extra) for `fsrs` without its package.
+    """
+    return max(DECAY_FLOOR, CURVES[decay](age_days(entry, today)))
 
 
 def effective_importance(entry: Entry) -> float:
     """Importance in [0, 1], lifted to the floor of the entry's priority."""
-    floor = PRIORITY_FLOORS.get(entry.priority, 0.0) if entry.priority else 0.0
-    return max(entry.importance, floor)
+    return max(entry.importance, priority_floor(entry.priority))
 
 
-def prominence(entry: Entry, today: date) -> float:
+def priority_floor(priority: Priority | None) -> float:
+    """What a priority lifts importance to; 0 for a normal one."""
+    return PRIORITY_FLOORS.get(priority, 0.0) if priority else 0.0
+
+
+def prominence(entry: Entry, today: date, decay: Decay = "exp") -> float:
     """importance x recency x (1 + reinforcement_count); 0 for a retired entry (TeaParty)."""
     if entry.status == "retired":
         return 0.0
-    return effective_importance(entry) * recency(entry, today) * (1 + entry.reinforcement_count)
+    return effective_importance(entry) * recency(entry, today, decay) * (1 + entry.reinforcement_count)
 
 
-def ranking_prominence(entry: Entry, today: date) -> float:
+def ranking_prominence(entry: Entry, today: date, decay: Decay = "exp") -> float:
     """Prominence with a bounded reinforcement: importance x recency x (1 + log2(1 + n) / 8).
 
     The form that ranks: with the linear one, what was retrieved once is retrieved ever after (docs/ranking.md).
     """
     if entry.status == "retired":
         return 0.0
-    return effective_importance(entry) * recency(entry, today) * (1 + math.log2(1 + entry.reinforcement_count) / 8)
+    reinforcement = 1 + math.log2(1 + entry.reinforcement_count) / 8
+    return effective_importance(entry) * recency(entry, today, decay) * reinforcement
+
+
+# The curves: what is left after an age in days. S stands for the half-life.
+
+
+def _exp(age: int) -> float:
+    """0.5 ^ (t / S), which is exp(-ln 2 / S x t) (TeaParty)."""
+    return math.pow(0.5, age / HALF_LIFE_DAYS)
+
+
+def _linear(age: int) -> float:
+    """1 - t / 2S: half after S, nothing after 2S."""
+    return 1 - age / (2 * HALF_LIFE_DAYS)
+
+
+def _t4dm(age: int) -> float:
+    """(1 + 0.9 t / S) ^ -0.5, as T4DM writes it: 0.725 at S, although it calls S the time to 90 %."""
+    return math.pow(1 + 0.9 * age / HALF_LIFE_DAYS, -0.5)
+
+
+def _fsrs(age: int) -> float:
+    """The forgetting curve of FSRS-6 for a stability of S, with the default parameters of the `fsrs` package."""
+    try:
+        from fsrs import Card, Scheduler, State  # an extra: most repositories never ask for it
+    except ImportError as error:
+        hint = "Install it: pip install 'memory-ci[fsrs]'. Or set prominence.decay to exp, linear or t4dm."
+        raise UsageError("the decay curve fsrs needs the package fsrs", slug="missing-extra", hint=hint) from error
+    start = datetime.min.replace(tzinfo=UTC)  # any day will do, only the days between the two dates count
+    card = Card(card_id=0, state=State.Review, stability=HALF_LIFE_DAYS, due=start, last_review=start)
+    return Scheduler().get_card_retrievability(card, start + timedelta(days=age))
+
+
+CURVES: Mapping[Decay, Callable[[int], float]] = {"exp": _exp, "linear": _linear, "fsrs": _fsrs, "t4dm": _t4dm}

@@ -9,7 +9,8 @@ import msgspec
 from memory_ci.records.entry import Entry
 
 Step = Literal["fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire"]
-STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire")
+STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promote", "retire", "compact")
+"""In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

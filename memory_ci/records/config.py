@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Decay = Literal["exp", "linear", "fsrs", "t4dm"]
 
 
 class ScopePatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +39,12 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     institutional_max_chars: Size = 4000
 
 
+class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How prominence falls with age (docs/lifecycle.md)."""
+
+    decay: Decay = "exp"
+
+
 class GlobalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where memory that holds in every repository is read from: a file, or a directory with a MEMORY.md.
 
@@ -47,10 +54,18 @@ class GlobalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str = "~/MEMORY.md"
 
 
+class StageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file that says which stage a project is in: at the root, and in each directory of `projects/`."""
+
+    file: str = "INTENT.md"
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
     """Everything `.memory-ci.yaml` may say; each key optional."""
 
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
     retrieve: RetrieveConfig = RetrieveConfig()
+    prominence: ProminenceConfig = ProminenceConfig()
     global_: GlobalConfig = GlobalConfig()
+    stage: StageConfig = StageConfig()

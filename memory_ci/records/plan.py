@@ -37,14 +37,15 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Decisions for the range since..until, valid on the tree of `base` of branch `ref`.
 
-    `counted` are the tips of the merged changes that the reinforce step counts.
+    `until` is None for a plan of upkeep alone: it covers no merged work. `counted` are the tips of the merged changes
+    that the reinforce step counts.
     """
 
     schema_version: int
     ref: str
     base: str
     since: str | None
-    until: str
+    until: str | None
     engine: EngineUse
     counts: Counts
     steps: tuple[PlannedStep, ...] = ()

@@ -16,7 +16,9 @@ MAX_NAMED = 3
 
 def render_commit_message(step: PlannedStep, plan: Plan) -> str:
     """Subject, one line per entry, trailers that say what this commit is and how far the run came."""
-    trailers = [f"Memory-CI-Step: {step.step}", f"Memory-CI-Source: {plan.until}"]
+    trailers = [f"Memory-CI-Step: {step.step}"]
+    if plan.until is not None:
+        trailers.append(f"Memory-CI-Source: {plan.until}")
     if step.step == "reinforce":
         trailers += [f"Memory-CI-Counted: {sha}" for sha in plan.counted]
     lines = [_line(change) for change in step.changes]
@@ -24,12 +26,13 @@ def render_commit_message(step: PlannedStep, plan: Plan) -> str:
 
 
 def _subject(step: PlannedStep) -> str:
-    count = len(step.changes)
+    count = len({change.entry.id for change in step.changes})
     if step.step == "fold":
         return f"memory: fold {plural(count, 'entry')} from the inbox"
     if step.step == "extract":
         return f"memory: extract {plural(count, 'learning')}{_named(step.changes, 'from ')}"
-    return f"memory: {step.step} {plural(count, 'entry')}{_named(step.changes, 'used by ')}"
+    used_by = _named(step.changes, "used by ") if step.step == "reinforce" else ""
+    return f"memory: {step.step} {plural(count, 'entry')}{used_by}"
 
 
 def _named(changes: tuple[Change, ...], word: str) -> str:

@@ -29,14 +29,15 @@ def _lines(plan: Plan) -> Iterator[str]:
     since = plan.since[:10] if plan.since else "the beginning"
     counts = plan.counts
     merged, commits = plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit")
-    yield f"{merged} ({commits}) from {since} to {plan.until[:10]}, engine {plan.engine.name}: {plan.engine.reason}"
+    if plan.until is not None:
+        yield f"{merged} ({commits}) from {since} to {plan.until[:10]}, engine {plan.engine.name}: {plan.engine.reason}"
     for step in plan.steps:
         yield ""
         yield f"{step.step}: {plural(len(step.changes), 'change')}"
         yield from (_change_line(change) for change in step.changes)
     if not plan.steps:
         yield "Nothing to commit."
-    if not counts.merged_changes:
+    if plan.until is not None and not counts.merged_changes:
         yield "Nothing was merged in this range; to learn from older history, name its start: --since REV"
     for verdict, heading in VERDICTS:
         yield from _candidates(heading, [item for item in plan.judged if item.verdict == verdict])

@@ -266,5 +266,5 @@ def test_the_version_and_an_overview_of_the_commands(run: Run) -> None:
     assert run("--version").stdout.startswith("memory-ci, version ")
     overview = run("--help").stdout
     assert "retrieve" in overview
-    assert "hook" not in overview
+    assert "  hook" not in overview
     assert run("recrod").exit_code == 2

@@ -11,7 +11,9 @@ from memory_ci.flows.check import CheckReport, check_memory
 from memory_ci.flows.init import init_repository
 from memory_ci.flows.record import RecordOptions, plan_record
 from memory_ci.flows.retrieve import RetrieveOptions, retrieve
+from memory_ci.flows.upkeep import plan_upkeep_alone
 from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.records.change import Step
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan
 from memory_ci.records.retrieval import Retrieval
@@ -39,11 +41,15 @@ class Project(RepoBuilder):
     def workspace(self) -> Workspace:
         return open_workspace(self.path)
 
-    def plan(self, since: str | None = None, ref: str | None = None) -> Plan:
-        return plan_record(self.workspace, RecordOptions(since, ref), TODAY, lambda done, total: None)
+    def plan(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Plan:
+        return plan_record(self.workspace, RecordOptions(since, ref), today, lambda done, total: None)
 
-    def record(self, since: str | None = None, ref: str | None = None) -> Applied:
-        return apply_plan(self.workspace, self.plan(since, ref), NOW)
+    def record(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Applied:
+        return apply_plan(self.workspace, self.plan(since, ref, today), NOW)
+
+    def upkeep(self, step: Step, stale_after: int | None = None, today: date = TODAY) -> Applied:
+        plan = plan_upkeep_alone(self.workspace, (step,), None, today, stale_after)
+        return apply_plan(self.workspace, plan, NOW)
 
     def retrieve(self, task: str, **options: object) -> Retrieval:
         return retrieve(self.workspace, task, RetrieveOptions(**options), TODAY)  # type: ignore[arg-type] # named by the test

@@ -1,0 +1,48 @@
+"""memory-ci install"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_ci.cli.common import dry_run_option, echo_json, json_option, workspace
+
+if TYPE_CHECKING:
+    from memory_ci.flows.install import InstallStep
+
+
+@click.command()
+@click.option("--no-hook", is_flag=True, help="Leave the hooks of this clone alone.")
+@dry_run_option
+@json_option
+def command(no_hook: bool, dry_run: bool, as_json: bool) -> None:
+    """Set up the merge driver and the hook in this clone.
+
+    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for, and the hook
+    prepare-commit-msg notes in each commit which memory its work was given. A hook that is there is kept and runs
+    first. Nothing outside of this clone is written, and running it again changes nothing.
+
+    \b
+    Example:
+      memory-ci install
+      git add .gitattributes && git commit -m "Merge memory files by entries"
+    """
+    from memory_ci.flows.install import install
+
+    steps = install(workspace(), sys.executable, with_hook=not no_hook, dry_run=dry_run)
+    show_steps(steps, dry_run=dry_run, as_json=as_json)
+    if not as_json and not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
+        click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
+
+
+def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) -> None:
+    """What became of each part, or would."""
+    if as_json:
+        echo_json({"dry_run": dry_run, "steps": steps})
+        return
+    for step in steps:
+        would = "would be " if dry_run and step.result in ("written", "removed") else ""
+        click.echo(f"{would}{step.result:8} {step.part:13} {step.path}")

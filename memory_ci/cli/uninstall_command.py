@@ -1,0 +1,27 @@
+"""memory-ci uninstall"""
+
+from __future__ import annotations
+
+import click
+
+from memory_ci.cli.common import dry_run_option, json_option, workspace
+from memory_ci.cli.install_command import show_steps
+
+
+@click.command()
+@dry_run_option
+@json_option
+def command(dry_run: bool, as_json: bool) -> None:
+    """Take out what install put into this clone.
+
+    A hook that was there before is put back, .gitattributes and git's configuration are as they were. If others
+    merge with memory-ci, restore .gitattributes: without the driver its lines do nothing.
+
+    \b
+    Example:
+      memory-ci uninstall
+      git restore .gitattributes
+    """
+    from memory_ci.flows.install import uninstall
+
+    show_steps(uninstall(workspace(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)

@@ -1,0 +1,195 @@
+"""Anchors: made when entries are written, and judged against any view."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import cached_property
+
+import msgspec
+
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.blobs import TreeFile, list_tree, list_worktree, read_files
+from memory_ci.gitrepo.renames import (
+    find_last_touches,
+    find_mentions,
+    find_objects,
+    follow_renames,
+    list_pending_renames,
+    list_renames,
+)
+from memory_ci.gitrepo.repo import Repository, resolve_commit
+from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, parse_anchor
+from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
+from memory_ci.lifecycle.verdicts import judge
+from memory_ci.records.anchor import Anchor, Verdict
+from memory_ci.records.entry import Entry, Located
+
+MAX_CODE_BYTES = 1 << 20
+"""A larger file is data, not code: what is anchored in it is compared by its object id alone."""
+
+MAX_NAMESAKES = 20
+"""A name that more files have (`__init__.py`) tells nothing about where a file went."""
+
+MAX_MENTIONS = 200
+"""So many files at most are searched for definitions that left theirs."""
+
+Verdicts = dict[tuple[str, str], Verdict]
+
+
+def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The entries, each cite of theirs with the hash of what it cites and, where the learning names a definition, its
+    lines and symbol. A cite that is no anchor, or whose file is not in that commit, stays as it is."""
+    anchors = {cite: anchor for entry in entries for cite in entry.cites if (anchor := parse_anchor(cite))}
+    bare = {cite: anchor for cite, anchor in anchors.items() if anchor.text is None}
+    blobs = dict(zip(bare, _find_blobs(workspace.repo, bare.values()), strict=True))
+    texts = read_texts(workspace.repo, (blob for blob in blobs.values() if blob is not None))
+    known = {cite: texts[blob] for cite, blob in blobs.items() if blob is not None and blob in texts}
+    return tuple(_enrich(entry, bare, known) for entry in entries)
+
+
+def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:
+    """What became of every anchor in a view (None: the work tree, HEAD in a bare repository; else a revision), by
+    (entry id, cite). Two git processes while nothing changed, whatever the number of entries.
+
+    Raises RepositoryError (unknown-revision).
+    """
+    cites = ((place.entry.id, cite) for place in located for cite in place.entry.cites)
+    cited = {key: anchor for key in cites if (anchor := parse_anchor(key[1]))}
+    judged = _Inquiry(workspace.repo, view, tuple(dict.fromkeys(cited.values()))).judge_all() if cited else {}
+    return {key: judged[anchor] for key, anchor in cited.items()}
+
+
+def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str) -> dict[str, date]:
+    """Since when entries have had no code, by entry id, for those all of whose anchors are gone at `rev`.
+
+    It is the day of the newest commit that touched one of their files: of the removal, where the file was removed.
+    """
+    paths = {
+        place.entry.id: {verdict.path for verdict in list_verdicts(place.entry, verdicts)}
+        for place in located
+        if is_gone(place.entry, verdicts)
+    }
+    days = find_last_touches(workspace.repo, resolve_commit(workspace.repo, rev), frozenset().union(*paths.values()))
+    return {entry: max(days[path] for path in own) for entry, own in paths.items() if own <= days.keys()}
+
+
+def read_texts(repo: Repository, files: Iterable[TreeFile]) -> dict[TreeFile, str]:
+    """The texts of those files that can be read, with one process for all."""
+    contents = read_files(repo, dict.fromkeys(files), MAX_CODE_BYTES)
+    return {content.file: content.data.decode("utf-8", "replace") for content in contents if content.data is not None}
+
+
+def _enrich(entry: Entry, bare: Mapping[str, Anchor], texts: Mapping[str, str]) -> Entry:
+    prose = f"{entry.title}\n{entry.body}"
+    cites = tuple(
+        format_anchor(enrich_anchor(bare[cite], texts[cite], prose)) if cite in texts else cite for cite in entry.cites
+    )
+    return entry if cites == entry.cites else msgspec.structs.replace(entry, cites=cites)
+
+
+def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> list[TreeFile | None]:
+    """The blob that each anchor was made from, where the repository has it."""
+    wanted = list(anchors)
+    oids = find_objects(repo, [f"{anchor.commit}:{anchor.path}" for anchor in wanted])
+    return [TreeFile(anchor.path, oid) if oid else None for anchor, oid in zip(wanted, oids, strict=True)]
+
+
+class _Inquiry:
+    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it."""
+
+    def __init__(self, repo: Repository, view: str | None, anchors: Sequence[Anchor]) -> None:
+        self.repo = repo
+        self.rev = None if view is None and repo.root is not None else resolve_commit(repo, view or "HEAD")
+        listed = list_worktree(repo, ()) if self.rev is None else list_tree(repo, self.rev, ())
+        self.files = {file.path: file for file in listed if is_citable(file.path)}
+        self.blobs = dict(zip(anchors, _find_blobs(repo, anchors), strict=True))
+        self.texts: dict[TreeFile, str] = {}
+
+    def judge_all(self) -> dict[Anchor, Verdict]:
+        other = [anchor for anchor in self.blobs if not self._is_untouched(anchor)]
+        verdicts = {
+            anchor: Verdict("fresh", anchor.path, anchor.first, anchor.last) for anchor in self.blobs.keys() - other
+        }
+        successors = self._find_successors(other)
+        verdicts |= self._judge({anchor: self._guess(anchor, successors[anchor]) for anchor in other}, successors)
+        lost = [anchor for anchor in other if self._is_symbol_lost(anchor, verdicts[anchor])]
+        if lost:
+            found = self._find_by_symbol(lost)
+            again = {anchor: [*self._guess(anchor, successors[anchor]), *found] for anchor in lost}
+            verdicts |= self._judge(again, successors)
+        return verdicts
+
+    def _is_untouched(self, anchor: Anchor) -> bool:
+        blob, here = self.blobs[anchor], self.files.get(anchor.path)
+        return blob is not None and here is not None and blob.oid == here.oid
+
+    def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
+        """The path at which the file of each anchor lives on."""
+        found: dict[Anchor, str | None] = {
+            anchor: anchor.path if anchor.path in self.files else self._find_twin(anchor) for anchor in anchors
+        }
+        lost = [anchor for anchor, path in found.items() if path is None and self.blobs[anchor]]
+        renames = self._list_renames(lost) if lost else {}
+        return found | {anchor: follow_renames(anchor.path, renames, self.files) for anchor in lost}
+
+    def _find_twin(self, anchor: Anchor) -> str | None:
+        """A file of the same content: of the same name if there are several."""
+        blob = self.blobs[anchor]
+        twins = self._by_oid.get(blob.oid, []) if blob else []
+        same = [path for path in twins if _name(path) == _name(anchor.path)]
+        fits = same or twins
+        return fits[0] if len(fits) == 1 else None
+
+    def _list_renames(self, lost: Sequence[Anchor]) -> dict[str, str]:
+        commits = find_objects(self.repo, [f"{commit}^{{commit}}" for commit in {anchor.commit for anchor in lost}])
+        tip = self.rev or resolve_commit(self.repo, "HEAD")
+        pending = list_pending_renames(self.repo) if self.rev is None else {}
+        return list_renames(self.repo, filter(None, commits), tip) | pending
+
+    def _guess(self, anchor: Anchor, successor: str | None) -> list[str]:
+        """Where to look: in the file that lives on, else in those of its name."""
+        if successor is not None:
+            return [successor]
+        namesakes = self._by_name.get(_name(anchor.path), [])
+        return namesakes if len(namesakes) <= MAX_NAMESAKES else []
+
+    def _judge(
+        self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
+    ) -> dict[Anchor, Verdict]:
+        here = [self.files[path] for paths in places.values() for path in paths]
+        then = [blob for anchor in places if (blob := self.blobs[anchor])]
+        self.texts |= read_texts(self.repo, (file for file in here + then if file not in self.texts))
+        return {anchor: self._judge_one(anchor, paths, successors[anchor]) for anchor, paths in places.items()}
+
+    def _judge_one(self, anchor: Anchor, paths: Sequence[str], successor: str | None) -> Verdict:
+        blob = self.blobs[anchor]
+        files = {path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts}
+        return judge(anchor, self.texts.get(blob) if blob else None, files, successor)
+
+    def _is_symbol_lost(self, anchor: Anchor, verdict: Verdict) -> bool:
+        return bool(anchor.symbol) and verdict.first is None and verdict.kind not in ("fresh", "moved")
+
+    def _find_by_symbol(self, lost: Sequence[Anchor]) -> list[str]:
+        words = {anchor.symbol.rpartition(".")[2] for anchor in lost if anchor.symbol}
+        return [path for path in find_mentions(self.repo, self.rev, words) if path in self.files][:MAX_MENTIONS]
+
+    @cached_property
+    def _by_oid(self) -> Mapping[str, list[str]]:
+        return _group((file.oid, file.path) for file in self.files.values())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[str]]:
+        return _group((_name(path), path) for path in self.files)
+
+
+def _group(pairs: Iterator[tuple[str, str]]) -> Mapping[str, list[str]]:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

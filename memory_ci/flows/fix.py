@@ -1,0 +1,112 @@
+"""Fix: entries that a branch appended to a scope's file move into the inbox, where branches cannot conflict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.resolve import HEADS, find_base
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, read_bytes
+from memory_ci.gitrepo.blobs import read_files
+from memory_ci.gitrepo.merges import find_merge_base
+from memory_ci.gitrepo.repo import head_branch, resolve_commit
+from memory_ci.records.entry import ScopeOf
+from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
+from memory_ci.store.edit import edit_file
+from memory_ci.store.files import write_file
+from memory_ci.store.layout import classify_scope, format_target, fragment_path, is_fragment, scope_path
+
+ORIGIN = "refs/remotes/origin/"
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """An entry that was in the file `source` and is in the inbox file `path` now."""
+
+    entry_id: str
+    title: str
+    source: str
+    path: str
+
+
+def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: bool = False) -> tuple[Moved, ...]:
+    """Move what the work tree's scope files have and the commit where the branch started has not.
+
+    On the default branch itself nothing moves, unless `base` is named: there, entries belong into their files.
+    Raises RepositoryError: bare-repository, unknown-revision, write-failed; UsageError (no-base);
+    UnreadableMemoryError (unsafe-rewrite).
+    """
+    root = workspace.repo.root
+    if root is None:
+        hint = "Run this in a clone that has a work tree."
+        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+    start = _find_start(workspace, base)
+    moved: list[Moved] = []
+    for fragments, path, rest in _plan(workspace, start) if start else ():
+        moved += fragments
+        if dry_run:
+            continue
+        for fragment, text in fragments.items():
+            write_file(root / fragment.path, text)
+        if rest is None:
+            (root / path).unlink()
+        else:
+            write_file(root / path, rest)
+    return tuple(moved)
+
+
+def _find_start(workspace: Workspace, base: str | None) -> str | None:
+    """The commit where the branch parted from its base; None on the default branch. Raises UsageError (no-base)."""
+    repo, branch = workspace.repo, head_branch(workspace.repo)
+    ref = base or find_base(repo)
+    if base is None and branch in (ref, ref.replace(ORIGIN, HEADS)):
+        return None
+    start = find_merge_base(repo, resolve_commit(repo, "HEAD"), resolve_commit(repo, ref))
+    if start is None:
+        hint = "Name the branch that this one started from with --base; a shallow clone may not hold the commit."
+        raise UsageError(f"HEAD and {ref} have no commit in common", slug="no-base", hint=hint)
+    return start
+
+
+def _plan(workspace: Workspace, start: str) -> Iterator[tuple[dict[Moved, bytes], str, bytes | None]]:
+    """For each file with entries to move: their fragments, its path, and what is left of it (None: nothing)."""
+    patterns = workspace.config.scopes
+    known = {place.entry.id for place in load_memory(workspace, start).located}
+    now = Counter(place.entry.id for place in load_memory(workspace, None).located)
+    new = {entry_id for entry_id, count in now.items() if count == 1} - known
+    files = list_memory_files(workspace, None)
+    before = read_bytes(workspace, start, [file.path for file in files])
+    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+        path = content.file.path
+        scope = classify_scope(path, patterns)
+        if content.data is None or is_fragment(path) or scope is None or scope_path(scope, patterns) != path:
+            continue
+        file = parse_memory_file(path, content.data)
+        segments = [s for s in file.segments if s.entry is not None and s.entry.id in new]
+        if segments:
+            yield dict(_fragments(segments, path, scope)), path, _without(file, segments, before.get(path))
+
+
+def _fragments(segments: list[Segment], path: str, scope: ScopeOf) -> Iterator[tuple[Moved, bytes]]:
+    for segment in segments:
+        entry = segment.entry
+        if entry is not None:
+            scoped = msgspec.structs.replace(entry, scope=format_target(scope))
+            text = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped]).segments[0].raw
+            plain = text.replace("\r\n", "\n").rstrip() + "\n"
+            yield Moved(entry.id, entry.title, path, fragment_path(entry.id)), plain.encode()
+
+
+def _without(file: MemoryFile, moved: list[Segment], before: bytes | None) -> bytes | None:
+    """What is left of a file: byte for byte what it was before, if only blank lines differ from that."""
+    rest = edit_file(file, removed=[segment.entry.id for segment in moved if segment.entry is not None])
+    data = render_memory_file(rest)
+    if file.segments[-1] in moved:
+        data = data.rstrip() + file.newline.encode() if data.strip() else b""
+    if before is None:
+        return data or None
+    old = parse_memory_file(file.path, before)
+    same = [s.raw.rstrip() for s in rest.segments] == [s.raw.rstrip() for s in old.segments]
+    return before if same else data

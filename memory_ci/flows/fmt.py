@@ -1,0 +1,74 @@
+"""Fmt: memory files of the work tree in their canonical form. All are computed before the first is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.workspace import Workspace, list_memory_files, read_memory, readable_path
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.records.report import Finding
+from memory_ci.store.canonical import canonical_file
+from memory_ci.store.files import write_file
+from memory_ci.store.layout import LEGACY_TEAM
+
+
+class FmtReport(msgspec.Struct, frozen=True):
+    """How many files were looked at, which are not canonical, and what in the files could not be read."""
+
+    files: int
+    changed: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: bool = False) -> FmtReport:
+    """Write the memory files of the work tree, or those of `paths`, in canonical form; with `dry_run` only say which.
+
+    Raises UsageError (not-a-memory-file), UnreadableMemoryError (unsafe-rewrite), RepositoryError (bare-repository,
+    write-failed).
+    """
+    root = work_tree(workspace)
+    files = select_files(workspace, paths)
+    texts: dict[str, bytes] = {}
+    findings: list[Finding] = []
+    for file, (data, loaded) in zip(files, read_memory(workspace, files), strict=True):
+        findings += (finding for finding in loaded.findings if finding.level == "error")
+        formatted = canonical_file(loaded.path, data)
+        if formatted != data:
+            texts[file.path] = formatted
+    for path, text in texts.items() if not dry_run else ():
+        write_file(root / path, text)
+    return FmtReport(len(files), tuple(texts), tuple(findings))
+
+
+def work_tree(workspace: Workspace) -> Path:
+    """The top of the work tree. Raises RepositoryError (bare-repository)."""
+    if workspace.repo.root is None:
+        hint = "Run this in a clone that has a work tree."
+        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+    return workspace.repo.root
+
+
+def select_files(workspace: Workspace, paths: Sequence[Path]) -> tuple[TreeFile, ...]:
+    """The memory files of the work tree that may be written, or those named. Raises UsageError (not-a-memory-file)."""
+    files = {
+        readable_path(file): file
+        for file in list_memory_files(workspace, None)
+        if not LEGACY_TEAM.fullmatch(file.path)  # read only
+    }
+    wanted = [repository_path(workspace, path) for path in paths]
+    for path in wanted:
+        if path not in files:
+            hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
+            raise UsageError(f"{path} is no memory file that may be written", slug="not-a-memory-file", hint=hint)
+    return tuple(files[path] for path in dict.fromkeys(wanted)) if paths else tuple(files.values())
+
+
+def repository_path(workspace: Workspace, path: Path) -> str:
+    """A path as the repository names it, symbolic links resolved; as it was given when it leads out of there."""
+    root = workspace.repo.cwd.resolve()
+    real = path.resolve()
+    return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)

@@ -1,0 +1,173 @@
+"""Stage: which phase each project is in, and when that changed. The state lives in the history of its intent file."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+
+import msgspec
+
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
+from memory_ci.gitrepo.blobs import TreeFile, list_tree, read_files
+from memory_ci.gitrepo.history import FileVersion, list_versions, plan_range
+from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.lifecycle.retire import plan_stage_retirement
+from memory_ci.lifecycle.stage import Reading, find_stage
+from memory_ci.records.change import Change
+from memory_ci.records.entry import Located, Phase
+from memory_ci.records.history import Commit
+
+PROJECTS = "projects/"
+"""Beside the root, each directory in here is a project with a stage of its own (TeaParty's layout)."""
+
+
+class StagePoint(msgspec.Struct, frozen=True):
+    """A commit at which a project was in a stage that it had not been in before. `project` is "" for the root."""
+
+    project: str
+    phase: Phase
+    commit: Commit
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """A project went from one known stage to another."""
+
+    project: str
+    ended: Phase
+    begun: Phase
+    commit: Commit
+
+
+class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
+    """The stage that an intent file states now; `known` is the last one that it stated clearly, with its commit."""
+
+    project: str
+    path: str
+    stated: Reading | None
+    known: StagePoint | None
+
+
+def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
+    """The stage of every project that has an intent file at `rev`. Raises RepositoryError (unknown-revision)."""
+    tip = resolve_commit(workspace.repo, rev)
+    stated = _read_intents(workspace, tip)
+    last = {point.project: point for point in stage_history(workspace, tip)} if stated else {}
+    return tuple(
+        ProjectStage(project=project, path=_path(workspace, project), stated=reading, known=last.get(project))
+        for project, reading in stated.items()
+    )
+
+
+def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | None:
+    """The stage in force at `rev` for a directory: of the project it is in, else of the root.
+
+    Where the intent file is unclear, the last stage it stated clearly holds on; without one there is no stage.
+    """
+    stated = _read_intents(workspace, rev)
+    project = _project_of(where, stated)
+    if project not in stated:
+        return None
+    reading = stated[project]
+    if reading is not None:
+        return reading.phase
+    return {point.project: point.phase for point in stage_history(workspace, rev)}.get(project)
+
+
+def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
+    """Every change of a known stage on the first-parent history of `rev`, oldest first.
+
+    Versions that state nothing clear are passed over: a stage that is unknown for a while has not ended.
+    """
+    versions = tuple(list_versions(workspace.repo, rev, _pathspecs(workspace)))
+    readings = _read_versions(workspace, versions)
+    points: list[StagePoint] = []
+    last: dict[str, Phase] = {}
+    for version in reversed(versions):
+        project = _project(workspace, version.path)
+        reading = readings.get(version.oid or "")
+        if project is not None and reading is not None and last.get(project) != reading.phase:
+            last[project] = reading.phase
+            points.append(StagePoint(project, reading.phase, version.commit))
+    return tuple(points)
+
+
+def list_transitions(workspace: Workspace, since: str | None, until: str) -> tuple[Transition, ...]:
+    """The transitions that the first-parent commits after `since`, up to `until`, brought; oldest first.
+
+    Raises RepositoryError: unknown-revision, unreachable-cursor, shallow-clone.
+    """
+    points = stage_history(workspace, until)
+    if not points:
+        return ()
+    tips = {group[-1] for group in plan_range(workspace.repo, since, until).groups}
+    return tuple(transition for transition in _pair(points) if transition.commit.sha in tips)
+
+
+def plan_retirements(
+    workspace: Workspace, located: Sequence[Located], since: str | None, until: str, today: date
+) -> tuple[Change, ...]:
+    """What the transitions of a range retire: per project, the task entries of each stage that is over at its end."""
+    transitions = list_transitions(workspace, since, until)
+    if not transitions:
+        return ()
+    projects = _read_intents(workspace, until).keys()
+    begun = {transition.project: transition.begun for transition in transitions}
+    ended = dict.fromkeys((t.project, t.ended) for t in transitions if t.ended != begun[t.project])
+    return tuple(
+        change
+        for project, phase in ended
+        for change in plan_stage_retirement(
+            (place for place in located if _project_of(posixpath.dirname(place.path), projects) == project),
+            phase,
+            today,
+        )
+    )
+
+
+def _pair(points: Iterable[StagePoint]) -> Iterator[Transition]:
+    last: dict[str, Phase] = {}
+    for point in points:
+        if point.project in last:
+            yield Transition(point.project, last[point.project], point.phase, point.commit)
+        last[point.project] = point.phase
+
+
+def _pathspecs(workspace: Workspace) -> tuple[str, str]:
+    file = workspace.config.stage.file
+    return file, f"{PROJECTS}*/{file}"
+
+
+def _path(workspace: Workspace, project: str) -> str:
+    return posixpath.join(project, workspace.config.stage.file)
+
+
+def _project(workspace: Workspace, path: str) -> str | None:
+    """The project whose intent file `path` is: "" for the root, None for a file that is none."""
+    project = path.removesuffix(workspace.config.stage.file).removesuffix("/")
+    is_project = not project or (project.startswith(PROJECTS) and project.count("/") == 1)
+    return project if is_project and _path(workspace, project) == path else None
+
+
+def _project_of(where: str, projects: Iterable[str]) -> str:
+    """The project that a directory belongs to: that of `projects/` which contains it, else the root's."""
+    inside = (project for project in projects if project and f"{where}/".startswith(f"{project}/"))
+    return next(inside, "")
+
+
+def _read_intents(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
+    """What the intent file of each project states at a revision."""
+    files = list_tree(workspace.repo, rev, _pathspecs(workspace))
+    found: dict[str, Reading | None] = {}
+    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+        project = _project(workspace, content.file.path)
+        if project is not None:
+            found[project] = find_stage((content.data or b"").decode("utf-8", "replace"))
+    return found
+
+
+def _read_versions(workspace: Workspace, versions: Sequence[FileVersion]) -> dict[str, Reading | None]:
+    """What each version of the files states, by its object id."""
+    files = {version.oid: TreeFile(version.path, version.oid) for version in versions if version.oid}
+    contents = read_files(workspace.repo, files.values(), MAX_FILE_BYTES)
+    return {content.file.oid: find_stage((content.data or b"").decode("utf-8", "replace")) for content in contents}

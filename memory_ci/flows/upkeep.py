@@ -1,0 +1,99 @@
+"""Upkeep: the steps that keep memory in shape, planned on a draft, alone or at the end of a record run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date
+
+import msgspec
+
+from memory_ci.flows.anchors import gone_since, judge_anchors
+from memory_ci.flows.branch import branch_tip
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.stage import plan_retirements
+from memory_ci.flows.workspace import Workspace, config_at, load_memory
+from memory_ci.gitrepo.history import find_cursor
+from memory_ci.lifecycle.compact import plan_compaction
+from memory_ci.lifecycle.consolidate import plan_consolidation
+from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
+from memory_ci.records.change import STEPS, Change, Step
+from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
+
+STALE_AFTER_DAYS = 90
+
+
+class Upkeep(msgspec.Struct, frozen=True):
+    """What upkeep works on: the tree of `base`, and merged work from `since` on, which says what stages ended."""
+
+    workspace: Workspace
+    base: str
+    since: str | None
+    today: date
+    stale_after: int | None = None
+
+
+def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
+    """The steps that change something, in order; each is in the draft before the next is planned."""
+    for step in STEPS:
+        if step in steps and step in PLANNERS:
+            changes = draft.take(_last_updates(PLANNERS[step](upkeep, draft)))
+            if changes:
+                yield PlannedStep(step=step, changes=changes)
+
+
+def _last_updates(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """One update of each entry: the last, which was planned on what the earlier ones gave."""
+    last = {(change.path, change.entry.id): change for change in changes if change.kind == "update"}
+    why = {key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key)) for key in last}
+    updates = tuple(msgspec.structs.replace(change, why=why[key]) for key, change in last.items())
+    return (*updates, *(change for change in changes if change.kind != "update"))
+
+
+def plan_upkeep_alone(
+    workspace: Workspace, steps: Collection[Step], branch: str | None, today: date, stale_after: int | None = None
+) -> Plan:
+    """A plan of these steps only, on the tip of a branch. It covers no merged work, and moves no cursor."""
+    ref, base = branch_tip(workspace, branch)
+    workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
+    memory = load_memory(workspace, base)
+    cursor = find_cursor(workspace.repo, base)
+    upkeep = Upkeep(workspace, base, cursor.source if cursor else None, today, stale_after)
+    return Plan(
+        schema_version=PLAN_VERSION,
+        ref=ref,
+        base=base,
+        since=None,
+        until=None,
+        engine=EngineUse("none", "upkeep needs none"),
+        counts=Counts(),
+        steps=tuple(plan_upkeep(upkeep, Draft(workspace, base, memory), steps)),
+        findings=memory.findings,
+    )
+
+
+def _consolidate(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
+    verdicts = judge_anchors(upkeep.workspace, draft.kept, upkeep.base)
+    repointed = draft.take(plan_repoint(draft.kept, verdicts, upkeep.base))
+    return (*repointed, *plan_consolidation(draft.kept, upkeep.today))
+
+
+def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
+    changes = plan_retirements(upkeep.workspace, draft.kept, upkeep.since, upkeep.base, upkeep.today)
+    if upkeep.stale_after is None:
+        return changes
+    verdicts = judge_anchors(upkeep.workspace, draft.kept, upkeep.base)
+    gone = gone_since(upkeep.workspace, draft.kept, verdicts, upkeep.base)
+    ended = {change.entry.id for change in changes}
+    stale = plan_stale_retirement(draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after)
+    return (*changes, *(change for change in stale if change.entry.id not in ended))
+
+
+def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
+    return plan_compaction(draft.kept)
+
+
+PLANNERS: Mapping[Step, Callable[[Upkeep, Draft], Sequence[Change]]] = {
+    "consolidate": _consolidate,
+    "retire": _retire,
+    "compact": _compact,
+}

@@ -1,0 +1,92 @@
+"""Merges: of texts as git would, of branches with a driver of our choice, and where a branch came from."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.checkouts import NO_HOOKS
+from memory_ci.gitrepo.process import decode_path, run_git
+from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
+from memory_ci.gitrepo.settings import find_setting
+
+MARKER = b"<<<<<<< "
+DEFAULT_NAMES = ("main", "master")
+
+
+def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
+    """The text that git itself makes of three, line by line, with conflict markers, and how many conflicts.
+
+    What git cannot merge because it is not text stays as ours is, and counts as one.
+    """
+    sides = {"ours": ours, "base": base, "theirs": theirs}
+    with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
+        for name, data in sides.items():
+            Path(scratch, name).write_bytes(data)
+        asked = ("merge-file", "-p", *(part for name in sides for part in ("-L", name)), *sides)
+        try:
+            return run_git(Path(scratch), *asked), 0
+        except RepositoryError:  # its exit status is the number of conflicts
+            merged = run_git(Path(scratch), *asked, ok=range(256))
+    return merged or ours, max(1, sum(line.startswith(MARKER) for line in merged.splitlines()))
+
+
+def find_remote(repo: Repository, branch: str) -> str:
+    """The remote that a branch (a short name) is from; origin if it does not say."""
+    return find_setting(repo, f"branch.{branch}.remote") or "origin"
+
+
+def find_default_branch(repo: Repository, remote: str = "origin") -> str | None:
+    """The full name of the branch that others start from: the remote's default one, else a local main or master."""
+    wanted = [f"refs/remotes/{remote}/{name}" for name in ("HEAD", *DEFAULT_NAMES)]
+    for ref in (*wanted, *(f"refs/heads/{name}" for name in DEFAULT_NAMES)):
+        if find_commit(repo, ref) is not None:
+            return decode_path(run_git(repo.cwd, "rev-parse", "--symbolic-full-name", ref)).strip()
+    return None
+
+
+def find_merge_base(repo: Repository, one: str, other: str) -> str | None:
+    """The commit at which two histories parted; None when they have nothing in common."""
+    return run_git(repo.cwd, "merge-base", one, other, ok=(0, 1)).decode().partition("\n")[0] or None
+
+
+def is_clean(place: Repository) -> bool:
+    """Whether nothing that git tracks is staged or modified in a work tree."""
+    return not run_git(place.cwd, "status", "--porcelain", "--untracked-files=no")
+
+
+def merge_revision(place: Repository, rev: str, settings: Sequence[str], *options: str) -> tuple[str, ...]:
+    """Merge `rev` into what a work tree has checked out; the paths that conflict, if any, and then nothing is merged.
+
+    `settings` go before the command (`-c name=value`). Raises RepositoryError (git-failed) if git did not even try.
+    """
+    try:
+        run_git(place.cwd, *settings, "merge", "--no-edit", *options, rev)
+    except RepositoryError:
+        listing = decode_path(run_git(place.cwd, "diff", "--name-only", "--diff-filter=U", "-z"))
+        conflicts = tuple(listing.split("\0")[:-1])
+        if not conflicts:
+            raise
+        run_git(place.cwd, "merge", "--abort")
+        return conflicts
+    return ()
+
+
+@contextmanager
+def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repository]:
+    """A work tree that is gone afterwards, so that nobody's files are touched by what is done in it."""
+    with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
+        path = Path(scratch, "tree")
+        run_git(repo.cwd, *NO_HOOKS, "worktree", "add", "-q", *options, str(path), rev)
+        try:
+            yield find_repository(path)
+        finally:
+            run_git(repo.cwd, *NO_HOOKS, "worktree", "remove", "--force", str(path))
+
+
+def push_branch(repo: Repository, remote: str, branch: str) -> None:
+    """Push a branch (a short name) to its namesake; never forced. Raises RepositoryError (git-failed)."""
+    run_git(repo.cwd, "push", "--quiet", remote, f"refs/heads/{branch}:refs/heads/{branch}")

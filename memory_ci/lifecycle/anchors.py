@@ -1,0 +1,108 @@
+"""Anchors: written, read, and made from the text they speak about (docs/anchors.md)."""
+
+from __future__ import annotations
+
+import re
+
+from memory_ci.lifecycle.symbols import find_definition, find_named
+from memory_ci.records.anchor import Anchor
+
+HASH_WIDTH = 12
+PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
+"""A path as git lists it, in one line of legal text; those that lead out of the tree make git end at once."""
+
+WRITTEN = re.compile(
+    rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>[1-9]\d{{0,8}})(?:-(?P<last>[1-9]\d{{0,8}}))?))?"
+    r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?(?: +text:(?P<text>[0-9a-f]{8,64}))?"
+)
+"""`path[:first[-last]]@commit [symbol:NAME] [text:HASH]`. Nothing after the last `@` holds one, so that a path may."""
+
+LAYOUT = ",;()\\"
+"""What formatters add and drop when they wrap and join lines."""
+
+FOLDED = str.maketrans("'`", '""', LAYOUT)
+
+LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")
+"""The end of a path that would be read as lines: `:-`, no lines, is written behind it."""
+
+
+def parse_anchor(cite: str) -> Anchor | None:
+    """The anchor that a cite writes, or None: a cite may be anything.
+
+    A path is as git lists it: not absolute, not relative to a directory, in one line.
+    """
+    match = WRITTEN.fullmatch(cite)
+    if match is None:
+        return None
+    first = int(match["first"]) if match["first"] else None
+    last = int(match["last"]) if match["last"] else first
+    if first is not None and last is not None and last < first:
+        return None
+    return Anchor(
+        path=match["path"],
+        commit=match["commit"],
+        first=first,
+        last=last,
+        symbol=match["symbol"],
+        text=match["text"],
+    )
+
+
+def is_citable(path: str) -> bool:
+    """Whether an anchor can name this file."""
+    return re.fullmatch(PATH, path) is not None
+
+
+def format_anchor(anchor: Anchor) -> str:
+    """The inverse of parse_anchor; a single line is written once, as people cite it."""
+    end = f"-{anchor.last}" if anchor.last != anchor.first else ""
+    lines = f":{anchor.first}{end}" if anchor.first is not None else ":-" if LOOKS_CUT.search(anchor.path) else ""
+    symbol = f" symbol:{anchor.symbol}" if anchor.symbol else ""
+    text = f" text:{anchor.text}" if anchor.text else ""
+    return f"{anchor.path}{lines}@{anchor.commit}{symbol}{text}"
+
+
+def fold(text: str) -> str:
+    """`text` as it is whoever formatted it: no white space, no LAYOUT, one kind of quote.
+
+    Folding lines and joining them is folding the text: where it is broken does not matter.
+    """
+    return "".join(text.split()).translate(FOLDED)
+
+
+def cut_lines(text: str, lines: tuple[int, int] | None) -> str:
+    """The lines first to last of `text`, or all of it. Lines end where git ends them: at a line feed."""
+    return text if lines is None else "\n".join(text.split("\n")[lines[0] - 1 : lines[1]])
+
+
+def hash_folded(folded: str) -> str:
+    """SHA-256 of folded text as UTF-8, in hex; anchors carry its first twelve digits."""
+    import hashlib  # not at the top: 4 ms that a reader of fresh anchors need not pay
+
+    return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def make_anchor(
+    path: str, text: str, commit: str, lines: tuple[int, int] | None = None, symbol: str | None = None
+) -> Anchor:
+    """The anchor of a file whose text at `commit` is `text`: of lines, of a definition (with its lines), or whole."""
+    definition = find_definition(path, text, symbol) if symbol and lines is None else None
+    region = (definition.first, definition.last) if definition else lines
+    folded = fold(cut_lines(text, region))
+    return Anchor(
+        path=path,
+        commit=commit,
+        first=region[0] if region else None,
+        last=region[1] if region else None,
+        symbol=definition.name if definition else symbol if lines else None,
+        text=hash_folded(folded)[:HASH_WIDTH] if folded else None,
+    )
+
+
+def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
+    """An anchor with its hash; where it cites a whole file and `prose` names a definition in it, of that definition."""
+    if anchor.text is not None:
+        return anchor
+    lines = (anchor.first, anchor.last) if anchor.first is not None and anchor.last is not None else None
+    named = find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
+    return make_anchor(anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol)

@@ -1,0 +1,217 @@
+"""Compaction: one id in one place, what says the same in one entry, retired entries out. git is the archive."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import TypeVar
+
+import msgspec
+
+from memory_ci.lifecycle.prominence import effective_importance, priority_floor
+from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.similarity import said, similar_pairs
+from memory_ci.records.change import Change
+from memory_ci.records.entry import Entry, Located, ScopeName
+
+WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
+"""Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back."""
+
+T = TypeVar("T")
+
+Planned = tuple[Located, Change]
+"""A change and where the entry that it is about stands now."""
+
+
+def plan_compaction(located: Sequence[Located]) -> tuple[Change, ...]:
+    """Updates of the entries that stay and removals of the others; the same for any order of `located`.
+
+    `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository.
+    Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired. Doing the changes
+    and planning again gives none.
+    """
+    retired, live = _sort_out(located)
+    planned = [_removal(place, "retired") for place in retired]
+    for copies in live.values():
+        planned += [_removal(place, f"stands in {copies[0].path}") for place in copies[1:]]
+    for members in _clusters([_unite(copies) for copies in live.values()]):
+        survivor, *others = members
+        planned += [_removal(live[other.entry.id][0], f"part of {survivor.entry.id[:8]}") for other in others]
+        planned += _update(live[survivor.entry.id], members)
+    return tuple(change for _, change in sorted(planned, key=_turn))
+
+
+def _sort_out(located: Sequence[Located]) -> tuple[list[Located], dict[str, list[Located]]]:
+    """The places whose id is retired, by whichever of its copies; and by id all other places, the one that stays first.
+
+    Were a tombstone taken out alone, an older active copy would come back to life.
+    """
+    live: dict[str, list[Located]] = defaultdict(list)
+    for place in sorted(located, key=_width):
+        live[place.entry.id].append(place)
+    gone = {place.entry.id for place in located if place.entry.status == "retired"}
+    return [place for entry_id in gone for place in live.pop(entry_id)], live
+
+
+def _width(place: Located) -> tuple[int, str, int]:
+    return WIDTHS[place.scope.name], place.path, place.line
+
+
+# -- which entries become one
+
+
+def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
+    """The places in groups that become one entry each, the survivor first.
+
+    Only entries of one file, one type, one validity and one adoption are compared, and only if they make the same
+    claims. An entry is always compared with the survivor itself: a chain of likenesses does not make its ends alike.
+    """
+    groups: dict[object, list[tuple[Located, frozenset[str]]]] = defaultdict(list)
+    for place in sorted(places, key=_rank):
+        entry, (words, claims) = place.entry, said(place.entry)
+        if entry.status == "active":
+            groups[place.path, entry.type, entry.adoption, entry.valid_until, claims].append((place, words))
+        else:
+            yield [place]
+    for group in groups.values():
+        yield from _split(group)
+
+
+def _split(group: Sequence[tuple[Located, frozenset[str]]]) -> Iterator[list[Located]]:
+    """The clusters of a group, best entry first: each takes in what is like it and not yet taken."""
+    saying: dict[frozenset[str], list[Located]] = defaultdict(list)
+    for place, text in group:
+        saying[text].append(place)
+    near = _neighbours(tuple(saying))
+    taken: set[str] = set()
+    for place, text in group:
+        if place.entry.id not in taken:
+            taken.add(place.entry.id)
+            like = (other for words in near[text] for other in saying[words] if other.entry.id not in taken)
+            members = _take_in(place, sorted(like, key=_rank))
+            taken |= {member.entry.id for member in members}
+            yield members
+
+
+def _neighbours(texts: Sequence[frozenset[str]]) -> dict[frozenset[str], list[frozenset[str]]]:
+    """For each text those like it, and itself if it says anything."""
+    near = {text: [text] if text else [] for text in texts}
+    for one, other in similar_pairs(texts):
+        near[texts[one]].append(texts[other])
+        near[texts[other]].append(texts[one])
+    return near
+
+
+def _take_in(survivor: Located, others: Iterable[Located]) -> list[Located]:
+    """The survivor and the others that contradict no member by their relations, and say nothing it could not keep."""
+    members = [survivor]
+    names, opposed = _names(survivor.entry), _opposed(survivor.entry)
+    unknown = {key for key, _ in survivor.entry.extra}
+    for other in others:
+        contradicts = not (opposed.isdisjoint(_names(other.entry)) and names.isdisjoint(_opposed(other.entry)))
+        if not contradicts and unknown.issuperset(key for key, _ in other.entry.extra):
+            members.append(other)
+            names |= _names(other.entry)
+            opposed |= _opposed(other.entry)
+    return members
+
+
+def _names(entry: Entry) -> set[str]:
+    """The ids by which an entry is found."""
+    return {entry.id, *map(str.lower, entry.supersedes)}
+
+
+def _opposed(entry: Entry) -> set[str]:
+    """The ids that an entry contradicts by its relations."""
+    return {relation.id for relation in relations_of(entry) if relation.kind == "contradicts"} - {entry.id}
+
+
+# -- what becomes of them
+
+
+def _unite(copies: Sequence[Located]) -> Located:
+    """The first of several places of one id, with what all copies say. The count is of the same uses: the highest."""
+    if len(copies) == 1:
+        return copies[0]
+    ranked = [place.entry for place in sorted(copies, key=_rank)]
+    merged = _merge(copies[0].entry, ranked, max)
+    origin = {name: _first(getattr(entry, name) for entry in ranked) for name in ("source", "session", "engine")}
+    return msgspec.structs.replace(copies[0], entry=msgspec.structs.replace(merged, **origin))
+
+
+def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]], int]) -> Entry:
+    """`kept` with what the entries say together, best one first; its type and its unknown keys stay its own.
+
+    Retirement by stage takes `task` entries of one phase: the result is only open to it where all of them were.
+    """
+    ids = {entry.id for entry in ranked}
+    phases = {entry.phase for entry in ranked}
+    return msgspec.structs.replace(
+        kept,
+        title=ranked[0].title,
+        body=ranked[0].body,
+        domain="team" if any(entry.domain == "team" for entry in ranked) else "task",
+        phase=kept.phase if len(phases) == 1 else None,
+        status="compacted" if any(entry.status == "compacted" for entry in ranked) else "active",
+        importance=max(entry.importance for entry in ranked),
+        priority=max((entry.priority for entry in ranked), key=priority_floor),
+        reinforcement_count=count(entry.reinforcement_count for entry in ranked),
+        last_reinforced=max(entry.last_reinforced for entry in ranked),
+        created_at=_earliest(entry.created_at for entry in ranked),
+        occurred_at=_earliest(entry.occurred_at for entry in ranked),
+        valid_until=_earliest(entry.valid_until for entry in ranked),
+        supersedes=_union((old for old in (entry.id, *entry.supersedes) if old != kept.id) for entry in ranked),
+        evidence=_union(entry.evidence for entry in ranked),
+        cites=_union(entry.cites for entry in ranked),
+        relations=_union((r for r in entry.relations if ids.isdisjoint(r.split()[1:])) for entry in ranked),
+        adoption=_first(entry.adoption for entry in ranked),
+        instead=_first(entry.instead for entry in ranked),
+    )
+
+
+def _rank(place: Located) -> tuple[float, int, str, str, str]:
+    """The order in which entries survive: the most important, then the longest, then by id.
+
+    Copies of one id that say the same are told apart by nothing here: they keep the order of their places.
+    """
+    entry = place.entry
+    length = len(entry.title) + len(entry.body)
+    return -effective_importance(entry), -length, entry.id, entry.title, entry.body
+
+
+def _earliest(days: Iterable[date | None]) -> date | None:
+    return min((day for day in days if day is not None), default=None)
+
+
+def _first(values: Iterable[T | None]) -> T | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item for items in lists for item in items))
+
+
+# -- changes
+
+
+def _update(copies: Sequence[Located], members: Sequence[Located]) -> list[Planned]:
+    """The update of the survivor, if anything came to it; `members` begins with it."""
+    place, others = copies[0], members[1:]
+    entry = _merge(members[0].entry, [member.entry for member in members], sum) if others else members[0].entry
+    if entry == place.entry:
+        return []
+    why = [f"one of {len(copies)} copies"] if len(copies) > 1 else []
+    why += [f"merged with {', '.join(other.entry.id[:8] for other in others)}"] if others else []
+    return [(place, Change(step="compact", kind="update", path=place.path, entry=entry, why="; ".join(why)))]
+
+
+def _removal(place: Located, why: str) -> Planned:
+    return place, Change(step="compact", kind="remove", path=place.path, entry=place.entry, why=why)
+
+
+def _turn(planned: Planned) -> tuple[str, bool, int, str]:
+    """By file: updates from the top, then removals from the bottom, as each takes out the last entry of its id."""
+    place, change = planned
+    is_removal = change.kind == "remove"
+    return place.path, is_removal, -place.line if is_removal else place.line, place.entry.id

@@ -1,0 +1,163 @@
+"""Consolidation: what opposes each other is linked, what is replaced is closed. Nothing is deleted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from itertools import combinations
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.lifecycle.claims import claims_of
+from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
+from memory_ci.lifecycle.stance import Claim, find_opposition
+from memory_ci.records.change import Change
+from memory_ci.records.entry import Entry, Located, ScopeOf
+
+DEMOTION = 0.7
+IMPORTANCE_FLOOR = 0.1
+JOBS = ".teaparty/jobs/"
+
+
+class Contradiction(NamedTuple):
+    """Two entries that cannot both hold, the smaller id first, and in what they oppose each other."""
+
+    one: Located
+    other: Located
+    reason: str
+
+
+def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]:
+    """Pairs of active entries of one scope chain that say the opposite of one thing (docs/lifecycle.md), by id.
+
+    Rejected entries give no advice that could be opposed, and a pair whose authors have settled it is none: one
+    supersedes, supports or duplicates the other.
+    """
+    subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(lambda: defaultdict(list))
+    for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
+        if place.entry.status == "active" and place.entry.adoption != "rejected":
+            for claim in claims_of(place.entry):
+                subjects[claim.subject][claim].append(place)
+    found: dict[tuple[str, str], Contradiction] = {}
+    for stances in subjects.values():
+        for contradiction in _between(stances):
+            found.setdefault((contradiction.one.entry.id, contradiction.other.entry.id), contradiction)
+    return tuple(found[ids] for ids in sorted(found))
+
+
+def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change, ...]:
+    """Close what an active entry explicitly supersedes, and link what contradicts: one update per entry that changes.
+
+    A replaced entry is valid until its successor came (`occurred_at`, else `created_at`, else today) and loses
+    importance once, for `valid_until` says that it is closed. It then contradicts nothing any more.
+    """
+    plan = _Edits()
+    for place, successor in _superseded(located):
+        plan.edit(place, close(place.entry, successor, today), f"superseded by {successor.id}")
+    in_force = [place for place in located if _is_in_force(plan.entry_of(place), today)]
+    for one, other, reason in find_contradictions(in_force):
+        for place, against in ((one, other.entry), (other, one.entry)):
+            if not _is_linked(place.entry, against):
+                linked = with_relation(plan.entry_of(place), Relation("contradicts", against.id))
+                plan.edit(place, linked, f"contradicts {against.id}: {reason}")
+    return plan.changes()
+
+
+def demote(importance: float) -> float:
+    """Importance x 0.7, not below 0.1; what is below already stays. Four decimals, as files hold it."""
+    return min(importance, max(IMPORTANCE_FLOOR, round(importance * DEMOTION, 4)))
+
+
+def close(entry: Entry, successor: Entry, today: date) -> Entry:
+    """The entry as valid until its successor came, and less important."""
+    instant = successor.occurred_at or successor.created_at or today
+    return msgspec.structs.replace(entry, valid_until=instant, importance=demote(entry.importance))
+
+
+class _Edits:
+    """What becomes of entries, by path and id, and why."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+
+    def entry_of(self, place: Located) -> Entry:
+        return self._entries.get((place.path, place.entry.id), place.entry)
+
+    def edit(self, place: Located, entry: Entry, why: str) -> None:
+        self._entries[place.path, entry.id] = entry
+        self._reasons[place.path, entry.id].append(why)
+
+    def changes(self) -> tuple[Change, ...]:
+        return tuple(
+            Change(
+                step="consolidate", kind="update", path=key[0], entry=entry, why="; ".join(sorted(self._reasons[key]))
+            )
+            for key, entry in sorted(self._entries.items(), key=lambda item: item[0])
+        )
+
+
+def _between(stances: dict[Claim, list[Located]]) -> Iterator[Contradiction]:
+    for one, other in combinations(sorted(stances, key=repr), 2):
+        reason = find_opposition(one, other)
+        if reason is None:
+            continue
+        for pair in ((a, b) for a in stances[one] for b in stances[other]):
+            first, second = sorted(pair, key=lambda place: place.entry.id)
+            if first.entry.id != second.entry.id and share_chain(first, second) and not _is_settled(first, second):
+                yield Contradiction(first, second, reason)
+
+
+def share_chain(one: Located, other: Located) -> bool:
+    """Whether there is work to which both entries apply: the scope of one lies in that of the other."""
+    return _holds(one.scope, other) or _holds(other.scope, one)
+
+
+def _holds(wide: ScopeOf, place: Located) -> bool:
+    if wide.name not in ("team", "session") or wide == place.scope:
+        return True
+    is_job = place.path.startswith(JOBS)
+    if place.scope.name != "team" or (wide.name == "session") != is_job:
+        return False
+    return f"{place.scope.where}/".startswith(f"{wide.where}/")
+
+
+def _is_settled(one: Located, other: Located) -> bool:
+    return _settles(one.entry, other.entry) or _settles(other.entry, one.entry)
+
+
+def _settles(entry: Entry, other: Entry) -> bool:
+    kinds = {relation.kind for relation in relations_of(entry) if relation.id == other.id}
+    return other.id in entry.supersedes or bool(kinds & {"supports", "duplicates"})
+
+
+def _is_linked(entry: Entry, against: Entry) -> bool:
+    """Whether the relation stands there, be it to an entry that has since been merged into `against`."""
+    names = {against.id, *against.supersedes}
+    return any(relation.kind == "contradicts" and relation.id in names for relation in relations_of(entry))
+
+
+def _is_in_force(entry: Entry, today: date) -> bool:
+    return entry.valid_until is None or entry.valid_until > today
+
+
+def _superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
+    """Each active entry that is open and named by an active one, with the earliest to name it.
+
+    Two that name each other close neither: that is for a person to sort out.
+    """
+    active = [place for place in located if place.entry.status == "active"]
+    successors: defaultdict[str, list[Entry]] = defaultdict(list)
+    for place in active:
+        for old in place.entry.supersedes:
+            successors[old].append(place.entry)
+    for place in active:
+        named_by = [entry for entry in successors[place.entry.id] if entry.id not in place.entry.supersedes]
+        if named_by and place.entry.valid_until is None:
+            yield place, min(named_by, key=_since)
+
+
+def _since(entry: Entry) -> tuple[date, str]:
+    return entry.occurred_at or entry.created_at or date.max, entry.id

@@ -1,0 +1,189 @@
+"""Promotion: what recurs in several sessions holds in a wider scope than the one it was learned in.
+
+The way up is team, session, project, global: a task of a job goes up to the session of that job, the directory of a
+team and a session go up to the project.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import date
+from fractions import Fraction
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.lifecycle.consolidate import JOBS
+from memory_ci.lifecycle.prominence import effective_importance
+from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.similarity import said, similar_pairs
+from memory_ci.records.change import Change
+from memory_ci.records.entry import Entry, Located, ScopeOf
+
+RECURRENCES = 3
+RECURRING = Fraction(7999, 10000)
+"""Jaccard strictly above this is 0.8 or more, for texts of up to 2000 different words."""
+
+PERSONAL = re.compile(
+    r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
+    r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"
+    r"(?:prefers?|likes?|loves?|hates?|dislikes?|enjoys?|wants?|favou?rs?|rather)\b"
+    r"|\b[A-Z][a-z]+ (?:personally )?(?:prefers|likes|loves|hates|dislikes|enjoys|wants|favou?rs)\b"
+    r"|\b(?i:i|we|they|he|she)'d (?:prefer|like|rather)\b"
+    r"|\b(?i:my|our|his|her|their|[a-z]+'s) (?:personal )?(?:preference|favou?rite|taste)\b"
+    r"|\b(?i:preferred|preference) (?:by|of)\b"
+)
+"""Somebody prefers: that is a fact about a person, not about the work. `Prefer short names` is a rule."""
+
+SPECIFIC = re.compile(
+    r"\d|[`@#/\\_]|\w\.\w|\w\(|[a-z][A-Z]"
+    r"|\b(?i:this|our|the) (?:repo|repository|project|codebase|package|module|service)\b"
+)
+"""A number, code, a path, a URL, an identifier: what may hold in one repository alone."""
+
+
+LEGACY = re.compile(r"(?:^|/)\.sessions/")
+"""Memory of before: read, never written."""
+
+
+class Proposal(NamedTuple):
+    """An entry for global memory, as it would stand there, and the entries that it is made of."""
+
+    entry: Entry
+    merged: tuple[Located, ...]
+    why: str
+
+
+class Promotion(NamedTuple):
+    """Changes inside the repository, and what is proposed for the memory outside of it."""
+
+    changes: tuple[Change, ...]
+    proposals: tuple[Proposal, ...]
+
+
+def plan_promotion(
+    located: Iterable[Located], today: date, path_of: Callable[[ScopeOf], str | None], names: Collection[str]
+) -> Promotion:
+    """Moves of what recurs in three or more distinct sessions one scope up: removals, then an addition.
+
+    `path_of` gives the file of a scope, None where it has none; `names` are those of the repository and its packages.
+    The best of the entries keeps its id and supersedes the others. What the wider scope says already stays where it is,
+    so that planning again on the outcome gives nothing. Global memory lies elsewhere: only agnostic entries are
+    proposed for it.
+    """
+    changes: list[Change] = []
+    proposals: list[Proposal] = []
+    for target, group in _by_target(located):
+        path = path_of(target)
+        for members in _recurring(group, target):
+            entry = _promoted(members, today)
+            why = f"recurs in {len(set(map(_session, members)))} sessions"
+            if target.name == "global":
+                proposals += [Proposal(entry, members, why)] if is_agnostic(entry, names) else []
+            elif path is not None:
+                changes += [_removal(member, entry, target) for member in members]
+                changes.append(Change(step="promote", kind="add", path=path, entry=entry, why=why))
+    return Promotion(tuple(changes), tuple(proposals))
+
+
+def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
+    """Whether an entry can hold in any repository: it names no place, thing or amount of this one. Doubt means no."""
+    text = f"{entry.title}\n{entry.body}"
+    spelled = "".join(char if char.isalnum() else " " for char in text.lower())
+    is_named = any(f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} " in f" {spelled} " for name in names)
+    return not is_named and SPECIFIC.search(text) is None
+
+
+def is_personal(entry: Entry) -> bool:
+    """Whether an entry tells what somebody prefers."""
+    return PERSONAL.search(f"{entry.title}\n{entry.body}") is not None
+
+
+def wider_scope(place: Located) -> ScopeOf | None:
+    """The scope one up; None from where nothing is promoted."""
+    if place.scope.name == "team" and place.path.startswith(JOBS):
+        return ScopeOf("session", place.scope.where.partition("/")[0])
+    if place.scope.name in ("team", "session"):
+        return None if LEGACY.search(place.path) else ScopeOf("project")
+    return ScopeOf("global") if place.scope.name == "project" else None
+
+
+def _by_target(located: Iterable[Located]) -> Iterator[tuple[ScopeOf, list[Located]]]:
+    """For each scope that entries can move to: these, and what it holds already."""
+    places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
+    moving: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
+    for place in places:
+        target = wider_scope(place)
+        if target is not None and _may_move(place.entry):
+            moving[target].append(place)
+    for target in sorted(moving, key=lambda scope: (scope.name, scope.where)):
+        yield target, moving[target] + [place for place in places if place.scope == target]
+
+
+def _may_move(entry: Entry) -> bool:
+    """Not what is over, disputed, bound to a phase of the work, or a matter of taste."""
+    is_over = entry.status == "retired" or entry.adoption == "rejected" or entry.valid_until is not None
+    is_passing = entry.domain == "task" and entry.phase is not None
+    is_disputed = any(relation.kind == "contradicts" for relation in relations_of(entry))
+    return not (is_over or is_passing or is_disputed or is_personal(entry))
+
+
+def _recurring(group: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Located, ...]]:
+    """Entries alike from enough sessions, the best first; each is compared with the best itself, and taken once."""
+    spoken = [said(place.entry) for place in group]
+    near: defaultdict[int, list[int]] = defaultdict(list)
+    for one, other in similar_pairs([text.words for text in spoken], RECURRING):
+        if spoken[one].claims == spoken[other].claims:
+            near[one].append(other)
+            near[other].append(one)
+    known = {place.entry.id for place in group if place.scope == target}
+    taken: set[int] = set()
+    for best in sorted(range(len(group)), key=lambda at: _rank(group[at])):
+        alike = [best, *sorted(near[best], key=lambda at: _rank(group[at]))]
+        is_known = any(group[at].entry.id in known for at in alike)
+        members = [at for at in alike if at not in taken]
+        if best in taken or is_known or len({_session(group[at]) for at in members}) < RECURRENCES:
+            continue
+        taken.update(members)
+        yield tuple(group[at] for at in members)
+
+
+def _session(place: Located) -> str:
+    """What an occurrence is counted by: its session, else the change it came from, else the place where it stands."""
+    entry = place.entry
+    return entry.session or (entry.source or "").partition(" ")[0] or f"{place.scope.name}:{place.scope.where}"
+
+
+def _rank(place: Located) -> tuple[float, int, str, str]:
+    """The order in which entries survive: the most important, then the longest, then by id."""
+    entry = place.entry
+    return -effective_importance(entry), -len(entry.title) - len(entry.body), entry.id, place.path
+
+
+def _promoted(members: Sequence[Located], today: date) -> Entry:
+    """The best entry with what the others count and prove; copies of one id count once."""
+    best = members[0]
+    entries = [place.entry for place in members]
+    counts = {entry.id: 0 for entry in entries}
+    for entry in entries:
+        counts[entry.id] = max(counts[entry.id], entry.reinforcement_count)
+    old = {name for entry in entries for name in (entry.id, *entry.supersedes)} - {best.entry.id}
+    return msgspec.structs.replace(
+        best.entry,
+        reinforcement_count=sum(counts.values()),
+        last_reinforced=max(entry.last_reinforced for entry in entries),
+        created_at=min((entry.created_at for entry in entries if entry.created_at), default=None),
+        supersedes=tuple(sorted(old)),
+        evidence=tuple(dict.fromkeys(line for entry in entries for line in entry.evidence)),
+        relations=tuple(line for line in best.entry.relations if old.isdisjoint(line.split())),
+        promoted_from=f"{best.scope.name}:{best.scope.where}".rstrip(":"),
+        promoted_at=today,
+    )
+
+
+def _removal(member: Located, survivor: Entry, target: ScopeOf) -> Change:
+    place = f"{target.name}:{target.where}".rstrip(":")
+    why = f"moves up to {place}" if member.entry.id == survivor.id else f"is part of {survivor.id}, now in {place}"
+    return Change(step="promote", kind="remove", path=member.path, entry=member.entry, why=why)

@@ -1,0 +1,154 @@
+"""Reverts: which commits take others back, however git, a forge or a person words it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from memory_ci.records.history import Commit
+
+SHA_WIDTH = 12
+"""How much of a sha an entry's `source` holds."""
+
+SHA = r"[0-9a-f]{7,64}"
+SHAS = rf"{SHA}(?:(?:,| and|, and)\s+{SHA})*"
+OPENING = r"^[ \t*•>-]*|[.!:]\s+"
+IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"
+"""Who takes back a part keeps the rest."""
+
+REVERTS_COMMIT = re.compile(
+    rf"(?:{OPENING})(?:This reverts|Reverts) commits? (?P<shas>{SHAS})\b{IN_PART}"
+    rf"(?:, reversing\s+changes made to (?P<mainline>{SHA}))?",
+    re.MULTILINE,
+)
+REVERTS_REQUEST = re.compile(
+    rf"(?:{OPENING})(?:Reverts (?:PR |pull request )?(?:[\w.-]+/[\w.-]+)?#|This reverts merge request \S*!)"
+    rf"(?P<number>\d+)\b{IN_PART}",
+    re.MULTILINE,
+)
+REVERT_BRANCH = re.compile(r"\AMerge pull request #\d+ from \S+/revert-(?P<number>\d+)-")
+REVERT_TITLE = re.compile(r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE)
+"""git's and GitHub's subject; in a squash it stands behind a star."""
+
+NUMBERS = (
+    re.compile(r"\AMerge pull request #(\d+) "),
+    re.compile(r"\A[^\n]*\S[ \t]*\(#(\d+)\)[ \t]*(?:\n|\Z)"),
+    re.compile(r"^See merge request \S*!(\d+)[ \t]*$", re.MULTILINE),
+)
+NUMBER_AT_END = re.compile(r"\s*\(#\d+\)\s*\Z")
+
+
+class Revert(NamedTuple):
+    """What one commit took back, and what it brought back by reverting a revert.
+
+    Both as names that occur in an entry's `source`: 12 digits of a commit, and `pr:128`.
+    """
+
+    sha: str
+    label: str
+    undoes: frozenset[str]
+    restores: frozenset[str] = frozenset()
+
+
+def find_reverts(commits: Iterable[Commit]) -> tuple[Revert, ...]:
+    """The reverts among `commits` (parents before children), in their order.
+
+    A chain of reverts is followed, so that each stands on its own: any part of the result can be given to
+    plan_undone. What a commit takes back is known by sha, else by pull request, else by the title that it quotes.
+    """
+    history = _History()
+    found: dict[str, Revert] = {}
+    for commit in commits:
+        names = history.names_reverted(commit)
+        history.add(commit)
+        if names:
+            taken_back = [found[name] for name in sorted(names) if name in found]
+            undoes = names.union(*(revert.restores for revert in taken_back))
+            restores = frozenset[str]().union(*(revert.undoes for revert in taken_back)) - names
+            sha = commit.sha[:SHA_WIDTH]
+            number = _number(commit.message)
+            found[sha] = Revert(sha, f"#{number}" if number else commit.sha[:7], undoes, restores)
+    return tuple(found.values())
+
+
+class _History:
+    """The commits so far, to be found by the ways in which a revert speaks of them."""
+
+    def __init__(self) -> None:
+        self._commits: dict[str, Commit] = {}
+        self._titles: dict[str, str] = {}
+        self._requests: dict[str, str] = {}
+
+    def add(self, commit: Commit) -> None:
+        sha = commit.sha[:SHA_WIDTH]
+        self._commits[sha] = commit
+        self._titles.update((title, sha) for title in _titles(commit))
+        if number := _number(commit.message):
+            self._requests[number] = sha
+
+    def names_reverted(self, commit: Commit) -> frozenset[str]:
+        """All names of what `commit` says that it takes back."""
+        message = commit.message
+        quoted = [match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in message.split("\n")]
+        names: set[str] = set()
+        for match in REVERTS_COMMIT.finditer(message):
+            for sha in re.findall(SHA, match["shas"]):
+                names |= self._names_of(self._whole(sha), match["mainline"])
+        for match in (*REVERTS_REQUEST.finditer(message), *REVERT_BRANCH.finditer(message)):
+            names |= self._names_of_request(match["number"])
+        if not names:
+            for match in quoted:
+                names |= self._names_of_title(match)
+        subject = REVERT_TITLE.match(message)
+        if subject and subject["verb"] == "Revert" and (number := _number(subject["title"])):
+            names |= self._names_of_request(number)
+        return frozenset(names)
+
+    def _whole(self, sha: str) -> str:
+        """Twelve digits of a sha; of a shorter one, if a single commit has it."""
+        fits = [known for known in self._commits if known.startswith(sha)] if len(sha) < SHA_WIDTH else []
+        return fits[0] if len(fits) == 1 else sha[:SHA_WIDTH]
+
+    def _names_of_title(self, match: re.Match[str]) -> set[str]:
+        title = match["title"] if match["verb"] == "Revert" else f'Revert "{match["title"]}"'
+        sha = self._titles.get(NUMBER_AT_END.sub("", title))
+        return self._names_of(sha, None) if sha else set()
+
+    def _names_of_request(self, number: str) -> set[str]:
+        sha = self._requests.get(number)
+        return {f"pr:{number}", *(self._names_of(sha, None) if sha else ())}
+
+    def _names_of(self, sha: str, mainline: str | None) -> set[str]:
+        """The commit, its pull request, and for a merge the commits that it brought."""
+        commit = self._commits.get(sha)
+        if commit is None:
+            return {sha}
+        number = _number(commit.message)
+        names = {sha, *([f"pr:{number}"] if number else [])}
+        if len(commit.parents) > 1:
+            names |= self._ancestors(commit.parents) - self._ancestors([mainline or commit.parents[0]])
+        return names
+
+    def _ancestors(self, tips: Sequence[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = [tip[:SHA_WIDTH] for tip in tips]
+        while waiting:
+            sha = waiting.pop()
+            if sha in self._commits and sha not in found:
+                found.add(sha)
+                waiting += [parent[:SHA_WIDTH] for parent in self._commits[sha].parents]
+        return found
+
+
+def _number(message: str) -> str | None:
+    """The pull request that a message is of."""
+    return next((match[1] for pattern in NUMBERS if (match := pattern.search(message))), None)
+
+
+def _titles(commit: Commit) -> Iterator[str]:
+    """What a commit is called: by its subject, and a merge by the title of its request."""
+    yield NUMBER_AT_END.sub("", commit.subject)
+    if len(commit.parents) > 1:
+        body = commit.message.partition("\n")[2].strip()
+        yield NUMBER_AT_END.sub("", body.partition("\n")[0])

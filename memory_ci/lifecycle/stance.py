@@ -1,0 +1,236 @@
+"""Stance: the words of one sentence, told apart into what it speaks of and what it says of that.
+
+Whatever stands in a condition belongs to what is spoken of: `when the flag is set` and `when the flag is not set` are
+two subjects, not two stances on one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+from memory_ci.lifecycle.opposites import (
+    BE,
+    DIRECTIONS,
+    FILLERS,
+    FUNCTION_WORDS,
+    LABELS,
+    LIGHT,
+    LINKS,
+    MODALS,
+    NEGATORS,
+    PARTICIPLES,
+    PERMISSION,
+    POLES,
+    PREFERENCE,
+    PREPOSITIONS,
+    QUANTITIES,
+    SINGLE_CHOICE,
+    UNITS,
+    VERSIONED,
+    Stand,
+)
+
+OrderKind = Literal["time", "preference"]
+PIVOTS: dict[str, OrderKind] = {"before": "time", "after": "time", "instead": "preference", "over": "preference"}
+
+NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
+VOWEL = re.compile(r"[aeiouy]")
+
+
+class Token(NamedTuple):
+    """A lower-case word; `is_free` outside of conditions."""
+
+    word: str
+    is_free: bool
+
+
+class Claim(NamedTuple):
+    """What is spoken of, as stems in order (sorted where an order is said), and the stance on it.
+
+    That is: whether it denies, sides of antonym pairs, amounts (each a `#` in `about`), and what an order puts first
+    and second.
+    """
+
+    about: tuple[str, ...]
+    denied: bool = False
+    poles: tuple[tuple[str, int], ...] = ()
+    amounts: tuple[str, ...] = ()
+    order: OrderKind | None = None
+    first: frozenset[str] = frozenset()
+    second: frozenset[str] = frozenset()
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What two claims must share to be two stances on one thing."""
+        return self.about, self.order, tuple(pair for pair, _ in self.poles)
+
+
+def find_opposition(one: Claim, other: Claim) -> str | None:
+    """How two claims with one subject oppose each other; None unless it is in exactly one respect.
+
+    One denies what the other says; or, where neither denies, they differ in one antonym, one amount or the order.
+    """
+    if one.denied != other.denied:
+        return "one says not" if one._replace(denied=other.denied) == other else None
+    differences = [pair for (pair, side), (_, opposite) in zip(one.poles, other.poles, strict=True) if side != opposite]
+    differences += [f"{a} against {b}" for a, b in sorted_pairs(one, other) if a != b]
+    if (one.first, one.second) != (other.first, other.second):
+        is_reversed = one.first & other.second and one.second & other.first
+        differences.append("the reverse order" if is_reversed else "")
+    is_single = len(differences) == 1 and not one.denied
+    return (differences[0] or None) if is_single and not _is_refined(one, other) else None
+
+
+def sorted_pairs(one: Claim, other: Claim) -> list[tuple[str, str]]:
+    """The amounts of two claims, place by place; in each pair the smaller text first, whichever claim it is of."""
+    return [(min(a, b), max(a, b)) for a, b in zip_longest(one.amounts, other.amounts, fillvalue="")]
+
+
+def _is_refined(one: Claim, other: Claim) -> bool:
+    """Whether a version differs only in how exactly it is given: 18 and 18.2."""
+    return any(a != b and b.startswith(f"{a}.") for a, b in sorted_pairs(one, other))
+
+
+def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
+    """The claim that the words make; None if fewer than `min_words` of them say anything."""
+    reader = _Reader([token.word for token in tokens])
+    for at, token in enumerate(tokens):
+        if token.is_free:
+            reader.read(at)
+        else:
+            reader.read_condition(token.word)
+    is_enough = reader.weight >= min_words and any(word != "#" for part in reader.parts for word in part)
+    return reader.claim() if is_enough else None
+
+
+def stem(word: str) -> str:
+    """A word without its ending: `retries`, `retried` and `retrying` are one; an identifier stays as it is.
+
+    >>> [stem(word) for word in ("caches", "running", "string", "http_client")]
+    ['cach', 'run', 'string', 'http_client']
+    """
+    if not word.isalpha():
+        return word
+    word = re.sub(r"i(?:es|ed)\Z", "y", word) if len(word) > 4 else word
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+        word = word[:-2] if word.endswith(("shes", "ches", "sses", "xes")) else word[:-1]
+    base = re.sub(r"(?:ing|ed)\Z", "", word)
+    if base != word and len(base) > 2 and VOWEL.search(base):
+        word = base[:-1] if re.search(r"([bgmnprt])\1\Z", base) else base
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+QUANTITY_STEMS = frozenset(map(stem, QUANTITIES))
+
+
+class _Reader:
+    """Reads words from left to right. `parts` are what stands before and after the word that puts in order."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.parts: tuple[list[str], list[str]] = ([], [])
+        self.poles: dict[str, int] = {}
+        self.amounts: list[str] = []
+        self.denied = False
+        self.pivot = ""
+        self.weight = 0
+
+    def read(self, at: int) -> None:
+        word = self.words[at]
+        if word in NEGATORS:
+            self.denied = not self.denied
+        elif not self.pivot and word in PIVOTS and (word != "over" or PREFERENCE & set(self.words)):
+            self.pivot = word
+        elif not (self._read_amount(at) or self._read_pole(at)):
+            self._read_word(at)
+
+    def read_condition(self, word: str) -> None:
+        if word in NEGATORS or word not in FILLERS | {"if", "when", "whenever"}:
+            self._put(f"?{stem(word)}")
+
+    def claim(self) -> Claim:
+        stance = (self.denied, tuple(sorted(self.poles.items())), tuple(self.amounts))
+        before, after = self.parts
+        if not self.pivot:
+            return Claim((*before, *after), *stance)
+        first, second = (frozenset(part) for part in ((after, before) if self.pivot == "after" else (before, after)))
+        return Claim(tuple(sorted(before + after)), *stance, PIVOTS[self.pivot], first - second, second - first)
+
+    def _put(self, word: str, *, in_front: bool = False) -> None:
+        part = self.parts[1 if self.pivot else 0]
+        part.insert(0 if in_front else len(part), word)
+        self.weight += 1
+
+    def _read_word(self, at: int) -> None:
+        word = self.words[at]
+        if word in LIGHT:
+            self.weight += 1
+        elif word in UNITS and self._word(at - 1)[:1].isdigit():
+            self._put(UNITS[word])
+        elif (word in PARTICIPLES or word.endswith("ed")) and self._is_said(at):
+            self._put(stem(PARTICIPLES.get(word, word)), in_front=True)
+        elif word not in FILLERS:
+            direction = next((before for before in reversed(self.words[:at]) if before not in FUNCTION_WORDS), "")
+            self._put(f"{direction}:{stem(word)}" if direction in DIRECTIONS else stem(word))
+
+    def _read_amount(self, at: int) -> bool:
+        match = NUMBER.fullmatch(self.words[at])
+        if match is None or not self._is_amount(at, match[2]):
+            return False
+        self._put("#")
+        self.amounts.append(match[1])
+        if match[2]:
+            self._put(UNITS[match[2]])
+        return True
+
+    def _is_amount(self, at: int, unit: str) -> bool:
+        """Whether the number is the value of what has one value at a time; not a name, as in `step 2` or `HTTP 429`."""
+        before, after = self._word(at - 1), self._word(at + 1)
+        if before in LABELS or (unit and unit not in UNITS):
+            return False
+        if unit or after in UNITS or {stem(after), stem(before)} & QUANTITY_STEMS:
+            return True
+        earlier = self.words[:at]
+        if before in LINKS:
+            return any(stem(word) in QUANTITY_STEMS for word in earlier)
+        return before.isalpha() and before not in FILLERS and bool(VERSIONED & set(earlier[:-1]))
+
+    def _read_pole(self, at: int) -> bool:
+        pole = POLES.get(self.words[at])
+        if pole is None or not self._is_stance(pole.stand, at):
+            return False
+        self.weight += 1
+        if pole.pair == PERMISSION:
+            self.denied = self.denied != bool(pole.side)
+        else:
+            self.poles[pole.pair] = pole.side
+        return True
+
+    def _is_stance(self, stand: Stand, at: int) -> bool:
+        if stand == "verb":
+            return self._is_verb(at)
+        return stand == "anywhere" or self._is_said(at) or (stand == "choice" and self._is_chosen(at))
+
+    def _is_verb(self, at: int) -> bool:
+        if not any(self.parts):
+            return not BE & set(self.words[at + 1 : at + 4])  # `exclude patterns are …` speaks of patterns
+        return self.words[at].endswith("s") or self._word(at - 1) in MODALS | NEGATORS
+
+    def _is_said(self, at: int) -> bool:
+        """Whether a form of `be` stands before the word, or `keep … private` around it."""
+        if at + 1 == len(self.words) and {"keep", "make", "leave"} & set(self.words):
+            return True
+        before = [word for word in self.words[:at] if word not in NEGATORS and word not in ("always", "ever")]
+        return bool(before) and before[-1] in BE
+
+    def _is_chosen(self, at: int) -> bool:
+        """Whether a verb of choice stands shortly before the word, with no preposition between them."""
+        near = self.words[max(0, at - 3) : at]
+        chosen = [place for place, word in enumerate(near) if word in SINGLE_CHOICE]
+        return bool(chosen) and not PREPOSITIONS & set(near[chosen[-1] :])
+
+    def _word(self, at: int) -> str:
+        return self.words[at] if 0 <= at < len(self.words) else ""

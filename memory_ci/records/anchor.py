@@ -1,0 +1,40 @@
+"""Anchor: the code an entry speaks about; and what became of that code (docs/anchors.md)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
+
+
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a commit: a file, or the lines `first` to `last` of it (1-based, both included).
+
+    `symbol` is the definition that stands there, owners first (`Client.post`); `text` the hash of the folded lines.
+    """
+
+    path: str
+    commit: str
+    first: int | None = None
+    last: int | None = None
+    symbol: str | None = None
+    text: str | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a view shows of an anchor, and where. Lines are None for a whole file, or where no place is left.
+
+    fresh         the text stands where it stood
+    moved         the same text stands at other lines or in another file
+    changed       the place is there, its text is another
+    gone          neither the place nor the text is there
+    unverifiable  there is nothing to compare with: the commit is not in this clone, or the file cannot be read
+    """
+
+    kind: VerdictKind
+    path: str
+    first: int | None = None
+    last: int | None = None
+    note: str = ""

@@ -1,0 +1,24 @@
+"""`check --range`: what a change touches, as a reviewer sees it."""
+
+from __future__ import annotations
+
+import json
+
+from memory_ci.store.edit import format_entry
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry
+
+
+def test_check_names_the_entries_that_a_range_touches_and_stays_green(run: Run, project: Project) -> None:
+    entry = make_entry(1, title="Keys are needed", cites=(f"src/client.py:1@{project.sha()[:12]}",))
+    start = project.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    project.commit("Edit", {"src/client.py": "two\n"})
+    result = run("check", "--range", f"{start}..")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("src/client.py:1: warning: ")
+    assert "[anchor-changed]" in result.stdout
+    document = json.loads(run("check", "--range", f"{start}..HEAD", "--json").stdout)
+    assert (document["ok"], [finding["code"] for finding in document["findings"]]) == (True, ["anchor-changed"])
+    assert "anchor-changed" not in run("check").stdout
+    assert run("check", "--range", "HEAD").exit_code == 2

@@ -1,0 +1,22 @@
+"""memory-ci fmt, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+from memory_ci.store.edit import format_entry
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry
+
+
+def test_check_names_the_files_changes_nothing_and_fails(project: Project, run: Run) -> None:
+    text = format_entry(make_entry(1)).replace("importance: 0.5", "importance: .5")
+    project.write("src/MEMORY.md", text)
+    checked = run("fmt", "--check")
+    assert (checked.exit_code, checked.stdout) == (1, "would format src/MEMORY.md\n")
+    assert (project.path / "src/MEMORY.md").read_text() == text
+    assert run("fmt", "--dry-run").exit_code == 0
+    assert run("fmt").stdout == "formatted src/MEMORY.md\n"
+    assert run("fmt", "--check").exit_code == 0
+    assert json.loads(run("fmt", "--json").stdout) == {"ok": True, "files": 3, "changed": [], "written": True}

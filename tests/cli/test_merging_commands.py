@@ -1,0 +1,69 @@
+"""install, uninstall, resolve and check --fix on the command line: text, JSON and exit status."""
+
+from __future__ import annotations
+
+import json
+
+from memory_ci.store.edit import format_entry
+from memory_ci.store.layout import fragment_path
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry, make_id
+
+
+def append(project: Project, number: int) -> None:
+    text = (project.path / "MEMORY.md").read_text()
+    project.commit(f"Entry {number}", {"MEMORY.md": f"{text}\n{format_entry(make_entry(number))}"})
+
+
+def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, run: Run) -> None:
+    assert "would be written" in run("install", "--dry-run").stdout
+    assert not (project.path / ".gitattributes").exists()
+    assert "Commit .gitattributes" in run("install").stdout
+    steps = json.loads(run("install", "--json").stdout)["steps"]
+    assert [(step["part"], step["result"]) for step in steps] == [
+        ("merge-driver", "kept"),
+        ("attributes", "kept"),
+        ("hook", "kept"),
+    ]
+    assert run("uninstall").stdout.count("removed") == 3
+    assert not (project.path / ".gitattributes").exists()
+
+
+def test_hooks_elsewhere_are_a_repository_error_with_a_way_out(project: Project, run: Run) -> None:
+    project.git("config", "core.hooksPath", ".husky")
+    refused = run("install")
+    assert refused.exit_code == 4
+    assert "[hooks-path-set]" in refused.stderr
+    assert run("install", "--no-hook").exit_code == 0
+
+
+def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
+    project.git("config", "user.name", "Ann")
+    project.git("config", "user.email", "ann@example.com")
+    project.branch("side")
+    append(project, 2)
+    project.checkout("main")
+    append(project, 1)
+    project.checkout("side")
+    before = project.sha()
+    assert "without a conflict" in run("resolve", "--dry-run").stdout
+    assert project.sha() == before
+    assert run("resolve").stdout.startswith(f"Merged main into side: {before[:12]} is now {project.sha()[:12]}.")
+    assert run("resolve").stdout == "side holds main already.\n"
+    assert json.loads(run("resolve", "--json").stdout)["after"] == project.sha()
+
+
+def test_check_says_what_it_moved(project: Project, run: Run) -> None:
+    project.branch("side")
+    append(project, 1)
+    assert run("check", "--fix", "--dry-run").stdout.startswith("would move 'Learning number 1' from MEMORY.md to ")
+    assert not (project.path / fragment_path(make_id(1))).exists()
+    moved = json.loads(run("check", "--fix", "--json").stdout)["moved"]
+    assert [move["path"] for move in moved] == [fragment_path(make_id(1))]
+    assert run("check", "--fix").stdout == ""
+
+
+def test_fix_is_about_the_whole_work_tree(project: Project, run: Run) -> None:
+    assert run("check", "--fix", "--staged").exit_code == 2
+    assert run("check", "--dry-run").exit_code == 2

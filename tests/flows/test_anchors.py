@@ -1,0 +1,383 @@
+"""Anchors in real repositories: made when entries are written, judged against any view, found where a change is."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows import anchors as anchors_module
+from memory_ci.flows.anchors import anchor_entries, gone_since, judge_anchors
+from memory_ci.flows.touched import find_touched, parse_range
+from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
+from memory_ci.records.anchor import Verdict
+from memory_ci.records.entry import Entry, Located, ScopeOf
+from memory_ci.records.report import Finding
+from memory_ci.store.edit import format_entry
+from tests.flows.project import Project
+from tests.make import make_entry, make_id
+
+POST = """    def post(self, url, key):
+        if key is None:
+            raise ValueError("no idempotency key")
+        return self.session.post(url, headers={"Idempotency-Key": key})
+"""
+CLIENT = f"""import time
+
+
+class Client:
+    def get(self, url):
+        return self.session.get(url, timeout=30)
+
+{POST}
+    def close(self):
+        self.session.close()
+"""
+SPAN = (8, 11)
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A project with a client of some lines, about which nothing is remembered yet."""
+    project.commit("Write the client", {"src/client.py": CLIENT, "src/other.py": "x = 1\n"})
+    return project
+
+
+def remember(
+    shop: Project, title: str = "`Client.post` needs a key", path: str = "src/client.py", number: int = 1
+) -> Entry:
+    """An entry as extraction writes it today, anchored in HEAD, and committed."""
+    entry = make_entry(number, title=title, cites=(f"{path}@{shop.sha()[:12]}",))
+    (anchored,) = anchor_entries(shop.workspace, [entry])
+    shop.commit("Remember", {f"m{number}/MEMORY.md": format_entry(anchored)})
+    return anchored
+
+
+def located(*entries: Entry) -> list[Located]:
+    return [Located(entry, "MEMORY.md", 1, ScopeOf("project")) for entry in entries]
+
+
+def verdict(shop: Project, entry: Entry, view: str | None = "HEAD") -> Verdict:
+    (found,) = judge_anchors(shop.workspace, located(entry), view).values()
+    return found
+
+
+def kind(shop: Project, entry: Entry, view: str | None = "HEAD") -> str:
+    return verdict(shop, entry, view).kind
+
+
+# -- making them
+
+
+def test_a_bare_cite_gains_the_definition_that_the_learning_names(shop: Project) -> None:
+    (cite,) = remember(shop).cites
+    assert cite.startswith(f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post text:")
+
+
+def test_a_bare_cite_of_a_learning_that_names_nothing_gains_a_hash(shop: Project) -> None:
+    (cite,) = remember(shop, "Keys are needed").cites
+    assert cite.partition(" ")[0] == f"src/client.py@{shop.sha('HEAD~1')[:12]}"
+    assert " text:" in cite
+
+
+def test_what_cannot_be_anchored_stays_as_it_is(shop: Project) -> None:
+    sha = shop.sha()[:12]
+    cites = (
+        f"src/none.py@{sha}",
+        "src/client.py@0123456789ab",
+        "see the wiki",
+        f"src@{sha}",
+        f"../x@{sha}",
+        f"a\rb@{sha}",
+    )
+    entry = make_entry(1, cites=cites)
+    assert anchor_entries(shop.workspace, [entry]) == (entry,)
+    assert anchor_entries(shop.workspace, []) == ()
+    again = remember(shop)
+    assert anchor_entries(shop.workspace, [again]) == (again,)
+
+
+# -- fresh, moved: never stale
+
+
+def test_an_anchor_is_fresh_where_nothing_changed(shop: Project) -> None:
+    entry = remember(shop)
+    shop.commit("Elsewhere", {"src/other.py": "x = 2\n"})
+    assert verdict(shop, entry) == Verdict("fresh", "src/client.py", *SPAN)
+    assert kind(shop, entry, None) == "fresh"
+
+
+@pytest.mark.parametrize("title", ["`Client.post` needs a key", "Keys are needed"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLIENT.replace("\n", "\r\n"),
+        CLIENT.replace("import time\n\n\n", "import time\n"),
+        CLIENT.replace("(url, headers={", "(\n            url, headers={ "),
+        CLIENT.replace("    ", "  "),
+    ],
+)
+def test_reformatting_is_not_staleness(shop: Project, title: str, text: str) -> None:
+    entry = remember(shop, title)
+    shop.commit("Format", {"src/client.py": text})
+    assert kind(shop, entry) in ("fresh", "moved")
+
+
+@pytest.mark.parametrize("title", ["`Client.post` needs a key", "Keys are needed"])
+@pytest.mark.parametrize("path", ["net/client.py", "src/http client:2@x.py"])
+def test_renaming_is_not_staleness(shop: Project, title: str, path: str) -> None:
+    entry = remember(shop, title)
+    shop.commit("Rename", {"src/client.py": None, path: CLIENT})
+    found = verdict(shop, entry)
+    assert (found.kind, found.path) == ("moved", path)
+
+
+def test_a_renamed_and_reformatted_file_is_moved(shop: Project) -> None:
+    entries = remember(shop), remember(shop, "Keys are needed", number=2)
+    shop.commit("Rename", {"src/client.py": None, "net/http.py": "\n" + CLIENT.replace("(url, key)", "(url,  key)")})
+    verdicts = judge_anchors(shop.workspace, located(*entries), "HEAD").values()
+    assert {(found.kind, found.path) for found in verdicts} == {("moved", "net/http.py")}
+
+
+def test_a_file_renamed_and_then_rewritten_bit_by_bit_is_followed(shop: Project) -> None:
+    entry = remember(shop, "Keys are needed")
+    shop.commit("Rename", {"src/client.py": None, "net/http.py": CLIENT})
+    shop.commit("Rename again", {"net/http.py": None, "net/wire.py": CLIENT + "# more\n"})
+    shop.commit("Rewrite", {"net/wire.py": "def post():\n    pass\n"})
+    found = verdict(shop, entry)
+    assert (found.kind, found.path) == ("changed", "net/wire.py")
+
+
+def test_a_rename_in_the_work_tree_is_seen_before_it_is_committed(shop: Project) -> None:
+    whole, post = remember(shop, "Keys are needed"), remember(shop, number=2)
+    shop.git("mv", "src/client.py", "src/http.py")
+    assert {kind(shop, entry, None) for entry in (whole, post)} == {"moved"}
+    shop.write("src/http.py", CLIENT.replace("timeout=30", "timeout=60"))
+    assert (kind(shop, whole, None), kind(shop, post, None)) == ("changed", "moved")
+
+
+def test_a_function_moved_to_another_module_is_moved(shop: Project) -> None:
+    entry = remember(shop)
+    sender = f"class Client:\n{POST}"
+    shop.commit("Split", {"src/client.py": CLIENT.replace(POST, ""), "src/sender.py": sender})
+    assert verdict(shop, entry) == Verdict("moved", "src/sender.py", 2, 5, "was src/client.py")
+    assert kind(shop, entry, None) == "moved"
+
+
+def test_lines_that_shift_are_moved(shop: Project) -> None:
+    entry = remember(shop)
+    shop.commit("Licence", {"src/client.py": "# (c)\n" + CLIENT})
+    assert verdict(shop, entry) == Verdict("moved", "src/client.py", 9, 12, "was line 8")
+
+
+# -- changed, gone, unverifiable
+
+
+def test_an_edit_is_seen_in_the_work_tree_and_in_the_revision_that_has_it(shop: Project) -> None:
+    entry = remember(shop)
+    shop.write("src/client.py", CLIENT.replace("is None", "is missing"))
+    assert (kind(shop, entry, None), kind(shop, entry)) == ("changed", "fresh")
+    shop.git("commit", "-qam", "Edit")
+    assert (kind(shop, entry), kind(shop, entry, "HEAD~1")) == ("changed", "fresh")
+
+
+def test_a_removed_file_and_a_removed_function_are_gone(shop: Project) -> None:
+    entry = remember(shop)
+    shop.commit("Drop the function", {"src/client.py": CLIENT.replace(POST, "")})
+    assert kind(shop, entry) == "gone"
+    shop.commit("Drop the file", {"src/client.py": None})
+    assert (kind(shop, entry), kind(shop, entry, None)) == ("gone", "gone")
+
+
+def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path: Path) -> None:
+    entry = remember(shop)
+    bare = make_entry(2, cites=(entry.cites[0].partition(" ")[0],))
+    shop.commit("Elsewhere", {"src/client.py": "# (c)\n" + CLIENT})
+    shop.git("clone", "-q", "--depth=1", f"file://{shop.path}", str(tmp_path / "shallow"))
+    clone = Project(tmp_path / "shallow", shop.clock)
+    assert (kind(clone, entry), kind(clone, bare)) == ("moved", "unverifiable")
+    clone.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    assert kind(clone, entry) == "changed"
+
+
+def test_a_bare_repository_is_judged_at_its_head(shop: Project, tmp_path: Path) -> None:
+    entry = remember(shop)
+    assert kind(Project(shop.bare(tmp_path / "bare.git").path), entry, None) == "fresh"
+
+
+def test_a_file_too_large_to_read_is_fresh_by_its_id_and_else_unverifiable(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchors_module, "MAX_CODE_BYTES", 40)
+    entry = make_entry(1, cites=(f"src/client.py@{shop.sha()} text:9f31c2d09f31",))
+    assert kind(shop, entry) == "fresh"
+    shop.commit("Edit", {"src/client.py": CLIENT + "# more\n"})
+    assert kind(shop, entry) == "unverifiable"
+
+
+def test_an_unknown_view_is_an_error_and_no_anchors_are_no_question(shop: Project) -> None:
+    entry = remember(shop)
+    with pytest.raises(RepositoryError, match="names no commit"):
+        judge_anchors(shop.workspace, located(entry), "nowhere")
+    assert judge_anchors(shop.workspace, located(make_entry(1, cites=("the wiki",))), "HEAD") == {}
+
+
+def test_nothing_changed_costs_two_processes_for_any_number_of_entries(
+    shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [make_entry(n, cites=(f"src/client.py:{n}@{shop.sha()[:12]}",)) for n in range(1, 13)]
+    workspace, trace = shop.workspace, tmp_path / "trace"
+    monkeypatch.setenv("GIT_TRACE", str(trace))
+    assert {found.kind for found in judge_anchors(workspace, located(*entries), None).values()} == {"fresh"}
+    assert trace.read_text().count("trace: built-in: git ") == 2
+
+
+# -- upkeep
+
+
+def test_the_repoint_of_a_rename_is_fresh_and_repoints_no_more(shop: Project) -> None:
+    entry = remember(shop)
+    head = shop.commit("Rename", {"src/client.py": None, "net/http.py": "# (c)\n" + CLIENT})
+    (change,) = plan_repoint(located(entry), judge_anchors(shop.workspace, located(entry), head), head)
+    assert verdict(shop, change.entry) == Verdict("fresh", "net/http.py", 9, 12)
+    assert plan_repoint(located(change.entry), judge_anchors(shop.workspace, located(change.entry), head), head) == ()
+
+
+def test_what_has_been_gone_since_its_removal_is_retired_after_ninety_days(shop: Project) -> None:
+    entries = located(
+        remember(shop), remember(shop, "Keys are needed", number=2), remember(shop, "x", "src/other.py", 3)
+    )
+    shop.at(datetime(2026, 3, 1, tzinfo=UTC)).commit("Drop", {"src/client.py": None})
+    shop.at(datetime(2026, 6, 1, tzinfo=UTC)).commit("Go on", {"src/other.py": "x = 3\n"})
+    verdicts = judge_anchors(shop.workspace, entries, "HEAD")
+    since = gone_since(shop.workspace, entries, verdicts, "HEAD")
+    assert since == {make_id(1): date(2026, 3, 1), make_id(2): date(2026, 3, 1)}
+    assert len(plan_stale_retirement(entries, verdicts, since, date(2026, 6, 1))) == 2
+    assert plan_stale_retirement(entries, verdicts, since, date(2026, 5, 30)) == ()
+
+
+def test_an_entry_is_gone_since_the_last_of_its_files_went(shop: Project) -> None:
+    cites = tuple(f"{path}@{shop.sha()[:12]}" for path in ("src/client.py", "src/other.py"))
+    entries = located(make_entry(1, cites=cites))
+    shop.at(datetime(2026, 3, 1, tzinfo=UTC)).commit("Drop", {"src/client.py": None})
+    shop.at(datetime(2026, 6, 1, tzinfo=UTC)).commit("Drop the other", {"src/other.py": None})
+    verdicts = judge_anchors(shop.workspace, entries, "HEAD")
+    assert gone_since(shop.workspace, entries, verdicts, "HEAD") == {make_id(1): date(2026, 6, 1)}
+    assert gone_since(shop.workspace, entries, verdicts, "HEAD~2") == {}, "nothing was removed yet"
+
+
+# -- what a range touches
+
+
+def touched(shop: Project, since: str) -> list[Finding]:
+    return list(find_touched(shop.workspace, since, "HEAD"))
+
+
+def test_a_change_to_anchored_lines_is_a_warning_at_the_line_that_changed(shop: Project) -> None:
+    entry = remember(shop)
+    start = shop.sha()
+    shop.commit("Edit", {"src/client.py": "# (c)\n" + CLIENT.replace("no idempotency key", "a key, please")})
+    (finding,) = touched(shop, start)
+    assert (finding.code, finding.path, finding.line, finding.level) == (
+        "anchor-changed",
+        "src/client.py",
+        11,
+        "warning",
+    )
+    assert f'{entry.id[:8]} "`Client.post` needs a key"' in finding.message
+
+
+def test_a_change_beside_the_anchored_lines_and_a_reformat_are_silent(shop: Project) -> None:
+    remember(shop)
+    start = shop.sha()
+    shop.commit("Beside", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
+    shop.commit("Format", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60").replace("    ", "\t")})
+    assert touched(shop, start) == []
+
+
+def test_a_change_to_a_file_that_is_anchored_whole_is_a_notice(shop: Project) -> None:
+    remember(shop, "Keys are needed")
+    start = shop.sha()
+    shop.commit("Edit", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
+    assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [("anchor-changed", 6, "notice")]
+
+
+def test_a_rename_is_one_finding_for_all_entries(shop: Project) -> None:
+    for number in range(1, 6):
+        remember(shop, f"Keys are needed {number}", number=number)
+    start = shop.sha()
+    shop.commit("Rename", {"src/client.py": None, "net/http.py": CLIENT})
+    (finding,) = touched(shop, start)
+    assert (finding.code, finding.path, finding.level) == ("anchor-moved", "net/http.py", "notice")
+    assert "was src/client.py" in finding.message
+    assert finding.message.endswith("and 2 entries more")
+
+
+def test_a_removal_is_a_warning(shop: Project) -> None:
+    remember(shop)
+    remember(shop, "Other things", "src/other.py", 2)
+    start = shop.sha()
+    shop.commit("Drop", {"src/client.py": CLIENT.replace(POST, ""), "src/other.py": None})
+    found = [(f.code, f.path, f.line, f.level) for f in touched(shop, start)]
+    assert found == [("anchor-gone", "src/client.py", 9, "warning"), ("anchor-gone", "src/other.py", 1, "warning")]
+
+
+def test_what_was_stale_before_the_range_is_not_blamed_on_it(shop: Project) -> None:
+    remember(shop)
+    remember(shop, "Other things", "src/other.py", 2)
+    shop.commit("Before", {"src/client.py": CLIENT.replace("is None", "is missing"), "src/other.py": None})
+    start = shop.sha()
+    shop.commit("Elsewhere", {"README.md": "Shop 2\n"})
+    assert touched(shop, start) == []
+
+
+def test_what_the_other_side_changed_meanwhile_is_not_blamed_on_the_range(shop: Project) -> None:
+    remember(shop)
+    shop.branch("topic")
+    shop.commit("Topic", {"README.md": "Shop 2\n"})
+    shop.checkout("main")
+    shop.commit("Meanwhile", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    assert list(find_touched(shop.workspace, "main", "topic")) == []
+
+
+def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project) -> None:
+    remember(shop, "Keys are needed")
+    shop.branch("topic")
+    shop.commit("Topic", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    shop.checkout("main")
+    shop.commit("Meanwhile", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
+    assert [finding.line for finding in find_touched(shop.workspace, "main", "topic")] == [9]
+
+
+def test_a_file_that_the_range_itself_brought_is_silent(shop: Project) -> None:
+    start = shop.sha()
+    shop.commit("New", {"src/new.py": CLIENT})
+    remember(shop, path="src/new.py")
+    shop.commit("Edit", {"src/new.py": CLIENT.replace("is None", "is missing")})
+    assert touched(shop, start) == []
+
+
+def test_a_file_name_that_no_cite_can_hold_stops_nothing(shop: Project) -> None:
+    entry = remember(shop)
+    start = shop.sha()
+    shop.commit("Odd", {"src/client.py": None, "src/odd\nname.py": CLIENT})
+    assert kind(shop, entry) == "gone"
+    assert [finding.code for finding in touched(shop, start)] == ["anchor-gone"]
+
+
+def test_an_entry_that_is_retired_or_anchored_in_the_range_itself_is_silent(shop: Project) -> None:
+    start = shop.sha()
+    shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    remember(shop)
+    retired = make_entry(2, status="retired", cites=(f"src/client.py@{start}",))
+    shop.commit("Retire", {"m2/MEMORY.md": format_entry(retired)})
+    assert touched(shop, start) == []
+
+
+@pytest.mark.parametrize("written", ["", "main", "..", "..HEAD", "main...HEAD"])
+def test_what_is_no_range_is_refused(written: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_range(written)
+    assert raised.value.slug == "bad-range"

@@ -1,0 +1,177 @@
+"""Installing into a clone, and taking it out again to the byte."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.injected import record_injected
+from memory_ci.flows.install import HOOK, PREVIOUS, attribute_lines, driver_command, install, uninstall
+from memory_ci.flows.workspace import open_workspace
+from memory_ci.records.config import ScopePatterns
+from tests.flows.project import NOW, Project
+from tests.make import make_id
+
+REFUSING = "#!/bin/sh\necho no >&2\nexit 7\n"
+
+
+def results(project: Project, **options: bool) -> list[str]:
+    return [step.result for step in install(project.workspace, sys.executable, **options)]
+
+
+def removed(project: Project, **options: bool) -> list[str]:
+    return [step.result for step in uninstall(project.workspace, **options)]
+
+
+def snapshot(project: Project) -> dict[str, tuple[bytes, int]]:
+    """Everything that install may write: bytes and mode."""
+    places = [project.path / ".gitattributes", project.path / ".git" / "config"]
+    places += (project.path / ".git" / "hooks").glob("*")
+    return {str(path): (path.read_bytes(), path.stat().st_mode) for path in places if path.exists()}
+
+
+def put_hook(project: Project, text: str, mode: int = 0o755) -> Path:
+    hook = project.write(f".git/hooks/{HOOK}", text)
+    hook.chmod(mode)
+    return hook
+
+
+def test_installing_again_changes_nothing(project: Project) -> None:
+    assert results(project) == ["written"] * 3
+    before = snapshot(project)
+    assert results(project) == ["kept"] * 3
+    assert snapshot(project) == before
+
+
+def test_a_dry_run_says_what_would_be_and_writes_nothing(project: Project) -> None:
+    put_hook(project, REFUSING)
+    before = snapshot(project)
+    assert results(project, dry_run=True) == ["written"] * 3
+    assert snapshot(project) == before
+    install(project.workspace, sys.executable)
+    after = snapshot(project)
+    assert removed(project, dry_run=True) == ["removed"] * 3
+    assert snapshot(project) == after
+
+
+@pytest.mark.parametrize("attributes", [None, "*.png binary\n", "*.png binary", "*.png binary\r\n", "\n"])
+@pytest.mark.parametrize("hook", [None, REFUSING])
+def test_uninstalling_leaves_every_byte_as_it_was(project: Project, attributes: str | None, hook: str | None) -> None:
+    if attributes is not None:
+        project.write(".gitattributes", attributes)
+    if hook is not None:
+        put_hook(project, hook, 0o744)
+    before = snapshot(project)
+    install(project.workspace, sys.executable)
+    assert snapshot(project) != before
+    assert removed(project) == ["removed"] * 3
+    assert snapshot(project) == before
+    assert removed(project) == ["absent"] * 3
+
+
+def test_lines_written_around_our_block_stay_lines(project: Project) -> None:
+    attributes = project.write(".gitattributes", "*.png binary")
+    install(project.workspace, sys.executable)
+    attributes.write_text(attributes.read_text() + "*.jpg binary\n")
+    assert results(project) == ["kept"] * 3
+    uninstall(project.workspace)
+    assert attributes.read_text() == "*.png binary\n*.jpg binary\n"
+
+
+def test_a_block_of_other_scopes_is_renewed_where_it_stands(project: Project) -> None:
+    install(project.workspace, sys.executable)
+    attributes = project.path / ".gitattributes"
+    attributes.write_text(attributes.read_text() + "*.jpg binary\n")
+    project.write(".memory-ci.yaml", "scopes:\n  project: [NOTES.md]\n")
+    assert results(project) == ["kept", "written", "kept"]
+    assert attributes.read_text().count("memory-ci: begin") == 1
+    assert "/NOTES.md merge=memory-ci\n" in attributes.read_text()
+    assert attributes.read_text().endswith("\n*.jpg binary\n")
+
+
+def test_every_memory_file_gets_the_driver_and_no_other_file(project: Project) -> None:
+    install(project.workspace, sys.executable)
+    memory = [
+        "MEMORY.md",
+        "institutional.md",
+        "src/MEMORY.md",
+        "a/b/c/MEMORY.md",
+        ".teaparty/jobs/j1/institutional.md",
+        ".teaparty/jobs/j1/tasks/t/worktree/MEMORY.md",
+        ".memory/inbox/x.md",
+    ]
+    others = ["README.md", "docs/institutional.md", ".memory/episodes/2026-11/j.md", "MEMORY.md.txt"]
+    answers = project.git("check-attr", "merge", "--", *memory, *others).splitlines()
+    assert [line.rpartition(": ")[2] for line in answers] == ["memory-ci"] * len(memory) + ["unspecified"] * len(others)
+
+
+def test_a_pattern_with_blanks_or_brackets_is_written_as_git_reads_it(project: Project) -> None:
+    lines = attribute_lines(ScopePatterns(project=("my notes/[x]/M?.md",)))
+    project.write(".gitattributes", "\n".join(lines))
+    paths = ["my notes/[x]/M?.md", "my notes/x/Mx.md"]
+    answers = project.git("check-attr", "-z", "merge", "--", *paths).split("\0")
+    assert answers[2::3] == ["memory-ci", "unspecified"]
+
+
+def test_a_hook_that_was_there_runs_first_and_can_still_refuse(project: Project) -> None:
+    put_hook(project, '#!/bin/sh\necho first >>"$1"\n')
+    install(project.workspace, sys.executable)
+    record_injected(project.workspace, [make_id(1)], NOW)
+    project.commit("Do it", {"x.txt": "x"})
+    message = project.git("log", "-1", "--format=%B")
+    assert "first" in message
+    assert make_id(1) in message
+    (project.path / ".git" / "hooks" / PREVIOUS).write_text(REFUSING)
+    with pytest.raises(AssertionError, match="no"):
+        project.commit("Refused")
+
+
+def test_a_hook_that_git_would_not_run_is_not_run_by_us(project: Project) -> None:
+    put_hook(project, REFUSING, 0o644)
+    install(project.workspace, sys.executable)
+    project.commit("Go on")
+
+
+def test_an_interpreter_that_is_gone_does_not_stand_in_the_way_of_a_commit(project: Project) -> None:
+    install(project.workspace, "/nowhere/bin/python")
+    project.commit("Go on")
+
+
+def test_hooks_kept_elsewhere_are_refused_before_anything_is_written(project: Project) -> None:
+    project.git("config", "core.hooksPath", ".husky")
+    before = snapshot(project)
+    with pytest.raises(RepositoryError) as caught:
+        install(project.workspace, sys.executable)
+    assert caught.value.slug == "hooks-path-set"
+    assert "--no-hook" in caught.value.hint
+    assert snapshot(project) == before
+    assert results(project, with_hook=False) == ["written"] * 2
+
+
+def test_two_hooks_that_are_not_ours_are_not_sorted_out_for_anyone(project: Project) -> None:
+    put_hook(project, REFUSING)
+    install(project.workspace, sys.executable)
+    put_hook(project, "#!/bin/sh\n# another tool\n")
+    with pytest.raises(RepositoryError) as caught:
+        install(project.workspace, sys.executable)
+    assert caught.value.slug == "hook-in-the-way"
+
+
+def test_a_linked_work_tree_installs_for_the_whole_clone(project: Project, tmp_path: Path) -> None:
+    linked = project.worktree(tmp_path / "linked", "side")
+    install(open_workspace(linked.path), sys.executable)
+    assert (project.path / ".git" / "hooks" / HOOK).exists()
+    assert project.git("config", "--get", "merge.memory-ci.driver") == driver_command(sys.executable)
+
+
+def test_a_bare_repository_is_refused(project: Project, tmp_path: Path) -> None:
+    bare = project.bare(tmp_path / "bare.git")
+    with pytest.raises(RepositoryError, match="no work tree"):
+        install(open_workspace(bare.path), sys.executable)
+
+
+def test_a_strange_path_of_the_interpreter_is_quoted_for_shell_and_git() -> None:
+    assert driver_command("/opt/my %py/it's/python").startswith("if '/opt/my %%py/it'\"'\"'s/python' -P -c ")

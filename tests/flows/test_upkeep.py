@@ -1,0 +1,138 @@
+"""Upkeep: compaction, retirement and the rest, as commits that change nothing the second time."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from memory_ci.flows.lookup import find_entry, list_located
+from memory_ci.records.entry import Entry
+from memory_ci.store.edit import format_entry
+from tests.flows.project import TODAY, Project
+from tests.make import make_entry, make_id
+
+BODY = "a retry doubled the charge because the gateway had booked the first request before it answered"
+
+
+def put(project: Project, path: str, *entries: str) -> None:
+    project.commit("Put", {path: "\n".join(entries)})
+
+
+def test_near_duplicates_become_one_entry_that_is_found_by_both_ids(project: Project) -> None:
+    one = make_entry(1, title="Retry with a key", body=BODY, importance=0.9, reinforcement_count=2)
+    two = make_entry(2, title="Retry with a key", body=BODY + " again", reinforcement_count=3)
+    put(project, "MEMORY.md", format_entry(one), format_entry(two))
+    assert project.upkeep("compact").subjects == ("memory: compact 2 entries",)
+    (entry,) = project.entries()
+    assert (entry.id, entry.reinforcement_count, entry.supersedes) == (make_id(1), 5, (make_id(2),))
+    assert find_entry(list_located(project.workspace, None).located, make_id(2)[:8]).entry == entry
+    assert project.upkeep("compact").subjects == ()
+    assert project.status() == ""
+
+
+def test_a_retired_entry_is_taken_out_and_stays_in_history(project: Project) -> None:
+    put(project, "MEMORY.md", format_entry(make_entry(1, status="retired")), format_entry(make_entry(2)))
+    before = project.sha()
+    project.record()
+    assert make_id(1) not in {entry.id for entry in project.entries()}
+    assert make_id(1) in {entry.id for entry in project.entries(rev=before)}
+
+
+def test_two_entries_that_say_nothing_alike_stay_two(project: Project) -> None:
+    put(project, "MEMORY.md", *(format_entry(make_entry(n, body=f"word{n} other{n} thing{n}")) for n in range(1, 9)))
+    assert project.upkeep("compact").subjects == ()
+
+
+def test_the_tasks_of_a_stage_that_ended_are_retired_by_the_next_run(project: Project) -> None:
+    project.commit("Plan", {"INTENT.md": "# Shop\n\nStage: design\n"})
+    project.record()
+    task = make_entry(1, phase="design", title="Sketch first")
+    team = make_entry(2, phase="design", domain="team", title="Draw on paper")
+    put(project, "docs/MEMORY.md", format_entry(task), format_entry(team))
+    project.commit("Unclear", {"INTENT.md": "# Shop\n\nStage: who knows\n"})
+    project.record()
+    assert {entry.id for entry in project.entries("docs/MEMORY.md")} == {make_id(1), make_id(2)}
+    project.commit("Build", {"INTENT.md": "# Shop\n\nStage: implementation\n"})
+    start = project.sha()
+    project.record()
+    assert project.subjects(start) == ["memory: retire 3 entries", "memory: compact 3 entries"]
+    assert {entry.id for entry in project.entries("docs/MEMORY.md")} == {make_id(2)}
+    after = project.sha()
+    project.record()
+    assert project.sha() == after
+
+
+def test_what_is_written_knows_its_stage(project: Project) -> None:
+    project.commit("Plan", {"INTENT.md": "# Shop\n\nStage: design\n"})
+    project.record()
+    assert {entry.phase for entry in project.entries()} == {"design"}
+
+
+def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> None:
+    project.record()
+    project.git("mv", "src/client.py", "src/gateway.py")
+    project.commit("Move the client")
+    start = project.sha()
+    project.record()
+    assert project.subjects(start) == ["memory: consolidate 2 entries"]
+    assert all(cite.startswith("src/gateway.py@") for entry in project.entries() for cite in entry.cites)
+    after = project.sha()
+    project.record()
+    assert project.sha() == after
+
+
+def test_what_has_been_gone_for_long_is_retired_on_demand_only(project: Project) -> None:
+    project.record()
+    project.commit("Drop the client", {"src/client.py": None})
+    project.record()
+    assert project.upkeep("retire").subjects == ()
+    assert project.upkeep("retire", stale_after=400).subjects == ()
+    assert project.upkeep("retire", stale_after=30).subjects == ("memory: retire 2 entries",)
+    assert {entry.status for entry in project.entries()} == {"retired"}
+    assert project.retrieve("charge retried").hits == ()
+
+
+def test_upkeep_alone_moves_no_cursor(project: Project) -> None:
+    put(project, "MEMORY.md", format_entry(make_entry(1, status="retired")))
+    project.upkeep("compact")
+    assert "Memory-CI-Source" not in project.git("log", "-1", "--format=%B")
+    start = project.sha()
+    project.record()
+    assert project.subjects(start) == ["memory: extract 2 learnings from #128"]
+
+
+def test_a_year_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project) -> None:
+    """Weekly merges with learnings, some said before, and trailers of what was retrieved; a stage ends in between."""
+    seen: set[str] = set()
+    for week in range(1, 25):
+        day = date.fromordinal(date(2026, 1, 10).toordinal() + 7 * week)
+        project.at(project.clock.now.replace(month=day.month, day=day.day))
+        given = " ".join(hit.located.entry.id for hit in project.retrieve("worker lock queue", limit=2).hits)
+        learning = f"worker {week % 16} must take lock {week % 16} before queue{week % 16} drains because it waits."
+        trailer = f"\n\nMemory-Retrieved: {given}" if given else ""
+        project.merge_work(
+            f"feat: part {week}\n\nLearning: {learning}{trailer}\n", f"b{week}", 200 + week, f"p{week}.py"
+        )
+        if week == 12:
+            project.commit("Build", {"INTENT.md": "Stage: implementation\n"})
+        project.record(today=day)
+        seen |= {entry.id for entry in project.entries()}
+    entries = project.entries()
+    found = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
+    retired = {
+        e.id
+        for sha in project.git("rev-list", "HEAD").split()
+        for e in _entries_at(project, sha)
+        if e.status == "retired"
+    }
+    assert seen <= found | retired
+    assert len({entry.id for entry in entries}) == len(entries)
+    assert max(entry.reinforcement_count for entry in entries) > 3
+    assert project.check().is_ok
+    after = project.sha()
+    assert project.record(today=TODAY).subjects == ()
+    assert project.record(since=project.git("rev-list", "--max-parents=0", "HEAD"), today=TODAY).subjects == ()
+    assert project.sha() == after
+
+
+def _entries_at(project: Project, sha: str) -> tuple[Entry, ...]:
+    return project.entries(rev=sha) if project.git("ls-tree", sha, "MEMORY.md") else ()

@@ -1,0 +1,410 @@
+"""Anchors: written and read, made from text, and judged against another text."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci.lifecycle.anchors import enrich_anchor, fold, format_anchor, make_anchor, parse_anchor
+from memory_ci.lifecycle.symbols import find_definition, find_named, list_definitions
+from memory_ci.lifecycle.touched import first_change
+from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
+from memory_ci.lifecycle.verdicts import judge, judge_entry, truth_factor
+from memory_ci.records.anchor import Anchor, Verdict
+from tests.make import make_id, make_located
+
+COMMIT = "3f2ab91c0ffe"
+CLIENT = """import time
+
+class Client:
+    def get(self, url):
+        return self.session.get(url, timeout=30)
+
+    def post(self, url, key):
+        if key is None:
+            raise ValueError("no idempotency key")
+        return self.session.post(url, headers={"Idempotency-Key": key})
+
+RETRIES = 3
+"""
+POST = (7, 10)
+
+paths = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), min_size=1).filter(
+    lambda path: not path.startswith(("/", "./", "../"))
+)
+lines = st.none() | st.tuples(st.integers(1, 9999), st.integers(0, 99)).map(lambda pair: (pair[0], sum(pair)))
+names = st.none() | st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=1).filter(
+    lambda name: "@" not in name
+)
+
+
+@settings(max_examples=200)
+@given(paths, lines, st.text("0123456789abcdef", min_size=7, max_size=40), names, st.booleans())
+def test_an_anchor_reads_as_it_was_written(
+    path: str, span: tuple[int, int] | None, commit: str, symbol: str | None, is_hashed: bool
+) -> None:
+    first, last = span or (None, None)
+    text = "9f31c2d09f31" if is_hashed else None
+    anchor = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol, text=text)
+    assert parse_anchor(format_anchor(anchor)) == anchor
+
+
+@pytest.mark.parametrize("path", ["a:12", "a:3-4", "a:-", "a:-:-", "a:0", "a@3f2ab91", "a text:9f31c2d0", "a "])
+@pytest.mark.parametrize("line", [None, 7])
+def test_a_path_that_looks_like_more_than_a_path_is_one(path: str, line: int | None) -> None:
+    anchor = Anchor(path=path, commit=COMMIT, first=line, last=line)
+    assert parse_anchor(format_anchor(anchor)) == anchor
+
+
+@settings(max_examples=200)
+@given(st.text() | st.from_regex(r"\A.{0,9}:?[0-9-]{0,5}@[0-9a-f]{5,9}( symbol:.?)?( text:.*)?"))
+def test_any_text_is_an_anchor_or_none_and_never_an_error(cite: str) -> None:
+    anchor = parse_anchor(cite)
+    assert anchor is None or parse_anchor(format_anchor(anchor)) == anchor
+
+
+@pytest.mark.parametrize(
+    "cite",
+    [
+        "",
+        "the client",
+        "src/client.py",
+        "a.py@main",
+        "a.py@3f2ab9",
+        "/etc/passwd@3f2ab91",
+        "../a.py@3f2ab91",
+        "./a.py@3f2ab91",
+        "a.py:9-3@3f2ab91",
+        "a\nb@3f2ab91",
+        "a.py@3f2ab91 text:short",
+        "a.py@3f2ab91 and more",
+    ],
+)
+def test_what_is_no_anchor_is_none(cite: str) -> None:
+    assert parse_anchor(cite) is None
+
+
+def test_the_forms_that_extraction_and_the_manual_write_are_read() -> None:
+    assert parse_anchor("src/client.py@3f2ab91c0ffe") == Anchor(path="src/client.py", commit=COMMIT)
+    assert parse_anchor("a b:c@d.py:12@3f2ab91") == Anchor(path="a b:c@d.py", commit="3f2ab91", first=12, last=12)
+    whole = parse_anchor("src/payments/client.py:41-58@3f2ab91 symbol:Client.post text:9f31c2d0")
+    assert whole == Anchor(
+        path="src/payments/client.py", commit="3f2ab91", first=41, last=58, symbol="Client.post", text="9f31c2d0"
+    )
+
+
+def test_folding_takes_out_what_formatters_touch_and_nothing_else() -> None:
+    assert fold("f (\n\t'b' ,  c,\r\n\n);") == fold('f("b", c)')
+    assert fold("value = (\n    a\n    + b\n)") == fold("value = a \\\n  + b")
+    assert len({fold(text) for text in ("x = 1", "x = 2", "x == 1", "y = 1", "x = [1]", "X = 1")}) == 6
+
+
+@given(st.lists(st.text(max_size=8)))
+def test_folding_lines_and_joining_them_is_folding_the_text(parts: list[str]) -> None:
+    assert "".join(map(fold, parts)) == fold("\n".join(parts))
+
+
+def test_an_anchor_of_a_definition_has_its_lines_and_its_whole_name() -> None:
+    anchor = make_anchor("client.py", CLIENT, COMMIT, symbol="post")
+    assert (anchor.first, anchor.last, anchor.symbol) == (*POST, "Client.post")
+    assert make_anchor("client.py", CLIENT, COMMIT, lines=POST).text == anchor.text
+    assert make_anchor("client.py", CLIENT, COMMIT).text != anchor.text
+
+
+@pytest.mark.parametrize(
+    ("prose", "symbol"),
+    [
+        ("Client.post needs a key", "Client.post"),
+        ("call `post` with a key", "Client.post"),
+        ("post() needs a key", "Client.post"),
+        ("post the letter and get the answer", None),
+        ("RETRIES is too low for the client", None),
+        ("`RETRIES` is too low", "RETRIES"),
+        ("see client.py", None),
+    ],
+)
+def test_only_what_looks_like_code_names_a_definition(prose: str, symbol: str | None) -> None:
+    found = find_named("client.py", CLIENT, prose)
+    assert (found.name if found else None) == symbol
+
+
+def test_enriching_gives_a_bare_cite_a_hash_and_a_named_definition_and_nothing_twice() -> None:
+    bare = Anchor(path="client.py", commit=COMMIT)
+    assert enrich_anchor(bare, CLIENT, "about nothing").first is None
+    rich = enrich_anchor(bare, CLIENT, "Client.post needs a key")
+    assert (rich.first, rich.last, rich.symbol) == (*POST, "Client.post")
+    assert enrich_anchor(rich, "another text", "Client.get is fine") == rich
+    cited = enrich_anchor(Anchor(path="client.py", commit=COMMIT, first=5, last=5), CLIENT, "Client.post needs a key")
+    assert (cited.first, cited.symbol, cited.text is None) == (5, None, False)
+
+
+DEFINITIONS = [
+    ("a.py", "@cache\nasync def run(\n    a,\n) -> None:\n    # x\n\n    return 1\n\nrun()\n", "run", (2, 7)),
+    ("a.py", "LIMITS = [\n    1,\n]\nx = 2\n", "LIMITS", (1, 3)),
+    ("a.ts", "export const load = async () => {\n  go();\n};\nload();\n", "load", (1, 3)),
+    ("a.ts", "export class Api {\n  private async send(x: T) {\n    if (x) {\n    }\n  }\n}\n", "Api.send", (2, 5)),
+    ("a.js", "function* walk()\n{\n\treturn 1;\n}\n", "walk", (1, 4)),
+    ("a.go", "func (c *Client) Post(u string) error {\n\treturn nil\n}\n\ntype T struct {\n}\n", "Client.Post", (1, 3)),
+    (
+        "a.rs",
+        "impl X {\n    pub(crate) async fn send<T>(&self) -> T\n    where T: A\n    {\n    }\n}\n",
+        "send",
+        (2, 5),
+    ),
+    (
+        "A.java",
+        "public class A {\n    public List<X> find(String a) {\n        return x;\n    }\n}\n",
+        "A.find",
+        (2, 4),
+    ),
+    ("a.c", "static int\nx;\nint main(int argc)\n{\n#ifdef X\n    go();\n#endif\n}\n", "main", (3, 8)),
+    ("a.cpp", "void Client::post(int a) {\n  go();\n}\n", "Client.post", (1, 3)),
+    ("a.hpp", "class Api {\npublic:\n  int x;\n};\n", "Api", (1, 4)),
+    ("a.rb", "class A\n  def ok?\n    1\n  rescue E\n    2\n  end\nend\n", "A.ok?", (2, 6)),
+    ("a.sh", "run_all() {\n  go\n}\nfunction stop\n{\n  go\n}\n", "stop", (4, 7)),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "symbol", "span"), DEFINITIONS)
+def test_a_definition_is_found_with_all_its_lines(path: str, text: str, symbol: str, span: tuple[int, int]) -> None:
+    found = find_definition(path, text, symbol)
+    assert found is not None
+    assert (found.name, (found.first, found.last)) == (symbol, span)
+
+
+def test_a_call_is_no_definition_and_a_name_that_two_have_is_none() -> None:
+    assert find_definition("a.ts", "  if (x) {\n  }\n  return f(x) {\n", "if") is None
+    assert find_definition("a.py", "class A:\n    def f(self): ...\nclass B:\n    def f(self): ...\n", "f") is None
+    assert find_definition("notes.md", "def f(): ...\n", "f") is None
+
+
+@given(st.text("def(){}[] \n\tclass:abc#=;", max_size=120), st.sampled_from(["a.py", "a.ts", "a.c", "a.java", "a.rs"]))
+def test_definitions_of_any_text_lie_inside_it(text: str, path: str) -> None:
+    for found in list_definitions(path, text):
+        assert 1 <= found.first <= found.last <= text.count("\n") + 1
+
+
+# -- verdicts
+
+SYMBOL = make_anchor("client.py", CLIENT, COMMIT, symbol="Client.post")
+LINES = make_anchor("client.py", CLIENT, COMMIT, lines=POST)
+WHOLE = make_anchor("client.py", CLIENT, COMMIT)
+
+REINDENTED = CLIENT.replace("    ", "\t").replace("\n", "\n\n")
+WRAPPED = CLIENT.replace(
+    '(url, headers={"Idempotency-Key": key})',
+    '(\n            url,\n            headers={"Idempotency-Key": key}\n        )',
+)
+CRLF = CLIENT.replace("\n", "\r\n")
+SHIFTED = "# a licence\n# in three\n# lines\n" + CLIENT
+EDITED = CLIENT.replace("no idempotency key", "a key is needed")
+
+
+def seen(anchor: Anchor, text: str | None, then: str | None = CLIENT, **others: str) -> Verdict:
+    """The verdict where the file reads `text` now (None: it is gone) and `others` may hold it."""
+    files = ({"client.py": text} if text is not None else {}) | {f"{name}.py": other for name, other in others.items()}
+    return judge(anchor, then, files, "client.py" if text is not None else None)
+
+
+@pytest.mark.parametrize("then", [CLIENT, None])
+@pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
+@pytest.mark.parametrize("text", [CLIENT, CRLF, WRAPPED, CLIENT.rstrip(), CLIENT.replace("(url, key)", "( url,key )")])
+def test_a_reformatted_text_is_fresh(anchor: Anchor, text: str, then: str | None) -> None:
+    verdict = seen(anchor, text, then)
+    if then is None and anchor is LINES and text is WRAPPED:  # its lines are more now, and only their hash is known
+        assert verdict.kind == "changed"
+    else:
+        assert (verdict.kind, verdict.path) == ("fresh", "client.py")
+
+
+@pytest.mark.parametrize("anchor", [LINES, SYMBOL])
+def test_shifted_and_respaced_lines_are_moved(anchor: Anchor) -> None:
+    verdict = seen(anchor, SHIFTED)
+    assert (verdict.kind, verdict.first, verdict.last) == ("moved", 10, 13)
+    assert seen(anchor, REINDENTED).kind == "moved"
+    assert seen(anchor, SHIFTED, then=None).kind == "moved"
+
+
+@pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
+@pytest.mark.parametrize("then", [CLIENT, None])
+def test_another_text_in_the_same_place_is_changed(anchor: Anchor, then: str | None) -> None:
+    assert seen(anchor, EDITED, then).kind == "changed"
+
+
+def test_a_changed_definition_is_shown_where_it_is_now() -> None:
+    verdict = seen(SYMBOL, "# one line more\n" + EDITED)
+    assert (verdict.kind, verdict.first, verdict.last) == ("changed", 8, 11)
+
+
+def test_what_changes_around_a_definition_leaves_it_fresh_and_the_file_changed() -> None:
+    text = CLIENT.replace("RETRIES = 3", "RETRIES = 4").replace("timeout=30", "timeout=60")
+    assert [seen(anchor, text).kind for anchor in (WHOLE, LINES, SYMBOL)] == ["changed", "fresh", "fresh"]
+
+
+@pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
+def test_a_renamed_file_is_moved_and_not_stale(anchor: Anchor) -> None:
+    verdict = judge(anchor, CLIENT, {"net/http.py": CLIENT}, "net/http.py")
+    assert (verdict.kind, verdict.path, verdict.note) == ("moved", "net/http.py", "was client.py")
+    assert judge(anchor, CLIENT, {"net/http.py": EDITED}, "net/http.py").kind == "changed"
+
+
+@pytest.mark.parametrize("anchor", [LINES, SYMBOL])
+def test_a_definition_moved_into_another_file_is_moved(anchor: Anchor) -> None:
+    rest = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
+    other = "class Sender:\n" + "\n".join(CLIENT.split("\n")[6:10]) + "\n"
+    verdict = seen(anchor, rest, sender=other)
+    assert (verdict.kind, verdict.path, verdict.first) == ("moved", "sender.py", 2)
+
+
+def test_a_definition_that_is_nowhere_is_gone_and_one_that_lost_its_name_only_is_changed() -> None:
+    removed = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
+    assert seen(SYMBOL, removed).kind == "gone"
+    assert seen(SYMBOL, CLIENT.replace("def post", "def send")).kind == "changed"
+
+
+@pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
+def test_a_file_that_is_not_there_any_more_is_gone(anchor: Anchor) -> None:
+    assert seen(anchor, None).kind == "gone"
+    assert seen(anchor, None, other="x = 1\n").kind == "gone"
+
+
+def test_a_definition_of_the_same_name_that_says_something_else_is_not_the_one_that_went() -> None:
+    removed = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
+    namesake = "class Letter:\n    def post(self):\n        self.box.open()\n        self.box.drop(self)\n"
+    assert seen(SYMBOL, removed, letter=namesake).kind == "gone"
+    assert seen(SYMBOL, removed + namesake).kind == "gone"
+    assert seen(SYMBOL, None, letter=namesake).kind == "gone"
+
+
+def test_without_commit_and_hash_nothing_is_claimed() -> None:
+    bare = Anchor(path="client.py", commit=COMMIT)
+    assert seen(bare, CLIENT, then=None).kind == "unverifiable"
+    assert seen(WHOLE, None, then=None).kind == "unverifiable", (
+        "perhaps it was renamed: without its commit nobody knows"
+    )
+    assert judge(WHOLE, CLIENT, {}, "client.py").kind == "unverifiable", "there, but not readable"
+
+
+def test_a_line_that_says_little_is_not_found_elsewhere() -> None:
+    text = "def f():\n    return 1\n\ndef g():\n    return 1\n"
+    anchor = make_anchor("a.py", text, COMMIT, lines=(2, 2))
+    assert judge(anchor, text, {"a.py": text.replace("return 1", "return 2", 1)}, "a.py").kind == "changed"
+
+
+def test_a_copy_does_not_stand_for_the_one_that_changed() -> None:
+    block = "    value = compute_the_first_thing(argument)\n"
+    text = f"def f():\n{block}\ndef g():\n{block}"
+    anchor = make_anchor("a.py", text, COMMIT, lines=(2, 2))
+    assert judge(anchor, text, {"a.py": text.replace("first", "second", 1)}, "a.py").kind == "changed"
+
+
+def test_part_of_a_line_is_not_the_line() -> None:
+    text = "total = price_of(order) + shipping\n"
+    anchor = make_anchor("a.py", text, COMMIT, lines=(1, 1))
+    assert judge(anchor, text, {"a.py": "total = price_of(order) + shipping - discount\n"}, "a.py").kind == "changed"
+
+
+def test_an_empty_file_is_not_found_in_every_other_empty_file() -> None:
+    anchor = Anchor(path="a/__init__.py", commit=COMMIT)
+    assert judge(anchor, "", {"b/__init__.py": ""}, None).kind == "gone"
+
+
+@given(st.lists(st.sampled_from(["", " ", "\t", "\n", "  \n"]), min_size=9, max_size=9))
+def test_no_spacing_between_tokens_makes_a_text_stale(gaps: list[str]) -> None:
+    tokens = "total = price ( order , 2 ) ;".split()
+    text = "".join(gap + token for gap, token in zip(gaps, tokens, strict=True))
+    plain = " ".join(tokens)
+    assert judge(make_anchor("a.c", plain, COMMIT), plain, {"a.c": text}, "a.c").kind == "fresh"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "together", "factor"),
+    [
+        ([], "fresh", 1.0),
+        (["fresh", "moved"], "moved", 1.0),
+        (["fresh", "gone"], "changed", 0.5),
+        (["changed", "fresh"], "changed", 0.5),
+        (["gone", "gone"], "gone", 0.0),
+        (["unverifiable"], "unverifiable", 1.0),
+    ],
+)
+def test_the_anchors_of_an_entry_speak_together(kinds: list[str], together: str, factor: float) -> None:
+    verdicts = [Verdict(kind, "a.py") for kind in kinds]  # type: ignore[arg-type] # kinds as written above
+    assert (judge_entry(verdicts), truth_factor(verdicts)) == (together, factor)
+
+
+# -- where a range changed something
+
+
+@pytest.mark.parametrize(
+    ("new", "span", "line"),
+    [
+        (CLIENT, None, None),
+        (CRLF, None, None),
+        (SHIFTED, POST, None),
+        (EDITED, POST, 9),
+        ("# more\n" + EDITED, POST, 10),
+        (EDITED, (4, 5), None),
+        (EDITED, None, 9),
+        (CLIENT.replace("        if key", "        log(url)\n        if key"), POST, 8),
+        (CLIENT.replace("        if key is None:\n", ""), POST, 8),
+        ("", POST, 1),
+    ],
+)
+def test_the_line_that_changed_is_named(new: str, span: tuple[int, int] | None, line: int | None) -> None:
+    assert first_change(CLIENT, new, span) == line
+
+
+# -- upkeep
+
+CITE = format_anchor(SYMBOL)
+KEY = (make_id(1), CITE)
+
+
+def test_a_rename_is_followed_once_with_the_lines_of_its_new_place() -> None:
+    place = make_located(1, cites=("not an anchor", CITE))
+    moved = Verdict("moved", "net/http.py", 17, 20)
+    (change,) = plan_repoint([place], {KEY: moved}, "a" * 40)
+    assert (change.step, change.kind, change.why) == ("consolidate", "update", "client.py is now net/http.py")
+    assert change.entry.cites == (
+        "not an anchor",
+        f"net/http.py:17-20@{'a' * 12} symbol:Client.post text:{SYMBOL.text}",
+    )
+    followed = make_located(1, cites=change.entry.cites)
+    assert plan_repoint([followed], {(make_id(1), followed.entry.cites[1]): Verdict("fresh", "net/http.py")}, "b") == ()
+
+
+@pytest.mark.parametrize("kind", ["fresh", "changed", "gone", "unverifiable"])
+def test_only_what_moved_to_another_file_is_pointed_anew(kind: str) -> None:
+    verdict = Verdict(kind, "net/http.py")  # type: ignore[arg-type] # kinds as written above
+    assert plan_repoint([make_located(1, cites=(CITE,))], {KEY: verdict}, "a" * 40) == ()
+    shifted = {KEY: Verdict("moved", "client.py", 17, 20)}
+    assert plan_repoint([make_located(1, cites=(CITE,))], shifted, "a" * 40) == ()
+    elsewhere = {KEY: Verdict("moved", "net/http.py", 17, 20)}
+    assert plan_repoint([make_located(1, cites=(CITE,), status="retired")], elsewhere, "a" * 40) == ()
+
+
+GONE = {KEY: Verdict("gone", "client.py")}
+SINCE = {make_id(1): date(2026, 1, 1)}
+
+
+def test_what_has_been_gone_for_long_is_retired() -> None:
+    place = make_located(1, cites=(CITE,))
+    (change,) = plan_stale_retirement([place], GONE, SINCE, date(2026, 4, 2))
+    assert (change.step, change.kind, change.entry.status) == ("retire", "update", "retired")
+    assert plan_stale_retirement([place], GONE, SINCE, date(2026, 4, 1)) == (), "90 days, not more"
+    assert len(plan_stale_retirement([place], GONE, SINCE, date(2026, 1, 9), after_days=7)) == 1
+    assert plan_stale_retirement([place], GONE, {}, date(2026, 4, 2)) == ()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"status": "retired"}, {"adoption": "rejected"}, {"priority": "pin"}, {"cites": (CITE, "a.py@3f2ab91")}]
+)
+def test_what_is_kept_for_another_reason_is_not_retired(fields: dict[str, Any]) -> None:
+    place = make_located(1, "MEMORY.md", **({"cites": (CITE,)} | fields))
+    verdicts = GONE | {(make_id(1), "a.py@3f2ab91"): Verdict("fresh", "a.py")}
+    assert plan_stale_retirement([place], verdicts, SINCE, date(2026, 12, 1)) == ()

@@ -1,0 +1,256 @@
+"""Promotion: what recurs goes one scope up, once, with what it counts; what is personal or local stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci.lifecycle.promote import Promotion, is_agnostic, is_personal, plan_promotion
+from memory_ci.records.change import Change
+from memory_ci.records.entry import Located, ScopeName, ScopeOf
+from tests.make import make_entry, make_id, make_located
+
+TODAY = date(2026, 11, 21)
+RULE = "Retry an upload only with an idempotency key"
+FILES: dict[str, str] = {"project": "MEMORY.md", "institutional": "institutional.md", "global": "/elsewhere.md"}
+
+
+def path_of(scope: ScopeOf) -> str | None:
+    if scope.name == "global":
+        return None
+    return FILES.get(scope.name) or (
+        f".teaparty/jobs/{scope.where}/institutional.md" if scope.name == "session" else f"{scope.where}/MEMORY.md"
+    )
+
+
+def plan(located: Sequence[Located], names: Sequence[str] = ("shop",)) -> Promotion:
+    return plan_promotion(located, TODAY, path_of, names)
+
+
+def team(number: int, where: str | None = None, **fields: Any) -> Located:  # noqa: ANN401 - any field of Entry
+    where = where or f"src/part{number}"
+    return make_located(number, f"{where}/MEMORY.md", "team", where, **{"title": RULE} | fields)
+
+
+def recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:  # noqa: ANN401 - any field of Entry
+    path = path_of(ScopeOf(scope)) or FILES[scope]
+    return [make_located(n, path, scope, session=f"claude:{n}", **{"title": RULE} | fields) for n in (1, 2, 3)]
+
+
+def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
+    """Memory after removals and additions; a removal of what is not there fails."""
+    places = list(located)
+    for change in changes:
+        if change.kind == "remove":
+            places.remove(next(p for p in places if p.path == change.path and p.entry == change.entry))
+        else:
+            assert change.kind == "add"
+            places.append(Located(change.entry, change.path, 1, ScopeOf("project")))
+    return places
+
+
+def test_what_three_directories_learned_moves_to_the_project() -> None:
+    places = [
+        team(1, importance=0.5, reinforcement_count=1, created_at=date(2026, 3, 1)),
+        team(2, importance=0.9, reinforcement_count=2, created_at=date(2026, 2, 1), supersedes=(make_id(9),)),
+        team(3, importance=0.5, reinforcement_count=4, last_reinforced=date(2026, 10, 1)),
+    ]
+    changes, proposals = plan(places)
+    assert not proposals
+    *removed, added = changes
+    assert sorted((c.kind, c.path, c.entry.id) for c in removed) == [
+        ("remove", f"src/part{n}/MEMORY.md", make_id(n)) for n in (1, 2, 3)
+    ]
+    entry = added.entry
+    assert (added.step, added.kind, added.path, entry.id) == ("promote", "add", "MEMORY.md", make_id(2))
+    assert (entry.promoted_from, entry.promoted_at) == ("team:src/part2", TODAY)
+    assert (entry.reinforcement_count, entry.importance) == (7, 0.9)
+    assert (entry.created_at, entry.last_reinforced) == (date(2026, 2, 1), date(2026, 10, 1))
+    assert entry.supersedes == (make_id(1), make_id(3), make_id(9))
+
+
+def test_two_are_not_enough() -> None:
+    assert plan([team(1), team(2)]) == Promotion((), ())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"session": "claude:1"},
+        {"source": "pr:128 commit:aaaaaaaaaaaa"},
+    ],
+)
+def test_one_session_counts_once_wherever_it_wrote(fields: dict[str, str]) -> None:
+    assert not plan([team(n, **fields) for n in (1, 2, 3)]).changes
+    assert plan([*(team(n, **fields) for n in (1, 2, 3)), team(4), team(5)]).changes
+
+
+def test_sessions_of_one_directory_count_each() -> None:
+    assert plan([team(n, "src", session=f"claude:{n}") for n in (1, 2, 3)]).changes
+    assert not plan([team(n, "src") for n in (1, 2, 3)]).changes
+
+
+def test_what_is_less_alike_does_not_recur() -> None:
+    alike = [team(1), team(2), team(3, title=f"{RULE} always")]
+    assert plan(alike).changes
+    assert not plan([team(1), team(2), team(3, title="Retry an upload only with a fresh session token")]).changes
+
+
+def test_eight_words_of_ten_are_enough() -> None:
+    words = "alpha beta gamma delta epsilon zeta theta kappa"
+    assert plan([team(1, title=words), team(2, title=f"{words} sigma omega"), team(3, title=words)]).changes
+    assert not plan([team(1, title=words), team(2, title=f"{words} sigma omega psi"), team(3, title=words)]).changes
+
+
+def test_another_number_is_another_learning() -> None:
+    assert not plan(
+        [team(n, title=f"Wait {n}0 seconds for every worker: {RULE}, whatever the proxy answers") for n in (1, 2, 3)]
+    ).changes
+
+
+def test_a_task_of_a_job_goes_up_to_its_session() -> None:
+    places = [
+        make_located(n, f".teaparty/jobs/j7/tasks/t{n}/worktree/MEMORY.md", "team", f"j7/tasks/t{n}", title=RULE)
+        for n in (1, 2, 3)
+    ]
+    added = plan(places).changes[-1]
+    assert (added.path, added.entry.promoted_from) == (".teaparty/jobs/j7/institutional.md", "team:j7/tasks/t1")
+
+
+def test_tasks_of_different_jobs_meet_in_no_session() -> None:
+    places = [
+        make_located(n, f".teaparty/jobs/j{n}/tasks/t/worktree/MEMORY.md", "team", f"j{n}/tasks/t", title=RULE)
+        for n in (1, 2, 3)
+    ]
+    assert not plan(places).changes
+
+
+def test_sessions_go_up_to_the_project() -> None:
+    places = [
+        make_located(n, f".teaparty/jobs/j{n}/institutional.md", "session", f"j{n}", title=RULE) for n in (1, 2, 3)
+    ]
+    added = plan(places).changes[-1]
+    assert (added.path, added.entry.promoted_from) == ("MEMORY.md", "session:j1")
+
+
+def test_what_the_wider_scope_says_already_stays() -> None:
+    assert not plan([*map(team, (1, 2, 3)), make_located(7, title=RULE)]).changes
+    assert not plan([*map(team, (1, 2, 3)), make_located(1, title="Another wording, under the same id")]).changes
+
+
+def test_old_memory_is_read_only() -> None:
+    places = [make_located(n, f"projects/a/.sessions/{n}/m.md", "team", f"a/{n}", title=RULE) for n in (1, 2, 3)]
+    assert not plan(places).changes
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"adoption": "rejected"},
+        {"status": "retired"},
+        {"domain": "task", "phase": "design"},
+        {"valid_until": date(2026, 5, 1)},
+        {"relations": (f"contradicts {make_id(8)}",)},
+        {"type": "directive", "title": "I prefer short pull requests with one commit"},
+        {"title": "The reviewer prefers short pull requests with one commit"},
+    ],
+)
+def test_what_is_over_passing_disputed_or_personal_stays(fields: dict[str, Any]) -> None:
+    assert plan([team(n) for n in (1, 2, 3)]).changes
+    assert not plan([team(n, **fields) for n in (1, 2, 3)]).changes
+
+
+def test_institutional_memory_stays() -> None:
+    assert plan(recurring("institutional")) == Promotion((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I prefer small commits", True),
+        ("We like early returns", True),
+        ("Ada prefers tabs", True),
+        ("The team really wants green builds", True),
+        ("My preference is a single file", True),
+        ("We'd rather squash", True),
+        ("Prefer small commits", False),
+        ("Always prefer early returns", False),
+        ("Handlers like these need a lock", False),
+        ("The queue wants a lock before it is read", False),
+    ],
+)
+def test_a_preference_is_told_from_a_rule(text: str, expected: bool) -> None:
+    assert is_personal(make_entry(title=text)) == expected
+
+
+def test_a_learning_that_holds_everywhere_is_proposed_for_global_memory() -> None:
+    changes, (proposal,) = plan(recurring())
+    assert not changes
+    assert (proposal.entry.promoted_from, proposal.entry.id) == ("project", make_id(1))
+    assert [place.entry.id for place in proposal.merged] == [make_id(1), make_id(2), make_id(3)]
+    assert plan([*recurring(), make_located(9, "/elsewhere.md", "global", title=RULE)]).proposals == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Retry in src/api only with a key",
+        "Call parseUser only once",
+        "Set max_retries before the upload",
+        "Read settings.toml before the upload",
+        "Use client.post for the upload",
+        "Call flush() after the upload",
+        "Wait for 30 seconds after an upload",
+        "See https://example.com before the upload",
+        "The fix of #12 holds",
+        "Run `make` before the upload",
+        "Ask ada@example.com before the upload",
+        "Never restart the Shop during an upload",
+        "Never restart shop-worker during an upload",
+        "Uploads of this repository need a key",
+    ],
+)
+def test_what_names_a_thing_of_the_repository_is_not_proposed(text: str) -> None:
+    assert not is_agnostic(make_entry(title="Upload", body=text), ("shop", "shop-worker"))
+    assert not plan(recurring(title=text), ("shop", "shop-worker")).proposals
+
+
+def test_a_name_is_a_whole_word() -> None:
+    assert is_agnostic(make_entry(title="Run a workshop before the upload"), ("shop",))
+
+
+def test_without_a_file_for_the_wider_scope_nothing_moves() -> None:
+    assert not plan_promotion([*map(team, (1, 2, 3))], TODAY, lambda _: None, ()).changes
+
+
+memories = st.lists(
+    st.builds(
+        lambda number, where, title, session, count: team(
+            number, where, title=title, session=session, reinforcement_count=count
+        ),
+        st.integers(1, 12),
+        st.sampled_from(["a", "b", "c", "d"]),
+        st.sampled_from([RULE, f"{RULE} always", "Lock the row before the balance is written"]),
+        st.sampled_from([None, "s1", "s2", "s3"]),
+        st.integers(0, 5),
+    ),
+    max_size=10,
+    unique_by=lambda place: place.entry.id,
+)
+
+
+@settings(max_examples=80)
+@given(memories, st.randoms(use_true_random=False))
+def test_promotion_loses_nothing_is_idempotent_and_knows_no_order(located: list[Located], random: Any) -> None:  # noqa: ANN401
+    changes = plan(located).changes
+    assert plan(random.sample(located, len(located))).changes == changes
+    after = apply(located, changes)
+    known = {name for place in after for name in (place.entry.id, *place.entry.supersedes)}
+    assert known == {place.entry.id for place in located}
+    assert sum(p.entry.reinforcement_count for p in after) == sum(p.entry.reinforcement_count for p in located)
+    assert plan(after).changes == ()

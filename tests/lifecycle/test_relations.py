@@ -1,0 +1,56 @@
+"""Relations: read as written, written in one form."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.lifecycle.relations import (
+    KINDS,
+    Relation,
+    format_relation,
+    parse_relation,
+    relations_of,
+    with_relation,
+)
+from tests.make import make_entry, make_id
+
+relations = st.builds(Relation, st.sampled_from(sorted(set(KINDS.values()))), st.integers(0, 99).map(make_id))
+
+
+@given(relations)
+def test_what_is_written_is_read_back(relation: Relation) -> None:
+    assert parse_relation(format_relation(relation)) == relation
+
+
+def test_refutes_is_read_as_contradicts() -> None:
+    assert parse_relation(" Refutes  7A41 ") == Relation("contradicts", "7a41")
+
+
+@pytest.mark.parametrize("line", ["", "similar 7a41", "supports", "supports 7a41 and more", "supportsx 7a41"])
+def test_another_form_is_no_relation(line: str) -> None:
+    assert parse_relation(line) is None
+
+
+def test_relations_stand_sorted_and_once_beside_what_cannot_be_read() -> None:
+    entry = make_entry(relations=("similar to nothing", "supports b"))
+    for relation in (Relation("supports", "a"), Relation("contradicts", "b"), Relation("supports", "b")):
+        entry = with_relation(entry, relation)
+    assert entry.relations == ("contradicts b", "similar to nothing", "supports a", "supports b")
+    assert relations_of(entry) == (Relation("contradicts", "b"), Relation("supports", "a"), Relation("supports", "b"))
+
+
+def test_a_relation_that_is_there_in_other_words_changes_nothing() -> None:
+    entry = make_entry(relations=("supports z", "refutes B"))
+    assert with_relation(entry, Relation("contradicts", "b")) is entry
+
+
+@given(st.lists(relations, max_size=5))
+def test_the_order_of_adding_does_not_matter(added: list[Relation]) -> None:
+    one = other = make_entry()
+    for relation in added:
+        one = with_relation(one, relation)
+    for relation in reversed(added):
+        other = with_relation(other, relation)
+    assert one == other

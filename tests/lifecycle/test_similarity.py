@@ -1,0 +1,96 @@
+"""Similarity: which words are compared, and that no pair above the threshold is missed or made up."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, said, similar_pairs
+from memory_ci.text import jaccard
+from tests.make import make_entry
+
+WORDS = "retry charge client timeout cache index branch merge token parser".split()
+
+
+def said_of(title: str, body: str = "") -> frozenset[str]:
+    return said(make_entry(title=title, body=body)).words
+
+
+def test_labels_dates_and_references_are_not_compared() -> None:
+    body = (
+        "**Cause:** gateway timeout on 2026-11-20T10:00:00Z, as in #128.\n"
+        "### Root cause\n- Fix: send the key (3 November 2026, 20.11.2026)"
+    )
+    assert said_of("Charge", body) == {"charge", "gateway", "timeout", "send", "key"}
+
+
+def test_a_template_word_within_a_sentence_is_content() -> None:
+    assert said_of("The error is in the fix for why it broke") == {"error", "fix", "broke"}
+
+
+def test_a_version_is_no_date() -> None:
+    assert "3.11.20" in said_of("Needs 3.11.20 of it")
+
+
+def test_the_title_counts() -> None:
+    one, other = said_of("Retry a POST only with a key", "Twice (#128)."), said_of("Never log a token", "Twice (#141).")
+    assert jaccard(one, other) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Do retry a POST", "Do not retry a POST"),
+        ("Clients should retry a POST", "Clients shouldn’t retry a POST"),  # noqa: RUF001 - as typed by people
+        ("Never retry, always log", "Never log, always retry"),
+        ("The timeout is 30 s", "The timeout is 60 s"),
+        ("Connect within 30, read within 60", "Connect within 60, read within 30"),
+        ("Needs python3.11 here", "Needs python3.12 here"),
+    ],
+)
+def test_a_negation_or_a_number_makes_another_claim(one: str, other: str) -> None:
+    assert said(make_entry(title=one)).claims != said(make_entry(title=other)).claims
+
+
+def test_two_wordings_of_one_negation_make_the_same_claim() -> None:
+    one, other = said(make_entry(title="Never retry a POST")), said(make_entry(title="Don't retry the POST"))
+    assert one == other
+
+
+def test_exactly_at_the_threshold_is_not_above_it() -> None:
+    four, five = set("abcd"), set("abcde")
+    assert jaccard(four, five) == 0.8
+    assert similar_pairs([four, five]) == ()
+    assert similar_pairs([five, set("abcdef")]) == ((0, 1),)
+
+
+def test_texts_without_words_are_like_nothing() -> None:
+    assert similar_pairs([set(), set(), {"a"}, {"a"}]) == ((2, 3),)
+
+
+@given(
+    st.lists(st.frozensets(st.sampled_from(WORDS)), max_size=20),
+    st.sampled_from([NEAR_DUPLICATE, Fraction(1, 2), Fraction(9, 10), Fraction(2, 3)]),
+)
+def test_the_pairs_are_those_of_comparing_all(texts: list[frozenset[str]], threshold: Fraction) -> None:
+    alike = [
+        (one, other)
+        for one, other in combinations(range(len(texts)), 2)
+        if (union := texts[one] | texts[other]) and Fraction(len(texts[one] & texts[other]), len(union)) > threshold
+    ]
+    assert list(similar_pairs(texts, threshold)) == alike
+
+
+@given(st.integers(0, 2**32), st.integers(20, 60))
+def test_long_texts_with_a_few_words_changed_are_found_as_comparing_all_finds_them(seed: int, size: int) -> None:
+    vocabulary = [f"w{number}" for number in range(size + 12)]
+    texts = []
+    for turn in range(12):
+        dropped = {(seed >> turn) % size, (seed >> 2 * turn) % size, (turn * turn) % size}
+        texts.append(frozenset(vocabulary[: size + turn % 4]) - {vocabulary[place] for place in dropped})
+    alike = [(a, b) for a, b in combinations(range(12), 2) if jaccard(texts[a], texts[b]) > 0.8]
+    assert list(similar_pairs(texts)) == alike

@@ -1,0 +1,226 @@
+"""The canonical form: stable, the same entries, and nothing of a person's lost."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.store.canonical import canonical_file
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.edit import format_entry
+from tests.make import make_entry, make_id
+
+MESSY = f"""# Memory
+An introduction.
+---
+# who this is
+type: "procedural"
+team_owner: {{name: Ada, since: 2020}}   # hers
+id: {make_id(1).upper()}
+
+domain: task
+# a person's remark
+importance: 0.50
+status: active   # for now
+phase:
+reinforcement_count: 007
+last_reinforced: 2026-09-01T10:00:00Z
+evidence: one quote
+# the end
+---
+
+
+###   Learning number 1 #
+
+
+Its body,   spaced as it likes.
+## Still its body
+
+
+
+---
+id: not-a-uuid
+type: procedural
+---
+## Broken
+# Prose
+
+after.
+"""
+
+CLEAN = f"""# Memory
+An introduction.
+
+---
+id: {make_id(1)}
+# who this is
+type: procedural
+domain: task
+# a person's remark
+importance: 0.5
+reinforcement_count: 7
+last_reinforced: '2026-09-01T10:00:00Z'
+status: active   # for now
+evidence:
+- 'one quote'
+team_owner: {{name: Ada, since: 2020}}   # hers
+# the end
+---
+## Learning number 1 #
+
+Its body,   spaced as it likes.
+## Still its body
+
+---
+id: not-a-uuid
+type: procedural
+---
+## Broken
+# Prose
+
+after.
+"""
+
+
+def fmt(text: str) -> str:
+    return canonical_file("MEMORY.md", text.encode()).decode()
+
+
+def test_an_entry_is_put_in_order_and_nothing_else_is_touched() -> None:
+    assert fmt(MESSY) == CLEAN
+    assert fmt(CLEAN) == CLEAN
+
+
+def test_the_entries_are_the_same_before_and_after() -> None:
+    before, after = (parse_memory_file("", text.encode()) for text in (MESSY, CLEAN))
+    assert before.entries == after.entries
+    assert len(before.entries) == 1
+
+
+def test_line_endings_and_the_byte_order_mark_of_a_file_stay() -> None:
+    data = b"\xef\xbb\xbf" + MESSY.replace("\n", "\r\n").encode()
+    assert canonical_file("", data) == b"\xef\xbb\xbf" + CLEAN.replace("\n", "\r\n").encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"# Prose\n\n\n---\nno entry", b"\xff\xfe", b"---\nid: x\n"])
+def test_a_file_without_an_entry_keeps_its_bytes(data: bytes) -> None:
+    assert canonical_file("", data) == data
+
+
+def test_what_we_write_is_canonical() -> None:
+    texts = [format_entry(make_entry(number, body="Text.", source="pr:7")) for number in (1, 2)]
+    assert fmt("\n".join(texts)) == "\n".join(texts)
+
+
+def test_one_blank_line_stands_between_two_entries() -> None:
+    one, two = (format_entry(make_entry(number)) for number in (1, 2))
+    assert fmt(one + two) == fmt(one + "\n\n\n\n" + two + "\n\n") == one + "\n" + two
+
+
+def test_a_title_that_ends_in_a_hash_keeps_it() -> None:
+    assert "\n## C# and F#\n" in fmt(format_entry(make_entry(1)).replace("## Learning number 1", "## C# and F#"))
+
+
+def test_an_importance_that_has_more_decimals_than_we_write_keeps_them() -> None:
+    text = format_entry(make_entry(1)).replace("importance: 0.5", "importance: 0.123456")
+    assert fmt(text) == text
+
+
+def test_an_entry_without_a_title_is_given_none() -> None:
+    text = format_entry(make_entry(1)).replace("## Learning number 1", "\nJust a line.")
+    assert fmt(text) == text.replace("---\n\nJust", "---\nJust")
+
+
+def test_comments_of_values_and_lists_stay_with_them() -> None:
+    text = format_entry(make_entry(1)).replace(
+        "status: active\n", "cites:\n- 'a#b'\n# why\n- c\nnote: |\n  kept\n  # not a comment\nstatus: active\n"
+    )
+    assert "cites:\n- 'a#b'\n# why\n- c\n" in fmt(text)
+    assert "note: |\n  kept\n  # not a comment\n---" in fmt(text)
+
+
+INSIDE = [
+    "evidence: [a, 'b # c']",
+    "cites:\n- 'a#b'\n# why\n- c",
+    "source: >\n  folded",
+    "instead: 'it''s' # why",
+    "unknown: {a: 1}",
+    "more: |\n  kept\n  # kept",
+    "# comment",
+    "",
+]
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "---",
+            "id: 00000001-0000-4000-8000-000000000000",
+            "id: 00000002-0000-4000-8000-000000000000",
+            "type: procedural",
+            "domain: task",
+            "importance: .5",
+            "reinforcement_count: 1",
+            "last_reinforced: 2026-09-01",
+            "status: active",
+            "status: 'active' # why",
+            "unknown: {a: 1}",
+            "  # indented",
+            "## Title",
+            "# One",
+            "```",
+            "text\r",
+            "<<<<<<< x",
+            ">>>>>>> x",
+            "",
+        ]
+    ),
+    max_size=30,
+)
+HEAD = [
+    "---",
+    "type: procedural",
+    "status: active",
+    "id: 00000001-0000-4000-8000-000000000000",
+    "domain: task",
+    "importance: .5",
+    "reinforcement_count: 1",
+    "last_reinforced: 2026-09-01",
+]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Files with an entry somewhere, whose head and surroundings are of any lines."""
+    before, after = draw(LINES), draw(LINES)
+    inside = draw(st.lists(st.sampled_from(INSIDE), max_size=4, unique=True))
+    head = draw(st.permutations([*HEAD[1:], *inside]))
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    return newline.join([*before, HEAD[0], *head, "---", "## Title", *after]).encode()
+
+
+@given(files())
+def test_formatting_is_stable_and_keeps_every_entry_and_every_finding(data: bytes) -> None:
+    file = parse_memory_file("", data)
+    result = canonical_file("", data)
+    again = parse_memory_file("", result)
+    assert canonical_file("", result) == result
+    assert again.entries == file.entries
+    assert sorted(finding.code for finding in again.findings) == sorted(finding.code for finding in file.findings)
+
+
+@given(files())
+def test_no_word_is_lost(data: bytes) -> None:
+    """Quoting and numbers are written anew; every letter of every line is still there."""
+
+    def letters(text: bytes) -> list[str]:
+        return sorted("".join(char for char in text.decode() if char.isalpha()))
+
+    assert letters(canonical_file("", data)) == letters(data)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.dates(date(2000, 1, 1), date(2100, 1, 1))), max_size=4))
+def test_files_that_we_wrote_stay_as_they_are(pairs: list[tuple[int, date]]) -> None:
+    texts = [format_entry(make_entry(number, created_at=day, evidence=("a", "b #c"))) for number, day in pairs]
+    assert fmt("\n".join(texts)) == "\n".join(texts)

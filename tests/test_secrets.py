@@ -1,0 +1,64 @@
+"""What makes the search for credentials fast changes nothing in what it finds."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci import secrets
+from memory_ci.secrets import PATTERNS, Pattern, Secret, find_secrets, lower_case
+
+MIXED = "a1B2c3D4e5F6g7H8i9J0"
+KEYWORDS = [keyword for pattern in PATTERNS for keyword in pattern.keywords]
+
+
+def find_everywhere(text: str) -> list[Secret]:
+    """find_secrets with every pattern tried from every place."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "_near_keywords", lambda lowered: {number: [] for number in range(len(PATTERNS))})
+        patch.setattr(secrets, "_starts", lambda keywords, reach, lowered: range(len(lowered)))
+        return find_secrets(text)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=[f"{pattern.kind}-{pattern.keywords[0]}" for pattern in PATTERNS])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_whatever_a_pattern_matches_is_met_at_its_keywords(pattern: Pattern, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(pattern.regex))
+    assert find_secrets(text) == find_everywhere(text)
+
+
+PIECES = [*KEYWORDS, *map(str.upper, KEYWORDS), MIXED, MIXED * 2, "AKIAQWERTYUIOP234567", f"eyJ{MIXED}.", "AccountKey="]
+PIECES += ["=", ": ", "\n", " ", "-", "_", "x", "9", "'", "user:", ";pwd=", "@host.example", "https", "Bearer ", " id="]
+PIECES += [" login ada password ", "\u0130", "\u017fecret=", "\u212aey", "[redacted:jwt]"]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_of_credentials_side_by_side_the_same_are_found(text: str) -> None:
+    assert find_secrets(text) == find_everywhere(text)
+
+
+@pytest.mark.parametrize("text", ["my_api_key", "DBPASSWORDFILE", "x-secret-y", "laws_secret_token", "a.b+c://u"])
+def test_a_key_may_have_any_name_around_its_word(text: str) -> None:
+    sign = ":" if "://" in text else "="
+    assert find_secrets(f"{text}{sign}{MIXED * 2}@h") != []
+
+
+def test_a_url_password_needs_its_scheme_and_the_scheme_is_not_the_password() -> None:
+    text = "see postgres+psycopg://app:s3cr3t@db"
+    assert [text[secret.start : secret.end] for secret in find_secrets(text)] == ["s3cr3t"]
+    assert find_secrets("see ://app:s3cr3t@db") == []
+
+
+def test_every_character_that_ignoring_case_takes_for_a_letter_becomes_that_letter() -> None:
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    letters = re.findall("[a-z]", everything, re.IGNORECASE)
+    assert len(letters) > 2 * 26
+    assert all(re.fullmatch(letter, lower_case(char)) for char in letters for letter in lower_case(char))
+    assert set(map(lower_case, letters)) == set("abcdefghijklmnopqrstuvwxyz")
+    assert len(lower_case(everything)) == len(everything)
