@@ -9,7 +9,7 @@ from memory_ci.gitrepo.blobs import list_tree
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.loaded import LoadedFile
-from memory_ci.store.layout import classify_scope, is_fragment, scope_path
+from memory_ci.store.layout import classify_scope, is_fragment, is_legacy, scope_path
 from memory_ci.store.load import PROJECT
 
 
@@ -20,6 +20,7 @@ class Draft:
         self._patterns = workspace.config.scopes
         self._paths = frozenset(file.path for file in list_tree(workspace.repo, rev, ()))
         self.kept = [p for p in memory.located if p.path in self._paths and not is_fragment(p.path)]
+        self.kept = [place for place in self.kept if not is_legacy(place.path)]
         self.inbox = [place for file in memory.files if _is_whole(file) for place in file.entries]
 
     @property

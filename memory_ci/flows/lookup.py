@@ -72,7 +72,9 @@ class Selection(msgspec.Struct, frozen=True):
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
     """The entry as the work tree has it, or as it was at a revision."""
     place = find_entry(list_located(workspace, view).located, prefix)
-    return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
+    return ShownEntry(
+        place, format_entry(place.entry), prominence(place.entry, today, workspace.config.prominence.decay)
+    )
 
 
 def list_located(workspace: Workspace, view: str | None) -> Memory:
@@ -85,7 +87,11 @@ def list_ranked(
 ) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
     """The selected entries with their prominence, highest first, and what could not be read."""
     memory = list_located(workspace, view)
-    ranked = [(prominence(place.entry, today), place) for place in memory.located if selection.holds(place)]
+    ranked = [
+        (prominence(place.entry, today, workspace.config.prominence.decay), place)
+        for place in memory.located
+        if selection.holds(place)
+    ]
     return sorted(ranked, key=lambda pair: (-pair[0], pair[1].path, pair[1].line)), memory.findings
 
 

@@ -29,7 +29,7 @@ KINDS: Mapping[Step, tuple[str, ...]] = {
 COUNTERS = ("reinforcement_count", "last_reinforced")
 MERGED = (
     *COUNTERS, "importance", "priority", "created_at", "occurred_at", "supersedes", "evidence", "cites", "relations",
-    "source", "title", "body", "instead", "status", "valid_until", "phase", "session", "engine", "domain",
+    "source", "title", "body", "instead", "adoption", "status", "valid_until", "phase", "session", "engine", "domain",
 )  # fmt: skip
 FREE: Mapping[Step, tuple[str, ...]] = {
     "reinforce": COUNTERS,
@@ -107,7 +107,7 @@ class _Referee:
             yield f"more would change than the step {self._step.step!r} may"
 
     def _remove(self, change: Change) -> Iterator[str]:
-        known = self._known(change)
+        known = self._known(change, last=True)
         if known is None:
             yield "the entry is not kept there"
         else:
@@ -121,9 +121,11 @@ class _Referee:
         for entry_id in sorted(self._removed.keys() - findable - self._retired):
             yield f"the entry {entry_id} would be lost"
 
-    def _known(self, change: Change) -> Entry | None:
-        places = (place for place in self._draft.kept if (place.path, place.entry.id) == (change.path, change.entry.id))
-        return next((place.entry for place in places), None)
+    def _known(self, change: Change, *, last: bool = False) -> Entry | None:
+        """The entry that a change is about: of an id that stands twice the first is updated, the last taken out."""
+        key = (change.path, change.entry.id)
+        entries = [place.entry for place in self._draft.kept if (place.path, place.entry.id) == key]
+        return entries[-1 if last else 0] if entries else None
 
 
 def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:

@@ -13,6 +13,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
 from memory_ci.index.search import list_entries, list_findings, list_prose, search
 from memory_ci.lifecycle.prominence import prominence, ranking_prominence
+from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, EntryType
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Norm, Retrieval
@@ -40,7 +41,9 @@ def retrieve(workspace: Workspace, task: str, options: RetrieveOptions, today: d
     settings = workspace.config.retrieve
     max_chars = settings.max_chars if options.max_chars is None else options.max_chars
     with synced_index(workspace) as index:
-        norms, norms_dropped = fit_norms(_norms(index, today), settings.institutional_max_chars)
+        norms, norms_dropped = fit_norms(
+            _norms(index, today, workspace.config.prominence.decay), settings.institutional_max_chars
+        )
         matches = search(
             index,
             build_terms(task),
@@ -49,7 +52,8 @@ def retrieve(workspace: Workspace, task: str, options: RetrieveOptions, today: d
             depth=max(200, 4 * options.limit),
         )
         findings = (*_degraded(index, index_path(workspace)), *list_findings(index))
-    ranked = diversify(rank(matches, lambda entry: ranking_prominence(entry, today), session=options.session))
+    decay = workspace.config.prominence.decay
+    ranked = diversify(rank(matches, lambda entry: ranking_prominence(entry, today, decay), session=options.session))
     hits, hits_dropped = fit(ranked[: max(0, options.limit)], max_chars, entry_cost)
     return Retrieval(
         task=task,
@@ -70,10 +74,10 @@ def _degraded(index: Index, path: Path) -> tuple[Finding, ...]:
     return (Finding(str(path), 1, "index-not-kept", message, "Check the rights and the space there.", "warning"),)
 
 
-def _norms(index: Index, today: date) -> list[Norm]:
+def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
     """Institutional memory in file order: entries without their front matter, and prose that says something."""
     entries = [
-        Norm(p.path, p.line, _norm_text(p.entry), p.entry.id, prominence(p.entry, today))
+        Norm(p.path, p.line, _norm_text(p.entry), p.entry.id, prominence(p.entry, today, decay))
         for p in list_entries(index, scopes=("institutional",), statuses=("active", "compacted"))
     ]
     prose = [

@@ -70,7 +70,7 @@ def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     groups: dict[object, list[tuple[Located, frozenset[str]]]] = defaultdict(list)
     for place in sorted(places, key=_rank):
         entry, (words, claims) = place.entry, said(place.entry)
-        if entry.status == "active":
+        if entry.status != "retired":
             groups[place.path, entry.type, entry.adoption, entry.valid_until, claims].append((place, words))
         else:
             yield [place]

@@ -80,6 +80,11 @@ def format_target(scope: ScopeOf) -> str:
     return f"{scope.name}:{scope.where}" if scope.where else scope.name
 
 
+def is_legacy(path: str) -> bool:
+    """Whether `path` is of the layout that is read and never written."""
+    return LEGACY_TEAM.fullmatch(path) is not None
+
+
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
     """The file that new entries of a scope go to, by the last of its patterns that gives one.
 

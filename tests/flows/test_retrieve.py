@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,15 @@ def test_scope_and_prominence_change_the_order(project: Project) -> None:
     assert injected_ids(project.retrieve("zebra crossing")) == (make_id(2), make_id(1))
     put(project, "MEMORY.md", 1, title="Zebra crossing one", importance=1.0, reinforcement_count=200)
     assert injected_ids(project.retrieve("zebra crossing")) == (make_id(1), make_id(2))
+
+
+def test_the_curve_of_decay_changes_the_order(project: Project) -> None:
+    put(project, "MEMORY.md", 1, title="Zebra crossing", importance=1.0, last_reinforced=date(2025, 11, 26))
+    put(project, "docs/MEMORY.md", 2, title="Zebra crossing", importance=0.4, last_reinforced=date(2026, 11, 21))
+    project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n")
+    assert injected_ids(project.retrieve("zebra")) == (make_id(2), make_id(1))
+    project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\nprominence: {decay: t4dm}\n")
+    assert injected_ids(project.retrieve("zebra")) == (make_id(1), make_id(2))
 
 
 def test_global_memory_is_read_from_home_and_ranks_below_the_project(project: Project, home: Path) -> None:

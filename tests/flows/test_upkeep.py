@@ -37,6 +37,20 @@ def test_a_retired_entry_is_taken_out_and_stays_in_history(project: Project) -> 
     assert make_id(1) in {entry.id for entry in project.entries(rev=before)}
 
 
+def test_a_tombstone_takes_every_copy_of_its_id_out(project: Project) -> None:
+    live, dead = make_entry(1), make_entry(1, status="retired")
+    put(project, "MEMORY.md", format_entry(live), format_entry(dead))
+    put(project, "src/MEMORY.md", format_entry(live))
+    assert project.upkeep("compact").subjects == ("memory: compact 1 entry",)
+    assert project.entries() == project.entries("src/MEMORY.md") == ()
+
+
+def test_a_rejected_copy_makes_the_united_entry_rejected(project: Project) -> None:
+    put(project, "MEMORY.md", format_entry(make_entry(1)), format_entry(make_entry(1, adoption="rejected")))
+    project.upkeep("compact")
+    assert [entry.adoption for entry in project.entries()] == ["rejected"]
+
+
 def test_two_entries_that_say_nothing_alike_stay_two(project: Project) -> None:
     put(project, "MEMORY.md", *(format_entry(make_entry(n, body=f"word{n} other{n} thing{n}")) for n in range(1, 9)))
     assert project.upkeep("compact").subjects == ()

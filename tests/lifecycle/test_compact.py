@@ -113,7 +113,6 @@ def test_of_equally_important_ones_the_longest_stays_then_the_first_id() -> None
         {"type": "directive"},
         {"adoption": "rejected"},
         {"valid_until": date(2026, 12, 1)},
-        {"status": "compacted"},
         {"relations": (f"contradicts {make_id(1)}",)},
         {"relations": (f"refutes {make_id(1)}",)},
         {"extra": (("owner", " ada"),)},
