@@ -44,12 +44,13 @@ def _pattern(kind: str, keywords: str, regex: str, needs_entropy: bool = False, 
     return Pattern(kind, tuple(keywords.split()), regex, needs_entropy, reach)
 
 
+# What a pattern reads before it can fail is bounded, or a text of nothing but beginnings costs its square.
 PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "private-key",
         "-----begin",
         r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[^\0]*?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
+        r"(?:[^\0]{0,40000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
     ),
     _pattern("aws-access-key", "akia asia abia acca", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
     _pattern(
@@ -84,7 +85,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "huggingface-token", "hf_ api_org_", r"\bhf_[A-Za-z]{30,}\b|\bhf_[A-Za-z0-9]{34,}\b|\bapi_org_[A-Za-z]{34}\b"
     ),
-    _pattern("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    _pattern("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{10,8000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
     _pattern(
         "url-password",
         "://",
@@ -96,7 +97,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "connection-string",
         "server= host= uid= data user",
-        r"\b(?i:(?:server|data source|host|uid|user id)=[^;\s\0]+;(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
+        r"\b(?i:(?:server|data source|host|uid|user id)=[^;\s\0]{1,300};(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
         r"(?P<secret>[^;\s\0\"'${<]{3,})",
     ),
     _pattern(

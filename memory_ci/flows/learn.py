@@ -23,7 +23,7 @@ from memory_ci.records.candidate import Judged
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Phase
 from memory_ci.records.event import Event
-from memory_ci.records.history import MergedChange
+from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Counts
 from memory_ci.sources.adr import adr_event, adr_paths_added
 from memory_ci.sources.commits import commit_events
@@ -44,7 +44,7 @@ class Learner:
     ) -> None:
         self.workspace, self.draft, self.engine, self.phase = workspace, draft, engine, phase
         self.today, self.past = today, past
-        self.merged: list[MergedChange] = []
+        self.history: list[Commit] = []
         self.uses: list[tuple[MergedChange, frozenset[str]]] = []
         self.judged: list[Judged] = []
         self._left_out: Counter[str] = Counter()
@@ -64,6 +64,7 @@ class Learner:
         history = plan_range(self.workspace.repo, since, until)
         for done, merged in enumerate(iter_merged_changes(self.workspace.repo, history), start=1):
             self._commits += len(merged.commits)
+            self.history += (msgspec.structs.replace(commit, files=()) for commit in merged.commits)
             yield from self.draft.take(self._learn(merged))
             progress(done, history.change_count)
 

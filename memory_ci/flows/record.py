@@ -21,6 +21,7 @@ from memory_ci.gitrepo.history import find_addition, find_cursor, list_added_lin
 from memory_ci.gitrepo.repo import find_commit, is_ancestor, is_shallow, resolve_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
+from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.records.change import STEPS, Change
 from memory_ci.records.plan import PLAN_VERSION, EngineUse, Plan, PlannedStep
 from memory_ci.records.report import Finding
@@ -50,11 +51,12 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     folded, findings = _fold(draft)
     extracted = tuple(learner.learn(since, base, progress))
     reinforced, counted = _reinforce(workspace, base, draft, learner)
+    reverts = _new_reverts(workspace, base, learner)
     steps = (
         PlannedStep(step="fold", changes=folded),
         PlannedStep(step="extract", changes=extracted),
         PlannedStep(step="reinforce", changes=reinforced),
-        *plan_upkeep(Upkeep(workspace, base, since, today), draft, STEPS),
+        *plan_upkeep(Upkeep(workspace, base, since, today, reverts), draft, STEPS),
     )
     return Plan(
         schema_version=PLAN_VERSION,
@@ -69,6 +71,15 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
         judged=tuple(learner.judged),
         findings=(*memory.findings, *findings),
     )
+
+
+def _new_reverts(workspace: Workspace, base: str, learner: Learner) -> tuple[Revert, ...]:
+    """The reverts of the range that no earlier run has seen: what a person decided about an older one stays decided."""
+    cursor = find_cursor(workspace.repo, base)
+    found = find_reverts(learner.history)
+    if cursor is None or find_commit(workspace.repo, cursor.source) is None:
+        return found
+    return tuple(revert for revert in found if not is_ancestor(workspace.repo, revert.sha, cursor.source))
 
 
 def _fold(draft: Draft) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:

@@ -10,11 +10,15 @@ import msgspec
 from memory_ci.flows.anchors import gone_since, judge_anchors
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.promotion import names_of
 from memory_ci.flows.stage import plan_retirements
 from memory_ci.flows.workspace import Workspace, config_at, load_memory
 from memory_ci.gitrepo.history import find_cursor
 from memory_ci.lifecycle.compact import plan_compaction
 from memory_ci.lifecycle.consolidate import plan_consolidation
+from memory_ci.lifecycle.promote import plan_promotion
+from memory_ci.lifecycle.reverts import Revert
+from memory_ci.lifecycle.undone import plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
@@ -23,12 +27,13 @@ STALE_AFTER_DAYS = 90
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What upkeep works on: the tree of `base`, and merged work from `since` on, which says what stages ended."""
+    """What upkeep works on: the tree of `base`, and merged work from `since` on, with its stages and reverts."""
 
     workspace: Workspace
     base: str
     since: str | None
     today: date
+    reverts: tuple[Revert, ...] = ()
     stale_after: int | None = None
 
 
@@ -57,7 +62,7 @@ def plan_upkeep_alone(
     workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
     memory = load_memory(workspace, base)
     cursor = find_cursor(workspace.repo, base)
-    upkeep = Upkeep(workspace, base, cursor.source if cursor else None, today, stale_after)
+    upkeep = Upkeep(workspace, base, cursor.source if cursor else None, today, stale_after=stale_after)
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -74,7 +79,12 @@ def plan_upkeep_alone(
 def _consolidate(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     verdicts = judge_anchors(upkeep.workspace, draft.kept, upkeep.base)
     repointed = draft.take(plan_repoint(draft.kept, verdicts, upkeep.base))
-    return (*repointed, *plan_consolidation(draft.kept, upkeep.today))
+    undone = draft.take(plan_undone(draft.kept, upkeep.reverts))
+    return (*repointed, *undone, *plan_consolidation(draft.kept, upkeep.today))
+
+
+def _promote(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
+    return plan_promotion(draft.kept, upkeep.today, draft.path_of, names_of(upkeep.workspace, upkeep.base)).changes
 
 
 def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
@@ -94,6 +104,7 @@ def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 PLANNERS: Mapping[Step, Callable[[Upkeep, Draft], Sequence[Change]]] = {
     "consolidate": _consolidate,
+    "promote": _promote,
     "retire": _retire,
     "compact": _compact,
 }

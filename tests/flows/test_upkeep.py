@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
+import pytest
+
+from memory_ci.errors import UsageError
 from memory_ci.flows.lookup import find_entry, list_located
+from memory_ci.flows.promotion import promote_globally, propose_globally
 from memory_ci.records.entry import Entry
+from memory_ci.rendering.context import render_context
 from memory_ci.store.edit import format_entry
-from tests.flows.project import TODAY, Project
+from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
+from tests.repos import make_repo
 
 BODY = "a retry doubled the charge because the gateway had booked the first request before it answered"
 
@@ -79,6 +86,74 @@ def test_what_is_written_knows_its_stage(project: Project) -> None:
     project.commit("Plan", {"INTENT.md": "# Shop\n\nStage: design\n"})
     project.record()
     assert {entry.phase for entry in project.entries()} == {"design"}
+
+
+def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_revert_is_reverted(project: Project) -> None:
+    project.record()
+    before = {entry.id: entry for entry in project.entries()}
+    project.git("revert", "--no-edit", "-m", "1", "HEAD~1")
+    project.record()
+    assert {entry.adoption for entry in project.entries()} == {"rejected"}
+    assert all(entry.importance < before[entry.id].importance for entry in project.entries())
+    shown = render_context(project.retrieve("charge retried"))
+    assert "Tried and rejected: " in shown
+    after = project.sha()
+    project.record()
+    assert project.sha() == after
+    project.git("revert", "--no-edit", project.git("log", "-1", "--format=%H", "--grep=^Revert"))
+    project.record()
+    restored = {entry.id: entry for entry in project.entries()}
+    assert {i: (e.adoption, e.importance, e.instead, e.evidence) for i, e in restored.items()} == {
+        i: (e.adoption, e.importance, e.instead, e.evidence) for i, e in before.items()
+    }
+
+
+def test_contradictions_are_linked_and_both_are_shown_with_a_flag(project: Project) -> None:
+    one = make_entry(1, title="Always retry the charge request with the same key")
+    two = make_entry(2, title="Never retry the charge request with the same key")
+    put(project, "MEMORY.md", format_entry(one), format_entry(two))
+    project.upkeep("consolidate")
+    assert {entry.id: entry.relations for entry in project.entries()} == {
+        make_id(1): (f"contradicts {make_id(2)}",),
+        make_id(2): (f"contradicts {make_id(1)}",),
+    }
+    shown = render_context(project.retrieve("retry the charge request"))
+    assert f"CONTRADICTED by {make_id(1)[:8]}" in shown
+    assert f"CONTRADICTED by {make_id(2)[:8]}" in shown
+    assert project.upkeep("consolidate").subjects == ()
+    assert project.upkeep("compact").subjects == (), "what contradicts is never united"
+
+
+def test_what_recurs_in_three_sessions_moves_up_to_the_project(project: Project) -> None:
+    for number in (1, 2, 3):
+        entry = make_entry(number, title="Run the migration before the worker", session=f"claude-code:s{number}")
+        project.commit("Job", {f".teaparty/jobs/j{number}/institutional.md": format_entry(entry)})
+    assert project.upkeep("promote").subjects == ("memory: promote 3 entries",)
+    (entry,) = project.entries()
+    assert entry.promoted_from is not None
+    assert entry.promoted_at == TODAY
+    assert {entry.id, *entry.supersedes} == {make_id(1), make_id(2), make_id(3)}
+    assert project.upkeep("promote").subjects == ()
+
+
+def test_only_what_holds_anywhere_is_copied_into_the_global_checkout(project: Project, tmp_path: Path) -> None:
+    checkout = make_repo(tmp_path / "memory")
+    checkout.commit("Start", {"MEMORY.md": "# Ours\n"})
+    for number in (1, 2, 3):
+        agnostic = make_entry(number, title="Write the failing test before the fix", source=f"pr:{number}")
+        bound = make_entry(number + 10, title="Run shop.client before the fix of shop", source=f"pr:{number}")
+        text = project.show("HEAD", "MEMORY.md") + "\n" + format_entry(agnostic) + "\n" + format_entry(bound)
+        project.commit("Put", {"MEMORY.md": text})
+    proposed = propose_globally(project.workspace, None, TODAY)
+    assert {entry.title for entry in proposed} == {"Write the failing test before the fix"}
+    assert promote_globally(str(checkout.path), proposed, NOW, dry_run=True) == proposed
+    assert promote_globally(str(checkout.path), proposed, NOW, dry_run=False) == proposed
+    assert "Write the failing test" in checkout.show("HEAD", "MEMORY.md")
+    assert checkout.git("status", "--porcelain") == ""
+    assert promote_globally(str(checkout.path), proposed, NOW, dry_run=False) == ()
+    with pytest.raises(UsageError) as raised:
+        promote_globally(str(tmp_path / "nowhere"), proposed, NOW, dry_run=False)
+    assert raised.value.slug == "no-global-checkout"
 
 
 def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> None:

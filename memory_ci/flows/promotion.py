@@ -1,0 +1,94 @@
+"""Promotion beyond the repository: what holds anywhere, copied into the global memory as a commit there."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.branch import branch_tip
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.workspace import Workspace, config_at, load_memory, open_committed, read_bytes
+from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.settings import find_setting
+from memory_ci.lifecycle.fold import is_same_learning
+from memory_ci.lifecycle.promote import plan_promotion
+from memory_ci.records.change import Change
+from memory_ci.records.entry import Entry
+from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
+from memory_ci.rendering.message import render_commit_message
+from memory_ci.store.apply import apply_changes
+from memory_ci.store.load import load_file
+
+COMMON = frozenset(
+    "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests tools web".split()
+)
+"""Names of directories that many repositories have: they tell nothing about this one."""
+
+MIN_NAME = 3
+
+
+def names_of(workspace: Workspace, rev: str) -> frozenset[str]:
+    """What the repository and its packages are called: words that no entry for every repository may hold."""
+    root = workspace.repo.root or workspace.repo.common_dir
+    remote = find_setting(workspace.repo, "remote.origin.url") or ""
+    top = {file.path.partition("/")[0] for file in list_tree(workspace.repo, rev, ()) if "/" in file.path}
+    named = {root.name, remote.rstrip("/").rpartition("/")[2], *top}
+    return frozenset(name.removesuffix(".git") for name in named if len(name) >= MIN_NAME) - COMMON
+
+
+def propose_globally(workspace: Workspace, branch: str | None, today: date) -> tuple[Entry, ...]:
+    """The entries of a branch that recur and hold in any repository. Doubt means no."""
+    _, base = branch_tip(workspace, branch)
+    workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
+    draft = Draft(workspace, base, load_memory(workspace, base))
+    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(workspace, base))
+    return tuple(proposal.entry for proposal in promotion.proposals)
+
+
+def promote_globally(
+    config_path: str, entries: tuple[Entry, ...], now: datetime, *, dry_run: bool
+) -> tuple[Entry, ...]:
+    """Copy entries into the checkout that `global.path` names, as one commit there; what it has already is left out.
+
+    They stay in the project too: a job in CI has no global memory. Raises UsageError (no-global-checkout), and what
+    the writer raises.
+    """
+    from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
+
+    place, path = _find_checkout(config_path)
+    ref, tip = branch_tip(place, None)
+    content = read_bytes(place, tip, [path])
+    known = [located.entry for located in load_file(path, content.get(path, b""), place.config.scopes).entries]
+    fresh = tuple(entry for entry in entries if not any(is_same_learning(entry, other) for other in known))
+    if not fresh or dry_run:
+        return fresh
+    changes = tuple(Change(step="promote", kind="add", path=path, entry=e, why="from a project") for e in fresh)
+    plan = Plan(
+        schema_version=PLAN_VERSION,
+        ref=ref,
+        base=tip,
+        since=None,
+        until=None,
+        engine=EngineUse("none", ""),
+        counts=Counts(),
+    )
+    message = render_commit_message(PlannedStep(step="promote", changes=changes), plan)
+    commit = PlannedCommit(files=apply_changes(content, changes), message=message)
+    identity = Identity("memory-ci", "memory-ci@noreply.invalid")
+    commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=identity, when=now)
+    return fresh
+
+
+def _find_checkout(config_path: str) -> tuple[Workspace, str]:
+    """The repository of the global memory, and its memory file as the repository names it."""
+    directory = Path(config_path).expanduser()
+    hint = "Clone the repository of the global memory, and name its directory: `global: {path: ~/memory}`."
+    if not config_path or not directory.is_dir():
+        raise UsageError("global.path names no checkout to promote to", slug="no-global-checkout", hint=hint)
+    try:
+        place = open_committed(directory)
+    except RepositoryError as error:
+        raise UsageError(f"{directory} is in no git repository", slug="no-global-checkout", hint=hint) from error
+    path = (directory.resolve() / "MEMORY.md").relative_to((place.repo.root or directory).resolve())
+    return place, path.as_posix()
