@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
 import msgspec
@@ -11,30 +12,47 @@ from memory_ci.errors import UsageError
 from memory_ci.records.config import Config
 
 CONFIG_FILE = ".memory-ci.yaml"
+MAX_BYTES = 64 * 1024
+MAX_DEPTH = 8
+MAX_STARS = 3
+"""`**` in one pattern: more of them match slowly, and say nothing that fewer do not."""
+
+CORE = "tag:yaml.org,2002:"
 
 
 def parse_config(text: str, path: str = CONFIG_FILE) -> Config:
     """The configuration a text holds. Raises UsageError (bad-config)."""
+    if len(text) > MAX_BYTES:
+        raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
     says_something = any(line.strip() and not line.startswith("#") for line in text.splitlines())
     node = _compose(text, path) if says_something else None
-    if node is None or (node.id == "scalar" and node.tag == "tag:yaml.org,2002:null"):
+    if node is None or (node.id == "scalar" and node.tag == CORE + "null"):
         return Config()
     plain = _Reader(path).plain(node, Config, "")
-    try:
-        return msgspec.convert(plain, Config, strict=True)
-    except msgspec.ValidationError as error:
-        raise _error(path, 1, str(error)) from error  # pragma: no cover - _Reader names the line first
+    return msgspec.convert(plain, Config, strict=True)
 
 
 def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are untyped
     import yaml  # 20 ms that a repository without a configuration saves
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        _refuse_tricks(yaml.parse(text, Loader=loader), path)
+        return yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error)
         raise _error(path, mark.line + 1 if mark else 1, f"not valid YAML: {reason}") from error
+
+
+def _refuse_tricks(events: Any, path: str) -> None:  # noqa: ANN401
+    """Anchors, tags and deep nesting have no use here, and cost a reader its memory or its stack."""
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if depth > MAX_DEPTH or name == "AliasEvent" or getattr(event, "anchor", None) or getattr(event, "tag", None):
+            raise _error(path, event.start_mark.line + 1, "anchors, tags and deep nesting are not read here")
 
 
 class _Reader:
@@ -46,11 +64,15 @@ class _Reader:
     def plain(self, node: Any, type_: Any, where: str) -> Any:  # noqa: ANN401
         if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
             return self._mapping(node, type_, where)
-        value = self._value(node)
+        line = node.start_mark.line + 1
         try:
-            return msgspec.convert(value, type_)
-        except msgspec.ValidationError as error:
-            raise _error(self.path, node.start_mark.line + 1, f"{where}: {error}") from error
+            value = msgspec.convert(self._value(node), type_)
+        except (msgspec.ValidationError, ValueError, ArithmeticError) as error:
+            raise _error(self.path, line, f"{where}: {error}") from error
+        for pattern in value if isinstance(value, tuple) else ():
+            if reason := find_fault(pattern):
+                raise _error(self.path, line, f"{where}: {pattern!r} {reason}")
+        return value
 
     def _mapping(self, node: Any, type_: type[msgspec.Struct], where: str) -> dict[str, Any]:  # noqa: ANN401
         if node.id != "mapping":
@@ -68,13 +90,29 @@ class _Reader:
         return plain
 
     def _value(self, node: Any) -> Any:  # noqa: ANN401
-        import yaml
-
         if node.id == "sequence":
             return [self._value(child) for child in node.value]
         if node.id == "mapping":
             return {str(key.value): self._value(value) for key, value in node.value}
-        return yaml.SafeLoader("").construct_object(node)
+        if node.tag == CORE + "int":
+            return int(node.value)
+        return None if node.tag == CORE + "null" else node.value
+
+
+def find_fault(pattern: str) -> str | None:
+    """Why a text cannot be one of the patterns of the configuration, or None."""
+    if not pattern or "\0" in pattern:
+        return "is no pattern"
+    if pattern.count("{where}") > 1:
+        return "names {where} more than once"
+    if pattern.count("**") > MAX_STARS:
+        return f"has more than {MAX_STARS} times **"
+    try:
+        for class_ in re.findall(r"\[[^\]/]+\]", pattern):
+            re.compile(class_)
+    except re.error as error:
+        return f"is no pattern: {error}"
+    return None
 
 
 def _nearest(key: str, known: tuple[str, ...]) -> str:

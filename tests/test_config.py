@@ -61,3 +61,25 @@ def test_any_text_is_a_configuration_or_a_clear_error(text: str) -> None:
         parse_config(text)
     except UsageError as error:
         assert error.slug == "bad-config"  # noqa: PT017 - both outcomes are legal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "retrieve: {max_chars: !foo 3}",
+        "retrieve: {max_chars: 2024-13-45}",
+        "retrieve: {max_chars: !!int abc}",
+        "extraction: {adr_paths: &a [*a]}",
+        "a: " + "[" * 100_000,
+        "extraction: {trusted_authors: [=]}\nx: 1",
+        'scopes: {team: ["{where}/{where}/MEMORY.md"]}',
+        'extraction: {adr_paths: ["docs/[z-a].md"]}',
+        'scopes: {project: [""]}',
+        'scopes: {team: ["**/**/**/**/{where}.md"]}',
+        "#" * 70_000,
+    ],
+)
+def test_a_hostile_configuration_is_a_clear_error_and_nothing_worse(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_config(text)
+    assert raised.value.slug == "bad-config"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from typing import get_args
 
 import click
 
-from memory_ci.cli.common import dry_run_option, echo_json, json_option, today, workspace
+from memory_ci.cli.common import dry_run_option, echo_json, has_input, json_option, read_input, today, utf8, workspace
 from memory_ci.records.entry import Domain, EntryType
 
 TEMPLATE = """
@@ -71,7 +70,7 @@ def command(
 
     if body is not None and title is None:
         raise click.UsageError("--body needs a --title.")
-    text = split_text(_read_text() if title is None else f"{' '.join(title.split())}\n{body or ''}")
+    text = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
     fields = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
     added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), text, **fields), dry_run=dry_run)
     if as_json:
@@ -86,7 +85,7 @@ def command(
 
 def _read_text() -> str:
     """Standard input if something is piped in, else what is written in the editor."""
-    if not sys.stdin.isatty():
-        return sys.stdin.read()
+    if has_input():
+        return read_input()
     written = click.edit(TEMPLATE, extension=".md") or ""
     return "\n".join(line for line in written.splitlines() if not line.startswith("# "))

@@ -28,7 +28,10 @@ def now() -> datetime:
     """The time; SOURCE_DATE_EPOCH, if set, is the clock (reproducible-builds.org)."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if epoch.isascii() and epoch.isdigit():
-        return datetime.fromtimestamp(int(epoch), UTC)
+        try:
+            return datetime.fromtimestamp(int(epoch), UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            raise click.UsageError(f"SOURCE_DATE_EPOCH is no time: {error}") from error
     return datetime.now(UTC)  # noqa: TID251 - here the clock is read, and passed down
 
 
@@ -60,6 +63,21 @@ def warn(findings: Iterable[Finding]) -> None:
     """Findings of a command that goes on all the same, one line each on stderr."""
     for finding in findings:
         click.echo(f"Warning: {render_finding(finding, with_level=False)}", err=True)
+
+
+def utf8(text: str) -> str:
+    """An argument as the text its bytes are, whatever the locale made of them; what is no UTF-8 becomes U+FFFD."""
+    return os.fsencode(text).decode("utf-8", "replace")
+
+
+def has_input() -> bool:
+    """Whether something is piped in."""
+    return sys.stdin is not None and not sys.stdin.isatty()
+
+
+def read_input() -> str:
+    """Standard input as UTF-8."""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 @contextmanager

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import get_args
 
 import click
 
-from memory_ci.cli.common import echo_json, json_option, now, today, warn, workspace
+from memory_ci.cli.common import echo_json, has_input, json_option, now, read_input, today, utf8, warn, workspace
+from memory_ci.errors import MemoryCIError
 from memory_ci.records.entry import EntryType
 from memory_ci.rendering.context import render_context
 
@@ -60,20 +60,23 @@ def command(
     from memory_ci.flows.retrieve import RetrieveOptions, injected_ids, retrieve
 
     where = workspace()
-    text = " ".join(task) if task else _read_task()
+    text = utf8(" ".join(task)) if task else _read_task()
     answer = retrieve(where, text, RetrieveOptions(max_chars, paths or None, types, None, limit), today())
     warn(answer.findings)
-    if record if record is not None else "CI" in os.environ:
-        record_injected(where, injected_ids(answer), now())
     if as_json:
         echo_json(answer)
     elif ids:
         click.echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)), nl=False)
     else:
         click.echo(render_context(answer), nl=False)
+    if record if record is not None else "CI" in os.environ:
+        try:
+            record_injected(where, injected_ids(answer), now())
+        except MemoryCIError as error:  # what was asked for has been given
+            click.echo(f"Warning: what was given is not noted: {error.message} [{error.slug}]", err=True)
 
 
 def _read_task() -> str:
-    if sys.stdin.isatty():
+    if not has_input():
         raise click.UsageError('Say what the task is: memory-ci retrieve "…", or pipe it in.')
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
+    return read_input()

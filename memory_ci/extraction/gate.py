@@ -13,6 +13,9 @@ from memory_ci.records.candidate import Candidate
 from memory_ci.records.evidence import Evidence
 from memory_ci.secrets import find_secrets, lower_case
 
+SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
+"""Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees."""
+
 JOINERS = "\u200c\u200d"
 """ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji."""
 
@@ -105,12 +108,17 @@ def has_hidden(text: str) -> bool:
 def _may_hide(char: str) -> bool:
     if char in "\n\t" or (char.isascii() and char.isprintable()):
         return False
-    is_variation = "\U000e0100" <= char <= "\U000e01ef"
+    is_variation = "\U000e0100" <= char <= "\U000e01ef" or char in SELECTORS or char == "\u034f"
     return is_variation or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
 def _is_hidden(text: str, at: int, char: str) -> bool:
-    """Of a character that may hide: a joiner does not between what it joins."""
+    """Of a character that may hide: a joiner does not between what it joins, nor a selector behind what it selects."""
+    if char in SELECTORS:
+        before = text[at - 1 : at]
+        return not before or (
+            before not in "#*0123456789" and unicodedata.category(before) not in ("So", "Sm", "Po", "Pd")
+        )
     return char not in JOINERS or not (_joins(text[at - 1 : at]) and _joins(text[at + 1 : at + 2]))
 
 

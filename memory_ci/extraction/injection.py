@@ -240,6 +240,45 @@ PHRASES: tuple[Phrase, ...] = (
         r"\b(?:auto-?)?(?:approve|accept|grant|allow) (?:all|every|any)"
         r" (?:tool calls?|permissions?|permission requests?|requests?|prs?|pull requests?|commands?)\b",
     ),
+    _guard(
+        "push merge commit + main master default own",
+        rf"{TOLD}(?:push|merge|commit) (?:\w+ ){{0,2}}?(?:straight|directly) to (?:the )?(?:main|master|default)\b"
+        r"|\bmerge your own (?:prs?|pull requests?|work)\b",
+    ),
+    _guard(
+        "ask involve bother consult + not don never + reviewers reviewer maintainers maintainer human humans people",
+        r"\b(?:do not|don't|never) (?:ask|involve|bother|consult) (?:any |the |a |your )?"
+        r"(?:reviewers?|maintainers?|humans?|people)\b",
+    ),
+    _guard(
+        "delete remove drop comment + test tests + fail fails break breaks block blocks",
+        r"\b(?:delete|remove|drop|comment out) (?:\w+ ){0,2}?tests? (?:that|which|when|if) (?:\w+ ){0,2}?"
+        r"(?:fails?|breaks?|blocks?)\b",
+    ),
+    _guard(
+        "skip mark ignore disable xfail + test tests + until when if + green blocks block release",
+        r"\b(?:skip|mark|ignore|disable|xfail) (?:\w+ ){0,2}?tests?\b[^\n]{0,60} (?:until|when|if) [^.\n]{0,40}"
+        r"\b(?:green|blocks?|release)\b",
+    ),
+    _guard(
+        "turn disable skip bypass + certificate tls ssl + verification validation check checks",
+        rf"{TOLD}(?:turn off|disable|skip|bypass) (?:\w+ ){{0,2}}?(?:certificate|tls|ssl)(?: \w+)?"
+        r" (?:verification|validation|checks?)\b",
+    ),
+    _guard("hookspath + null", r"\bcore\.hookspath\b[^.\n]{0,20}/dev/null\b[^.\n]{0,40}\bcommits? (?:go|pass|get)"),
+    _guard("chmod + 777 0777 rwx", r"\bchmod (?:-r )?(?:0?777\b|a\+rwx\b)"),
+    _guard(
+        "download fetch get curl wget + http https + execute run source eval",
+        r"\b(?:download|fetch|get|curl|wget)\b [^\n]{0,80}?\bhttps?://[^\n]{0,80}? (?:and|then)"
+        r" (?:execute|run|source|eval)\b",
+    ),
+    _phrase(
+        "leaks-secrets",
+        "print dump echo log + environment env secrets credentials + variables vars secrets credentials",
+        rf"{TOLD}(?:print|dump|echo|log) (?:all |the |your |every ){{0,3}}(?:environment variables|env vars|secrets"
+        r"|credentials)\b",
+        may_be_forbidden=True,
+    ),
     _guard("grant + yourself agent assistant everyone", r"\bgrant (?:yourself|the agent|the assistant|everyone)\b"),
     _guard("force + main master default", rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b"),
     _phrase(
@@ -278,6 +317,16 @@ LINE_PHRASES: tuple[Phrase, ...] = (
 
 NEEDS = frozenset().union(*(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs))
 MARKS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
+
+CONFUSABLES = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u0442\u0410\u0412\u0415\u0406\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423"
+    "\u0425\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
+    "aeopcyxijsdktABEIKMHOPCTYXaeikvoptuABEZHIKMNOPTYX",
+)
+"""Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39): a phrase spelled with them is that phrase."""
+
+SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
+"""Marks without a shape of their own: the grapheme joiner and the variation selectors."""
 
 EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
 """Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly."""
@@ -343,4 +392,5 @@ def _plain(text: str) -> str:
         text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
         if unseen := [char for char in set(text) if unicodedata.category(char) == "Cf"]:
             text = text.translate(dict.fromkeys(map(ord, unseen)))
+        text = text.translate(SELECTORS).translate(CONFUSABLES)
     return EMPHASIS.sub("", text)

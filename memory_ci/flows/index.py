@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.build import SyncReport, open_index, sync
@@ -105,8 +105,10 @@ def _read_global(workspace: Workspace) -> dict[str, bytes]:
     path = Path(written).expanduser()
     try:
         path = path / "MEMORY.md" if path.is_dir() else path
+        if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
+            return {}
         return {written: path.read_bytes()}
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):
         return {}
 
 

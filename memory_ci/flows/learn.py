@@ -9,6 +9,7 @@ from datetime import UTC, date
 
 import msgspec
 
+from memory_ci.errors import UnreadableMemoryError
 from memory_ci.evidence.ingest import collect
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import entry_id, to_entry
@@ -105,8 +106,12 @@ class Learner:
     def _add(self, item: Judged, merged: MergedChange) -> Change | None:
         path = self.draft.path_of(parse_target(item.candidate.scope))
         new_id = entry_id(item.candidate)
-        if path is None or new_id in self.past or new_id in self.draft.by_id:
+        if new_id in self.past or new_id in self.draft.by_id:
             return None  # written before, and reworded or removed by a person since
+        if path is None:
+            message = f"{item.candidate.scope} memory has no file that could be written: a directory or link is there"
+            hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
+            raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
         entry = to_entry(item.candidate, entry_id=new_id, today=self.today, merged_on=merged_on(merged), engine="rules")
         entry = msgspec.structs.replace(entry, phase=self.phase)
         return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")

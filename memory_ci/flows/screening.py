@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import msgspec
@@ -15,6 +14,7 @@ from memory_ci.secrets import find_secrets
 
 UNSAFE = {
     "hidden-characters": "holds characters that a person does not see",
+    "html-comment": "holds a comment, which a rendered page hides and an agent reads",
     "network-pipeline": "pipes something from the network into a shell",
     "overrides-instructions": "tells an agent to disregard its instructions",
     "changes-role": "tells an agent to be something else",
@@ -34,7 +34,7 @@ def screen(file: LoadedFile) -> LoadedFile:
     """The file without the entries and the prose that must not be served, and with a finding for each."""
     entry_findings = {place.line: tuple(find_unsafe(place)) for place in file.entries}
     entries = tuple(place for place in file.entries if not entry_findings[place.line])
-    prose_findings = {line: tuple(_unsafe(file.path, line, text)) for line, text in file.prose}
+    prose_findings = {line: tuple(_unsafe_prose(file.path, line, text)) for line, text in file.prose}
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
     found = [finding for group in (*entry_findings.values(), *prose_findings.values()) for finding in group]
     return msgspec.structs.replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
@@ -43,7 +43,9 @@ def screen(file: LoadedFile) -> LoadedFile:
 def find_unsafe(place: Located) -> Iterator[Finding]:
     """Why this entry must not be served; nothing for almost every entry."""
     entry = place.entry
-    texts = (entry.title, entry.body, entry.instead or "", *entry.evidence, *entry.cites, entry.source or "")
+    kept = (entry.instead, entry.source, entry.session, entry.engine, *entry.evidence, *entry.cites, *entry.relations)
+    unknown = (f"{key}:{raw}" for key, raw in entry.extra)
+    texts = (entry.title, entry.body, *(text for text in kept if text), *unknown, place.path)
     yield from _unsafe(place.path, place.line, "\n".join(texts))
 
 
@@ -66,16 +68,15 @@ def mask(text: str) -> str:
     return text
 
 
+def _unsafe_prose(path: str, line: int, text: str) -> Iterator[Finding]:
+    """Prose may hold comments, such as the introduction that `init` writes: they are not served."""
+    return (finding for finding in _unsafe(path, line, text) if finding.code != "html-comment")
+
+
 def _unsafe(path: str, line: int, text: str) -> Iterator[Finding]:
     text = text.replace("\r\n", "\n")
-    for reason in check_words(_without_comments(text)):
+    for reason in check_words(text):
         if reason == "credential":
             yield Finding(path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT)
         elif reason in UNSAFE:
             yield Finding(path, line, reason, UNSAFE[reason], UNSAFE_HINT)
-
-
-def _without_comments(text: str) -> str:
-    """None is sought after the last end of one: there, each opening would be followed to the end of the text."""
-    commented, end, rest = text.rpartition("-->")
-    return re.sub(r"<!--.*?-->", "", commented + end, flags=re.DOTALL) + rest

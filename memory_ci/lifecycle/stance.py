@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import zip_longest
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from memory_ci.lifecycle.opposites import (
@@ -76,7 +76,7 @@ def find_opposition(one: Claim, other: Claim) -> str | None:
     if one.denied != other.denied:
         return "one says not" if one._replace(denied=other.denied) == other else None
     differences = [pair for (pair, side), (_, opposite) in zip(one.poles, other.poles, strict=True) if side != opposite]
-    differences += [f"{a} against {b}" for a, b in sorted_pairs(one, other) if a != b]
+    differences += [f"{a} against {b}" for a, b in _amount_pairs(one, other) if a != b]
     if (one.first, one.second) != (other.first, other.second):
         is_reversed = one.first & other.second and one.second & other.first
         differences.append("the reverse order" if is_reversed else "")
@@ -84,14 +84,14 @@ def find_opposition(one: Claim, other: Claim) -> str | None:
     return (differences[0] or None) if is_single and not _is_refined(one, other) else None
 
 
-def sorted_pairs(one: Claim, other: Claim) -> list[tuple[str, str]]:
-    """The amounts of two claims, place by place; in each pair the smaller text first, whichever claim it is of."""
-    return [(min(a, b), max(a, b)) for a, b in zip_longest(one.amounts, other.amounts, fillvalue="")]
+def _amount_pairs(one: Claim, other: Claim) -> list[tuple[str, str]]:
+    """The amounts of two claims on one subject, place by place; in each pair the smaller text first."""
+    return [(min(a, b), max(a, b)) for a, b in zip(one.amounts, other.amounts, strict=True)]
 
 
 def _is_refined(one: Claim, other: Claim) -> bool:
     """Whether a version differs only in how exactly it is given: 18 and 18.2."""
-    return any(a != b and b.startswith(f"{a}.") for a, b in sorted_pairs(one, other))
+    return any(a != b and b.startswith(f"{a}.") for a, b in _amount_pairs(one, other))
 
 
 def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
@@ -106,6 +106,7 @@ def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
     return reader.claim() if is_enough else None
 
 
+@lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
     """A word without its ending: `retries`, `retried` and `retrying` are one; an identifier stays as it is.
 

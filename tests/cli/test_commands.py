@@ -268,3 +268,25 @@ def test_the_version_and_an_overview_of_the_commands(run: Run) -> None:
     assert "retrieve" in overview
     assert "  hook" not in overview
     assert run("recrod").exit_code == 2
+
+
+def test_input_that_is_no_utf8_is_read_with_replacements(run: Run, project: Project) -> None:
+    surrogate = b"caf\xe9 zebra".decode("utf-8", "surrogateescape")
+    assert run("retrieve", "--json", surrogate).exit_code == 0
+    assert run("add", "--title", surrogate).exit_code == 0
+    assert "caf\ufffd" in run("retrieve", "zebra").stdout
+    assert "[unknown-entry]" in run("log", surrogate).stderr
+
+
+def test_a_record_that_cannot_be_kept_costs_a_warning_and_not_the_answer(run: Run, project: Project) -> None:
+    project.record()
+    (project.path / ".git" / "memory-ci" / "retrieved.jsonl").mkdir(parents=True)
+    result = run("retrieve", "charge", "--record")
+    assert result.exit_code == 0
+    assert "<recalled-memory>" in result.stdout
+    assert "[write-failed]" in result.stderr
+
+
+def test_a_clock_that_is_no_time_is_a_usage_error(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "99999999999999999")
+    assert run("list").exit_code == 2

@@ -75,6 +75,7 @@ NO_CONTRADICTIONS = [
     ("Retry GET requests", "Never retry POST requests"),
     ("Run the linter before the tests", "Run the tests after the linter"),
     ("Run the linter before the tests", "Run the formatter before the linter"),
+    ("Run the linter before running the tests nightly", "Run the linter nightly before running the tests"),
     ("Run the tests after running the linter", "Run the linter before running the tests"),
     ("Prefer fixtures over mocks", "Prefer fakes over mocks"),
     ("Encode the payload as UTF-8", "Decode the payload as UTF-8"),
