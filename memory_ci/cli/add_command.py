@@ -9,6 +9,7 @@ import click
 
 from memory_ci.cli.common import dry_run_option, echo_json, has_input, json_option, read_input, today, utf8, workspace
 from memory_ci.records.entry import Domain, EntryType
+from memory_ci.rendering.table import printable
 
 TEMPLATE = """
 
@@ -76,9 +77,9 @@ def command(
     if as_json:
         echo_json(added)
     elif not added.is_new:
-        click.echo(f"Known already as {added.entry.id} in {added.path}; nothing written.")
+        click.echo(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.")
     else:
-        click.echo(f"{'Would add' if dry_run else 'Added'} {added.path}\n{added.entry.id}")
+        click.echo(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id}")
         if not dry_run:
             click.echo("Commit it with your work; `memory-ci record` folds it once it is on the branch.", err=True)
 

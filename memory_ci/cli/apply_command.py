@@ -8,6 +8,7 @@ from typing import BinaryIO
 import click
 
 from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now
+from memory_ci.rendering.table import printable
 
 
 @click.command()
@@ -37,6 +38,7 @@ def command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
         echo_json(applied)
         return
     verb = "Would commit" if dry_run else "Committed"
-    click.echo(f"{verb} on {applied.ref.removeprefix('refs/heads/')}:" if applied.subjects else "Nothing to commit.")
+    branch = printable(applied.ref.removeprefix("refs/heads/"))
+    click.echo(f"{verb} on {branch}:" if applied.subjects else "Nothing to commit.")
     for subject in applied.subjects:
-        click.echo(f"  {subject}")
+        click.echo(f"  {printable(subject)}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from memory_ci.cli.common import echo_json, json_option, workspace
+from memory_ci.cli.common import echo_json, json_option, utf8, workspace
+from memory_ci.rendering.table import printable
 
 
 @click.command()
@@ -19,7 +20,7 @@ def command(entry_id: str, as_json: bool) -> None:
     """
     from memory_ci.flows.lookup import list_entry_versions
 
-    versions = list_entry_versions(workspace(), entry_id)
+    versions = list_entry_versions(workspace(), utf8(entry_id))
     if as_json:
         rows = [
             {
@@ -35,4 +36,5 @@ def command(entry_id: str, as_json: bool) -> None:
         return
     for version in versions:
         day = version.commit.committed_at.date().isoformat()
-        click.echo(f"{version.commit.sha[:10]} {day}  {version.what}\n           {version.commit.subject}")
+        click.echo(printable(f"{version.commit.sha[:10]} {day}  {version.what}"))
+        click.echo(f"           {printable(version.commit.subject)}")

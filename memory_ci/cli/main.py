@@ -64,9 +64,11 @@ class LazyGroup(click.Group):
         try:
             return super().main(args, *rest, **extra)
         except MemoryCIError as error:
-            click.echo(f"Error: {error.message} [{error.slug}]", err=True)
+            from memory_ci.rendering.table import printable_lines  # only to tell of an error
+
+            click.echo(f"Error: {printable_lines(error.message)} [{error.slug}]", err=True)
             if error.hint:
-                click.echo(f"Hint: {error.hint}", err=True)
+                click.echo(f"Hint: {printable_lines(error.hint)}", err=True)
             sys.exit(error.exit_code)
 
 

@@ -8,6 +8,7 @@ import click
 
 from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now, progress, today
 from memory_ci.rendering.plan import render_plan
+from memory_ci.rendering.table import printable
 
 
 @click.command()
@@ -42,6 +43,7 @@ def command(since: str | None, branch: str | None, dry_run: bool, as_json: bool)
         return
     click.echo(render_plan(plan), nl=False)
     if applied is not None and applied.subjects:
-        click.echo(f"\nCommitted on {applied.ref.removeprefix('refs/heads/')}, now at {applied.tip[:10]}:")
+        branch = printable(applied.ref.removeprefix("refs/heads/"))
+        click.echo(f"\nCommitted on {branch}, now at {applied.tip[:10]}:")
         for subject in applied.subjects:
-            click.echo(f"  {subject}")
+            click.echo(f"  {printable(subject)}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from memory_ci.cli.common import at_option, echo_json, json_option, today, workspace
+from memory_ci.cli.common import at_option, echo_json, json_option, today, utf8, workspace
+from memory_ci.rendering.table import printable, printable_lines
 
 
 @click.command()
@@ -21,10 +22,11 @@ def command(entry_id: str, view: str | None, as_json: bool) -> None:
     """
     from memory_ci.flows.lookup import show_entry
 
-    shown = show_entry(workspace(), entry_id, view, today())
+    shown = show_entry(workspace(), utf8(entry_id), view, today())
     if as_json:
         echo_json(shown)
         return
     place = shown.located
-    click.echo(f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}\n", err=True)
-    click.echo(shown.text, nl=False)
+    facts = f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}"
+    click.echo(f"{printable(facts)}\n", err=True)
+    click.echo(printable_lines(shown.text), nl=False)

@@ -25,7 +25,7 @@ BUMP = re.compile(
     r"\b(?:bump|update|upgrade|autoupdate|renovate|pin|lock file maintenance|deps|dependenc)", re.IGNORECASE
 )
 FORMAT = re.compile(
-    r"(?:style|format|fmt)(?:\([^)]*\))?!?:|(?:\w+(?:\([^)]*\))?!?:\s*)?(?:apply|run|fix)?\s*"
+    r"(?:style|format|fmt)(?:\([^)]*\))?!?:|(?:\w+(?:\([^)]*\))?!?:\s*+)?(?:apply|run|fix)?\s*+"
     r"(?:gofmt|black|prettier|rustfmt|ruff format|clang-format|isort|auto-?format\w*|re-?format\w*|formatting)\b",
     re.IGNORECASE,
 )
@@ -35,7 +35,7 @@ REGENERATE = re.compile(
 REVERT = re.compile(r"revert|hot-?fix", re.IGNORECASE)
 OWN = re.compile(r"^Memory-CI-(?:Step|Source):", re.MULTILINE | re.IGNORECASE)
 MARK = re.compile(r"^[ \t]*Memory:[ \t]*(keep|skip)[ \t]*$", re.MULTILINE | re.IGNORECASE)
-TRAILER = re.compile(r"[A-Z][\w-]*-[\w-]+: .*")
+TRAILER = re.compile(r"[A-Z]\w*+-[\w-]++: .*")
 MERGE_LINE = re.compile(
     r"Merge (?:pull request|branch|branches|remote-tracking|tag|commit|PR|MR)\b.*|See merge request .*|#.*"
 )
@@ -49,6 +49,10 @@ MARKED = re.compile(
 
 FORGE_MERGE = re.compile(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
 """A merge that a forge wrote: it adds the title of the request as one line."""
+
+
+MAX_LENGTH = 65_536
+"""Characters of a message or a record that are read; nobody who means to be read writes more."""
 
 
 class Rule(NamedTuple):
@@ -76,7 +80,10 @@ RULES: tuple[Rule, ...] = (
 
 
 def collect(events: Iterable[Event], policy: ExtractionConfig) -> EvidenceSet:
-    """Redacted, trust-tiered evidence of one merged change; what is left out is listed with its reason."""
+    """Redacted, trust-tiered evidence of one merged change; what is left out is listed with its reason.
+
+    Of a text over `MAX_LENGTH` the beginning is evidence, and its rest is left out as `too-long`.
+    """
     pieces: list[Evidence] = []
     left_out: list[LeftOut] = []
     redactions = 0
@@ -84,7 +91,10 @@ def collect(events: Iterable[Event], policy: ExtractionConfig) -> EvidenceSet:
         if reason := find_reason_to_leave_out(event, policy):
             left_out.append(LeftOut(event.origin, reason))
             continue
-        redacted = redact(event.text)
+        text = _cut(event.text)
+        if text != event.text:
+            left_out.append(LeftOut(event.origin, "too-long"))
+        redacted = redact(text)
         redactions += redacted.credentials
         pieces.append(_evidence(event, redacted.text, f"e{len(pieces) + 1}", policy))
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions)
@@ -107,6 +117,14 @@ def _evidence(event: Event, text: str, address: str, policy: ExtractionConfig) -
         paths=tuple(path for path in event.paths if not find_secrets(path)),
         labels=tuple((key, redact(value).text) for key, value in event.labels),
     )
+
+
+def _cut(text: str) -> str:
+    """The lines of `text` that fit whole, else the words: half a credential would not be known as one."""
+    if len(text) <= MAX_LENGTH:
+        return text
+    ends = (text.rfind(blank, 0, MAX_LENGTH) for blank in "\n ")
+    return text[: next((end for end in ends if end > 0), MAX_LENGTH)]
 
 
 def _subject(event: Event) -> str:

@@ -6,11 +6,17 @@ import re
 
 from memory_ci.extraction.markers import Mark
 
+BLANK = r"[^\S\n]"
+"""Blanks of one line. Runs of them are taken whole (`*+`): tried in all their parts, they cost their square."""
+
 TITLE = re.compile(
-    r"^#\s+(?:ADR[-\s]*)?(?:\d+\s*[.:)\u2014\u2013-]*\s*)?(?P<title>\S.*?)\s*#*$", re.MULTILINE | re.IGNORECASE
+    rf"^#{BLANK}++(?:ADR(?:-|{BLANK})*+)?(?:\d++{BLANK}*+[.:)\u2014\u2013-]*+{BLANK}*+)?(?P<title>\S.*)$",
+    re.MULTILINE | re.IGNORECASE,
 )
 DECISION = re.compile(
-    r"^#{2,3}\s+(?:\d+\.?\s+)?(?:the\s+)?(?:decision|decision outcome|outcome)\s*:?\s*$", re.MULTILINE | re.IGNORECASE
+    rf"^#{{2,3}}{BLANK}++(?:\d++\.?{BLANK}++)?(?:the{BLANK}++)?"
+    rf"(?:decision outcome|decision|outcome){BLANK}*+:?{BLANK}*+$",
+    re.MULTILINE | re.IGNORECASE,
 )
 HEADING = re.compile(r"^#{1,3}\s", re.MULTILINE)
 STATUS = re.compile(
@@ -29,6 +35,6 @@ def find_decision(record: str) -> Mark | None:
     paragraph = section.split("\n\n", 1)[0]
     if not paragraph:
         return None
-    first = paragraph.split("\n", 1)[0].strip()
-    text = f"{title['title'].rstrip('.')}. {' '.join(paragraph.split())}"
-    return Mark("decision", "", text, first, title["title"], is_trailer=True)
+    name = title["title"].rstrip().rstrip("#").rstrip()
+    text = f"{name.rstrip('.')}. {' '.join(paragraph.split())}"
+    return Mark("decision", "", text, paragraph, name, is_trailer=True)

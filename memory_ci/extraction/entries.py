@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from datetime import date
 
+from memory_ci.extraction.gate import check_text, check_words
 from memory_ci.records.candidate import Candidate, Quote
 from memory_ci.records.entry import Entry
 
@@ -15,6 +16,19 @@ def entry_id(candidate: Candidate) -> str:
     quote = candidate.quotes[0] if candidate.quotes else Quote("", "")
     seed = "\0".join((quote.origin, candidate.marker, candidate.title, candidate.body))
     return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
+
+
+def list_texts(entry: Entry) -> tuple[str, ...]:
+    """All free text of an entry, piece by piece: what the gate looks at, joined."""
+    lines = (*entry.evidence, *entry.cites, *entry.relations, *(f"{key}: {raw}" for key, raw in entry.extra))
+    fields = (entry.instead, entry.source, entry.session, entry.engine, entry.scope, entry.promoted_from)
+    return (entry.title, entry.body, *filter(None, fields), *lines)
+
+
+def check_entry(entry: Entry) -> list[str]:
+    """Every reason, in a fixed order, why `entry` must not be added."""
+    reasons = check_text(entry.title, entry.body) + check_words("\n".join(list_texts(entry)))
+    return list(dict.fromkeys(reasons + (["unknown-fields"] if entry.extra else [])))
 
 
 def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: date, engine: str) -> Entry:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 
 import msgspec
 
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
 from memory_ci.extraction.engines import Engine, Request
+from memory_ci.extraction.entries import check_entry, to_entry
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.grounding import find_ungrounded
-from memory_ci.extraction.novelty import find_restated, is_restated_by
+from memory_ci.extraction.novelty import SAME, Said, find_restated, is_same_said, said_by
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import SCOPES
 from memory_ci.records.candidate import Candidate, Judged, Quote
@@ -18,13 +22,23 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
 from memory_ci.records.evidence import Evidence, EvidenceSet
 
+MAX_PER_PIECE = 50
+"""Learnings of one piece of evidence that are looked at: nobody learns more from one commit."""
+
 
 def judge(
-    change_label: str, evidence: EvidenceSet, engine: Engine, existing: Sequence[Entry], limit: int
+    change_label: str,
+    evidence: EvidenceSet,
+    engine: Engine,
+    existing: Sequence[Entry],
+    limit: int,
+    is_writable: Callable[[Candidate], str | None] = lambda candidate: None,
 ) -> tuple[Judged, ...]:
     """Every candidate of one merged change with its verdict; at most `limit` are written, the most important first.
 
-    `existing` are the entries known so far, those of earlier changes of the same run included.
+    `existing` are the entries known so far, those of earlier changes of the same run included. `is_writable` says why
+    a candidate could not be kept as an entry, or None. Of the learnings that one piece of evidence has beyond
+    `MAX_PER_PIECE` only the first is judged; its reason tells how many they are.
     Raises EngineError when the engine failed or its reply cannot be read.
     """
     if not evidence.pieces:
@@ -32,14 +46,52 @@ def judge(
     titles = tuple(entry.title for entry in existing)
     reply = engine.extract(Request(change=change_label, evidence=evidence.pieces, existing=titles))
     pieces = {piece.id: piece for piece in evidence.pieces}
-    first = [_judged(learning, pieces, change_label, existing) for learning in parse_reply(reply.text).learnings]
+    first = [
+        _over(judged, rest) if rest else judged
+        for learning, rest in _bounded(parse_reply(reply.text).learnings)
+        for judged in [_judged(learning, pieces, change_label, existing, is_writable)]
+    ]
     return _limited(_deduplicated(first), limit)
 
 
-def _judged(learning: Learning, pieces: Mapping[str, Evidence], label: str, existing: Sequence[Entry]) -> Judged:
+def _bounded(learnings: Sequence[Learning]) -> Iterator[tuple[Learning, int]]:
+    """The first learnings of each piece with 0, and the one after them with the number of all that follow."""
+    totals = Counter(map(_piece_of, learnings))
+    seen: Counter[str] = Counter()
+    for learning in learnings:
+        piece = _piece_of(learning)
+        seen[piece] += 1
+        if seen[piece] <= MAX_PER_PIECE + 1:
+            yield learning, totals[piece] - MAX_PER_PIECE if seen[piece] > MAX_PER_PIECE else 0
+
+
+def _piece_of(learning: Learning) -> str:
+    return learning.quotes[0].evidence if learning.quotes else ""
+
+
+def _over(judged: Judged, rest: int) -> Judged:
+    """The verdict on the first of `rest` learnings that are too many: what must not be written stays quarantined."""
+    if judged.verdict == "quarantined":
+        return judged
+    reason = f"one of {rest} beyond the first {MAX_PER_PIECE} of one message"
+    return msgspec.structs.replace(judged, verdict="over_limit", reason=reason, entry_id=None)
+
+
+def _judged(
+    learning: Learning,
+    pieces: Mapping[str, Evidence],
+    label: str,
+    existing: Sequence[Entry],
+    is_writable: Callable[[Candidate], str | None],
+) -> Judged:
     """The verdict on one learning by itself; the limit is applied to all of them together."""
     candidate = _candidate(learning, pieces, label)
-    refusal = find_ungrounded(learning, pieces) or check_candidate(candidate, tuple(pieces.values()))
+    refusal = (
+        find_ungrounded(learning, pieces)
+        or check_candidate(candidate, tuple(pieces.values()))
+        or _find_unfit(candidate)
+        or is_writable(candidate)
+    )
     if refusal:
         return Judged(candidate=candidate, verdict="quarantined", reason=refusal, change=label)
     if doubt := _doubt(learning, pieces):
@@ -48,6 +100,12 @@ def _judged(learning: Learning, pieces: Mapping[str, Evidence], label: str, exis
         return Judged(candidate=candidate, verdict="restates", reason="known already", change=label, entry_id=known)
     reason = f"marked by its author ({learning.marker})"
     return Judged(candidate=candidate, verdict="written", reason=reason, change=label)
+
+
+def _find_unfit(candidate: Candidate) -> str | None:
+    """Why the entry as a whole would be refused where a plan is applied; it is so whatever its id and its dates."""
+    entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min, engine="rules")
+    return ", ".join(check_entry(entry)) or None
 
 
 def _doubt(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
@@ -61,9 +119,10 @@ def _doubt(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
 def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
     """Candidates of one verdict that say the same become one, proven by the quotes of both."""
     kept: list[Judged] = []
+    known = _Known()
     for one in judged:
-        same = (at for at, other in enumerate(kept) if _is_same(one, other))
-        if (at := next(same, None)) is None:
+        at = known.find_or_add(one.verdict, said_by(one.candidate))
+        if at == len(kept):
             kept.append(one)
         else:
             quotes = tuple(dict.fromkeys(kept[at].candidate.quotes + one.candidate.quotes))
@@ -73,8 +132,31 @@ def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
     return kept
 
 
-def _is_same(one: Judged, other: Judged) -> bool:
-    return one.verdict == other.verdict and is_restated_by(one.candidate, other.candidate)
+class _Known:
+    """What was said so far, each under every key that whatever says the same has one of."""
+
+    def __init__(self) -> None:
+        self._said: list[Said] = []
+        self._by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+
+    def find_or_add(self, verdict: str, said: Said) -> int:
+        """The number of the first that says the same under the same verdict; the next number if none does."""
+        keys = [(verdict, key) for key in _keys(said)]
+        near = sorted({at for key in keys for at in self._by_key.get(key, ())})
+        if (known := next((at for at in near if is_same_said(said, self._said[at])), None)) is not None:
+            return known
+        for key in keys:
+            self._by_key[key].append(len(self._said))
+        self._said.append(said)
+        return len(self._said) - 1
+
+
+def _keys(said: Said) -> Iterable[str]:
+    """Its words in order, its quotes, and as many of its words in the order of the alphabet that a text which shares
+    more than `SAME` of them must have one of (the prefix filter of PPJoin, Xiao et al. 2008)."""
+    count = len(said.content)
+    prefix = sorted(said.content)[: count - math.ceil(SAME * count) + 1]
+    return {f"= {' '.join(said.words)}", *(f"> {quote}" for quote in said.quotes), *prefix}
 
 
 def _limited(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:

@@ -21,6 +21,7 @@ A mark is a line `Learning: …` (with an optional bullet or bold face, in any c
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -81,9 +82,17 @@ FIX_PARAGRAPH = re.compile(
 )
 
 
+Fixes = dict[str, list[tuple[int, str]]]
+"""Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says."""
+
+FIX_WIDTH = 2_000
+"""Characters kept of such a paragraph: far more than a body holds."""
+
+
 class Mark(NamedTuple):
     """One marked statement: its marker, the `(scope)` it was given, the text in one piece, the words that stand
-    in the message exactly so (its first line), the subject it stands under, and the fix that follows a root cause.
+    in the message exactly so (its lines, else its first one), the subject it stands under, and the fix that follows a
+    root cause.
 
     `is_trailer`: it is written as our documented trailers are (`Decision: …` at the start of a line), so that there is
     no doubt that its author meant it to be kept.
@@ -101,33 +110,35 @@ class Mark(NamedTuple):
 def find_marks(message: str) -> list[Mark]:
     """Every marked statement of `message`, in order."""
     lines = searchable_lines(message)
+    fixes = _find_fixes(lines)
     marks: list[Mark] = []
     position = 0
     while position < len(lines):
-        found, position = _marks_at(lines, position)
+        found, position = _marks_at(lines, position, fixes)
         marks += found
-    return marks
+    return [mark if mark.quote in message else mark._replace(quote=mark.quote.partition("\n")[0]) for mark in marks]
 
 
-def _marks_at(lines: Sequence[Line], position: int) -> tuple[list[Mark], int]:
+def _marks_at(lines: Sequence[Line], position: int, fixes: Fixes) -> tuple[list[Mark], int]:
     """The marks that begin at `position`, and where to go on."""
     line = lines[position]
     if section := SECTION.fullmatch(line.text):
         word = section["word"] or section["bold"]
-        return _listed(lines, position + 1, _canonical(word), "")
+        return _listed(lines, position + 1, _canonical(word), "", fixes)
     mark = MARK.fullmatch(line.text)
     if mark is None:
         return [], position + 1
     marker, scope = _canonical(mark["word"]), (mark["scope"] or mark["of"] or "").strip()
     if not mark["text"]:
-        return _listed(lines, position + 1, marker, scope)
+        return _listed(lines, position + 1, marker, scope, fixes)
     block, end = _block(lines, position, mark["text"])
-    around = [*lines[end:], *lines[:position]]
     is_trailer = line.text.startswith(mark["word"].capitalize()) and not mark["scope"]
-    return [found._replace(is_trailer=is_trailer) for found in _mark(marker, scope, block, line, around)], end
+    fix = _fix(fixes, line.subject, end, position) if marker == "root cause" else ""
+    quote = _raw(block, lines[position + 1 : end])
+    return _mark(Mark(marker, scope, _join(block), quote, line.subject, fix, is_trailer)), end
 
 
-def _listed(lines: Sequence[Line], position: int, marker: str, scope: str) -> tuple[list[Mark], int]:
+def _listed(lines: Sequence[Line], position: int, marker: str, scope: str, fixes: Fixes) -> tuple[list[Mark], int]:
     """The bullets under a heading, each one mark; without bullets its first paragraph is the mark."""
     marks: list[Mark] = []
     while position < len(lines) and not lines[position].text:
@@ -139,7 +150,9 @@ def _listed(lines: Sequence[Line], position: int, marker: str, scope: str) -> tu
             continue
         bullet = BULLET.fullmatch(line.text)
         block, end = _block(lines, position, bullet["text"] if bullet else line.text)
-        marks += _mark(marker, scope, block, line, lines[end:])
+        fix = _fix(fixes, line.subject, end) if marker == "root cause" else ""
+        quote = _raw(block, lines[position + 1 : end])
+        marks += _mark(Mark(marker, scope, _join(block), quote, line.subject, fix))
         position = end
         if not bullet:
             break
@@ -173,22 +186,34 @@ def _block(lines: Sequence[Line], position: int, first: str) -> tuple[list[str],
     return block, end
 
 
-def _mark(marker: str, scope: str, block: list[str], line: Line, rest: Sequence[Line]) -> list[Mark]:
-    if not block[0]:
-        return []
-    fix = _fix(line.subject, rest) if marker == "root cause" else ""
-    return [Mark(marker, scope, _join(block), block[0], line.subject, fix)]
+def _mark(mark: Mark) -> list[Mark]:
+    """The mark, unless it says nothing on its first line."""
+    return [mark] if mark.quote.partition("\n")[0] else []
 
 
-def _fix(subject: str, rest: Sequence[Line]) -> str:
-    """The paragraph `Fix: …` under the same subject, the nearest one first; a list after it counts as its text."""
-    for position, line in enumerate(rest):
-        if line.subject != subject:
-            continue
+def _raw(block: list[str], wrapped: Sequence[Line]) -> str:
+    """The words of a statement as its lines have them."""
+    return "\n".join([block[0], *(line.text for line in wrapped)])
+
+
+def _find_fixes(lines: Sequence[Line]) -> Fixes:
+    """Every paragraph `Fix: …`, read once; a list after it counts as its text."""
+    fixes: Fixes = {}
+    for position, line in enumerate(lines):
         if match := FIX_PARAGRAPH.fullmatch(line.text):
-            block, _ = _block(rest, position, match["text"] or ":")
-            return _join(block).removeprefix(":").strip()
-    return ""
+            block, _ = _block(lines, position, match["text"] or ":")
+            text = _join(block).removeprefix(":").strip()
+            fixes.setdefault(line.subject, []).append((position, text[:FIX_WIDTH]))
+    return fixes
+
+
+def _fix(fixes: Fixes, subject: str, end: int, start: int = 0) -> str:
+    """The paragraph under the same subject: the first one from line `end` on, else the first before line `start`."""
+    found = fixes.get(subject, [])
+    after = bisect_left(found, (end, ""))
+    if after < len(found):
+        return found[after][1]
+    return found[0][1] if found and found[0][0] < start else ""
 
 
 def _join(block: list[str]) -> str:

@@ -10,11 +10,15 @@ import re
 from typing import NamedTuple
 
 FENCE = re.compile(r"\s{0,3}(```|~~~)")
-CONVENTIONAL = re.compile(r"(?P<type>[a-z]+)(?:\((?P<scope>[^)]*)\))?!?:\s")
+CONVENTIONAL = re.compile(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
 SQUASH_SUBJECT = re.compile(r"\* (?=\S)")
-LITERAL_BREAKS = re.compile(r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]*\))?:)")
+LITERAL_BREAKS = re.compile(r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]{0,80}\))?:)")
 SQUASHED_LOG = "Squashed commit of the following:"
 FIX = re.compile(r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)", re.IGNORECASE)
+
+
+SUBJECT_WIDTH = 1_000
+"""Characters of a subject that are looked at: every line of a message asks its subject anew."""
 
 
 class Line(NamedTuple):
@@ -44,7 +48,7 @@ def searchable_lines(message: str) -> list[Line]:
 
 def is_fix(subject: str) -> bool:
     """Whether a subject says that it repairs something."""
-    return bool(FIX.search(subject))
+    return bool(FIX.search(subject, 0, SUBJECT_WIDTH))
 
 
 def commit_type(subject: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from memory_ci.records.candidate import Candidate
 from memory_ci.records.entry import Entry
@@ -22,9 +23,24 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     return None
 
 
-def is_restated_by(candidate: Candidate, other: Candidate) -> bool:
+class Said(NamedTuple):
+    """What a candidate says, taken apart once: its words in order, those that carry meaning, and its quotes."""
+
+    words: tuple[str, ...]
+    content: frozenset[str]
+    quotes: frozenset[str]
+
+
+def said_by(candidate: Candidate) -> Said:
+    """What `candidate` says, to be compared with others of the same run."""
+    text = _text(candidate)
+    return Said(tuple(words(text)), content_words(text), frozenset(_folded(quote.text) for quote in candidate.quotes))
+
+
+def is_same_said(one: Said, other: Said) -> bool:
     """Whether two candidates of one run are one learning: a branch commit and the squash message repeat it."""
-    return is_same(_text(candidate), _quotes(candidate), _text(other), _quotes(other))
+    is_equal = one.words == other.words or not one.quotes.isdisjoint(other.quotes)
+    return is_equal or jaccard(one.content, other.content) > SAME
 
 
 def is_same(text: str, quotes: Collection[str], other_text: str, other_quotes: Collection[str]) -> bool:
@@ -37,10 +53,6 @@ def is_same(text: str, quotes: Collection[str], other_text: str, other_quotes: C
 def _text(learning: Candidate | Entry) -> str:
     """The body repeats a title that was cut; a title that says it all has no body."""
     return learning.body or learning.title
-
-
-def _quotes(candidate: Candidate) -> set[str]:
-    return {_folded(quote.text) for quote in candidate.quotes}
 
 
 def _folded(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from memory_ci.extraction.markers import Mark
-from memory_ci.extraction.messages import CONVENTIONAL, commit_type, is_fix
+from memory_ci.extraction.messages import CONVENTIONAL, SUBJECT_WIDTH, commit_type, is_fix
 from memory_ci.text import STOP_WORDS
 
 TITLE_WIDTH = 120
@@ -153,7 +153,8 @@ def _lead(text: str) -> str:
 
 def _repaired(subject: str) -> str:
     """A subject without its type and its ticket numbers: what a fix says it does."""
-    return fold(TICKET.sub("", CONVENTIONAL.sub("", subject, count=1)))
+    bare = CONVENTIONAL.sub("", subject[:SUBJECT_WIDTH], count=1)
+    return fold(TICKET.sub("", fold(bare)))
 
 
 def fold(text: str) -> str:

@@ -51,7 +51,7 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
             return Added(place.path, place.entry, is_new=False)
     path = fragment_path(entry.id)
     if not dry_run:
-        write_file(root / path, text.encode())
+        write_file(root / path, text.encode(), root)
     return Added(path, entry, is_new=True)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memory_ci.flows.workspace import Memory, Workspace
-from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.blobs import REGULAR, find_obstacle, list_paths
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.loaded import LoadedFile
-from memory_ci.store.layout import classify_scope, is_fragment, is_legacy, scope_path
+from memory_ci.store.edit import choose_twin
+from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragment, is_legacy, scope_path
 from memory_ci.store.load import PROJECT
 
 
@@ -18,9 +19,9 @@ class Draft:
 
     def __init__(self, workspace: Workspace, rev: str, memory: Memory) -> None:
         self._patterns = workspace.config.scopes
-        self._paths = frozenset(file.path for file in list_tree(workspace.repo, rev, ()))
-        self.kept = [p for p in memory.located if p.path in self._paths and not is_fragment(p.path)]
-        self.kept = [place for place in self.kept if not is_legacy(place.path)]
+        self._modes = list_paths(workspace.repo, rev)
+        self.kept = [p for p in memory.located if self._modes.get(p.path) in REGULAR and not is_fragment(p.path)]
+        self.kept = [p for p in self.kept if is_canonical_path(p.path) and not is_legacy(p.path)]
         self.inbox = [place for file in memory.files if _is_whole(file) for place in file.entries]
 
     @property
@@ -33,13 +34,9 @@ class Draft:
         return tuple(place.entry for place in self.kept)
 
     def path_of(self, scope: ScopeOf) -> str | None:
-        """The file of a scope, unless the tree has a file where it needs a directory or the reverse."""
+        """The file of a scope, unless the tree has a link, a submodule or a directory there, or no directory above."""
         path = scope_path(scope, self._patterns)
-        if path is None:
-            return None
-        parents = {path[:at] for at, char in enumerate(path) if char == "/"}
-        is_directory = any(other.startswith(path + "/") for other in self._paths)
-        return None if is_directory or parents & self._paths else path
+        return path if path is not None and find_obstacle(path, self._modes) is None else None
 
     def take(self, changes: Iterable[Change]) -> tuple[Change, ...]:
         """Do the changes to the draft, and give them back."""
@@ -56,8 +53,10 @@ class Draft:
             scope = classify_scope(change.path, self._patterns) or PROJECT
             self.kept.append(Located(change.entry, change.path, 0, scope))
         elif change.kind == "update" and places:
-            old = self.kept[places[0]]
-            self.kept[places[0]] = Located(change.entry, old.path, old.line, old.scope)
+            twins = [self.kept[at].entry for at in places]
+            at = places[0 if change.step == "compact" else choose_twin(twins, change.entry)]
+            old = self.kept[at]
+            self.kept[at] = Located(change.entry, old.path, old.line, old.scope)
         elif change.kind == "remove" and places:
             del self.kept[places[-1]]
         if change.moved_from is not None:

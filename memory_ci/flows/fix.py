@@ -49,11 +49,11 @@ def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: boo
         if dry_run:
             continue
         for fragment, text in fragments.items():
-            write_file(root / fragment.path, text)
+            write_file(root / fragment.path, text, root)
         if rest is None:
             (root / path).unlink()
         else:
-            write_file(root / path, rest)
+            write_file(root / path, rest, root)
     return tuple(moved)
 
 

@@ -40,7 +40,7 @@ def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: 
         if formatted != data:
             texts[file.path] = formatted
     for path, text in texts.items() if not dry_run else ():
-        write_file(root / path, text)
+        write_file(root / path, text, root)
     return FmtReport(len(files), tuple(texts), tuple(findings))
 
 

@@ -207,7 +207,7 @@ def _write(root: Path, items: Sequence[_Item], *, replace: bool) -> None:
     else:
         texts = {item.target: format_entry(item.place.entry).encode() for item in items}
     for path, text in texts.items():
-        write_file(root / path, text)
+        write_file(root / path, text, root)
 
 
 def _replaced(path: str, items: Sequence[_Item]) -> bytes:

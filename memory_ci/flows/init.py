@@ -56,6 +56,6 @@ def init_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[Ini
     for path, text in FILES.items():
         exists = (root / path).exists()
         if not exists and not dry_run:
-            write_file(root / path, text.encode())
+            write_file(root / path, text.encode(), root)
         steps.append(InitStep(path, "kept" if exists else "written"))
     return tuple(steps)

@@ -12,8 +12,10 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.message import add_ids
+from memory_ci.gitrepo.process import decode_path, encode_path
 from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.settings import find_comment_prefixes
 from memory_ci.store.files import write_file
 
 
@@ -53,20 +55,19 @@ def injected_since_commit(workspace: Workspace) -> tuple[str, ...]:
 def add_retrieved_trailer(workspace: Workspace, message_file: Path) -> bool:
     """Put the record into a commit message as a `Memory-Retrieved` trailer; whether there was anything to put.
 
-    A message without any text of its own stays empty: git must still be able to abort the commit.
+    A message without any text of its own stays empty: git must still be able to abort the commit. The file is written
+    without `git interpret-trailers`, which runs commands of the user's configuration and takes `---` for the end.
+
+    Raises RepositoryError (write-failed).
     """
     ids = injected_since_commit(workspace)
-    if not ids or not _has_text(message_file.read_bytes()):
+    if not ids:
         return False
-    trailer = f"Memory-Retrieved: {', '.join(ids)}"
-    place = str(message_file.resolve())
-    options = ("--in-place", "--if-exists", "addIfDifferent", "--trailer", trailer)
-    run_git(workspace.repo.cwd, "interpret-trailers", *options, place)
-    return True
-
-
-def _has_text(message: bytes) -> bool:
-    return any(line.strip() and not line.startswith(b"#") for line in message.splitlines())
+    before = decode_path(message_file.read_bytes())
+    after = add_ids(before, "Memory-Retrieved", ids, find_comment_prefixes(workspace.repo))
+    if after is not None and after != before:
+        write_file(message_file, encode_path(after))
+    return after is not None
 
 
 def _read(workspace: Workspace, head: str) -> list[RetrievalRecord]:

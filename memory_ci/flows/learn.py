@@ -9,7 +9,7 @@ from datetime import UTC, date
 
 import msgspec
 
-from memory_ci.errors import UnreadableMemoryError
+from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.entries import entry_id, to_entry
@@ -20,14 +20,15 @@ from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.gitrepo.blobs import list_tree, read_files
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.records.candidate import Judged
+from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
-from memory_ci.records.entry import Phase
+from memory_ci.records.entry import Entry, Phase
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Counts
 from memory_ci.sources.adr import adr_event, adr_paths_added
 from memory_ci.sources.commits import commit_events
+from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
 
 Progress = Callable[[int, int], None]
@@ -74,8 +75,13 @@ class Learner:
         evidence = collect(tuple(self._events(merged)), settings)
         self._redactions += evidence.redactions
         self._left_out.update(left.reason for left in evidence.left_out)
-        judged = judge(merged.label, evidence, self.engine, self.draft.entries, settings.max_entries_per_change)
-        judged = self._within_limit(judged, settings.max_entries_per_change)
+        limit = settings.max_entries_per_change
+
+        def is_writable(candidate: Candidate) -> str | None:
+            return find_fault(self._entry(candidate, merged))
+
+        judged = judge(merged.label, evidence, self.engine, self.draft.entries, limit, is_writable)
+        judged = self._within_limit(judged, limit)
         self.judged += judged
         self.uses.append((merged, self._used(merged, judged)))
         added = [change for item in judged if item.verdict == "written" and (change := self._add(item, merged))]
@@ -84,6 +90,8 @@ class Learner:
 
     def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
         """What earlier runs wrote of this change counts towards its limit, also what a person took out since."""
+        if not judged:
+            return ()
         written = self.past | self.draft.by_id.keys()
         room = limit - sum(entry_id(item.candidate) in written for item in judged)
         fresh = [item for item in judged if item.verdict == "written" and entry_id(item.candidate) not in written]
@@ -112,9 +120,13 @@ class Learner:
             message = f"{item.candidate.scope} memory has no file that could be written: a directory or link is there"
             hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
             raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
-        entry = to_entry(item.candidate, entry_id=new_id, today=self.today, merged_on=merged_on(merged), engine="rules")
-        entry = msgspec.structs.replace(entry, phase=self.phase)
+        entry = self._entry(item.candidate, merged)
         return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")
+
+    def _entry(self, candidate: Candidate, merged: MergedChange) -> Entry:
+        day = merged_on(merged)
+        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day, engine="rules")
+        return msgspec.structs.replace(entry, phase=self.phase)
 
     def _used(self, merged: MergedChange, judged: Sequence[Judged]) -> frozenset[str]:
         """The entries that this change was given or used, and those that it says again."""
@@ -152,6 +164,15 @@ class Learner:
             }
             found |= fits if len(fits) == 1 else set()
         return frozenset(found)
+
+
+def find_fault(entry: Entry) -> str | None:
+    """Why an entry cannot be written, or None: one that cannot must not stop the others."""
+    try:
+        format_entry(entry)
+    except UsageError as error:
+        return error.slug
+    return None
 
 
 def merged_on(merged: MergedChange) -> date:

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import RepositoryError
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
@@ -16,9 +15,9 @@ from memory_ci.flows.learn import Learner, Progress, merged_on
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
-from memory_ci.flows.workspace import Workspace, config_at, load_memory
+from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test
 from memory_ci.gitrepo.history import find_addition, find_cursor, list_added_lines, list_counted
-from memory_ci.gitrepo.repo import find_commit, is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.repo import is_ancestor, is_shallow, resolve_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import Revert, find_reverts
@@ -75,9 +74,9 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
 
 def _new_reverts(workspace: Workspace, base: str, learner: Learner) -> tuple[Revert, ...]:
     """The reverts of the range that no earlier run has seen: what a person decided about an older one stays decided."""
-    cursor = find_cursor(workspace.repo, base)
+    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     found = find_reverts(learner.history)
-    if cursor is None or find_commit(workspace.repo, cursor.source) is None:
+    if cursor is None:
         return found
     return tuple(revert for revert in found if not is_ancestor(workspace.repo, revert.sha, cursor.source))
 
@@ -95,7 +94,7 @@ def _reinforce(
     workspace: Workspace, base: str, draft: Draft, learner: Learner
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """The counters that the merged changes raise, and the tips of those that count now for the first time."""
-    seen = list_counted(workspace.repo, base)
+    seen = list_counted(workspace.repo, base, memory_test(workspace))
     uses = [(merged, ids) for merged, ids in learner.uses if ids and merged.tip.sha not in seen]
     changes = plan_reinforcement([(merged.label, merged_on(merged), ids) for merged, ids in uses], draft.by_id)
     return draft.take(changes), tuple(merged.tip.sha for merged, _ in uses) if changes else ()
@@ -115,17 +114,11 @@ def _find_since(workspace: Workspace, wanted: str | None, base: str) -> str | No
     """Where the range begins: as asked, else after the newest record, else where memory-ci came in, else the root."""
     if wanted is not None:
         return resolve_commit(workspace.repo, wanted)
-    cursor = find_cursor(workspace.repo, base)
-    is_cut = is_shallow(workspace.repo)
-    if cursor is None:  # in a shallow clone the oldest commit seems to add everything: let the range refuse it
-        return None if is_cut else find_addition(workspace.repo, base, CONFIG_FILE)
-    if find_commit(workspace.repo, cursor.source) and is_ancestor(workspace.repo, cursor.source, base):
+    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
+    if cursor is not None:
         return cursor.source
-    raise RepositoryError(
-        f"the last recorded commit {cursor.source[:12]} is not in the history of this branch",
-        slug="shallow-clone" if is_cut else "unreachable-cursor",
-        hint="Fetch the whole history (`fetch-depth: 0`); after a rewrite of it, name a start: --since REV.",
-    )
+    # In a shallow clone the oldest commit seems to add everything: the range refuses it.
+    return None if is_shallow(workspace.repo) else find_addition(workspace.repo, base, CONFIG_FILE)
 
 
 def _past_ids(workspace: Workspace, base: str) -> frozenset[str]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import msgspec
 
-from memory_ci.extraction.gate import check_text
+from memory_ci.extraction.entries import check_entry, list_texts
+from memory_ci.extraction.gate import check_words
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.gitrepo.repo import find_commit, is_ancestor
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, PlannedStep
-from memory_ci.store.layout import classify_scope
+from memory_ci.store.layout import classify_scope, is_canonical_path
 
 KINDS: Mapping[Step, tuple[str, ...]] = {
     "fold": ("move", "drop"),
@@ -40,15 +44,38 @@ FREE: Mapping[Step, tuple[str, ...]] = {
 }
 """Which fields of an entry the updates of each step may change; never its id or its type."""
 
+NAMES = re.compile(r"(?:#\d+|[0-9a-f][0-9a-f-]{6,63})(?:, (?:#\d+|[0-9a-f][0-9a-f-]{6,63}))*")
+"""A list of merged changes or ids: a reason may name as many as there are."""
+
+MAX_REASON = 200
+"""Characters of one clause of a reason, lists of names left out."""
+
+SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
 
 def find_objections(workspace: Workspace, plan: Plan) -> Iterator[str]:
     """What in the plan its steps may not do, on the tree of its base."""
     order = [STEPS.index(step.step) for step in plan.steps]
     if order != sorted(set(order)):
         yield "its steps are not in order"
+    yield from _foreign_commits(workspace, plan)
     draft = Draft(workspace, plan.base, load_memory(workspace, plan.base))
     for step in plan.steps:
         yield from _Referee(workspace, draft, step).objections()
+
+
+def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
+    """What the plan says it covers must be history of its base: later runs go on from there."""
+    for sha in [*([] if plan.until is None else [plan.until]), *plan.counted]:
+        is_known = SHA.fullmatch(sha) is not None and find_commit(workspace.repo, sha) == sha
+        if not is_known or not is_ancestor(workspace.repo, sha, plan.base):
+            yield f"{sha!r} is no commit of the history of its base"
+
+
+def _is_reason(why: str) -> bool:
+    """Whether a reason is one printable line of short clauses without anything the gate refuses."""
+    clauses = re.split("[;,] ", NAMES.sub("", why))
+    return why.isprintable() and all(len(clause) <= MAX_REASON for clause in clauses) and not check_words(why)
 
 
 class _Referee:
@@ -59,6 +86,8 @@ class _Referee:
         self._draft, self._step = draft, step
         self._removed: dict[str, Entry] = {}
         self._retired: set[str] = set()
+        places = (*draft.kept, *draft.inbox)
+        self._said = frozenset(chain.from_iterable(list_texts(place.entry) for place in places))
 
     def objections(self) -> Iterator[str]:
         for change in self._step.changes:
@@ -70,12 +99,19 @@ class _Referee:
     def _look_at(self, change: Change) -> Iterator[str]:
         if change.step != self._step.step or change.kind not in KINDS[change.step]:
             yield f"not a change of the step {self._step.step!r}"
-        if classify_scope(change.path, self._patterns) is None:
+        if not is_canonical_path(change.path) or classify_scope(change.path, self._patterns) is None:
             yield "not a memory file"
+        if not _is_reason(change.why):
+            yield "its reason is not one short line"
         looks = {
             "add": self._add, "move": self._move, "drop": self._drop, "update": self._update, "remove": self._remove
         }  # fmt: skip
         yield from looks[change.kind](change)
+
+    def _new_words(self, entry: Entry) -> Iterator[str]:
+        """Why the text that no entry has yet must not be written. What stands in memory, people are free to have."""
+        new = [text for text in list_texts(entry) if text not in self._said]
+        yield from check_words("\n".join(new)) if new else ()
 
     def _add(self, change: Change) -> Iterator[str]:
         if change.entry.id in self._draft.by_id:
@@ -84,8 +120,9 @@ class _Referee:
             before = self._removed.get(change.entry.id)
             if before is None or _differs(before, change.entry, FREE["promote"]):
                 yield "not an entry that is moved"
+            yield from self._new_words(change.entry)
         else:
-            yield from check_text(change.entry.title, change.entry.body)
+            yield from check_entry(change.entry)
 
     def _move(self, change: Change) -> Iterator[str]:
         waiting = {place.path: place.entry for place in self._draft.inbox}.get(change.moved_from or "")
@@ -105,6 +142,7 @@ class _Referee:
         known = self._known(change)
         if known is None or _differs(known, change.entry, FREE.get(change.step, ())):
             yield f"more would change than the step {self._step.step!r} may"
+        yield from self._new_words(change.entry)
 
     def _remove(self, change: Change) -> Iterator[str]:
         known = self._known(change, last=True)

@@ -12,7 +12,7 @@ from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.promotion import names_of
 from memory_ci.flows.stage import plan_retirements
-from memory_ci.flows.workspace import Workspace, config_at, load_memory
+from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test
 from memory_ci.gitrepo.history import find_cursor
 from memory_ci.lifecycle.compact import plan_compaction
 from memory_ci.lifecycle.consolidate import plan_consolidation
@@ -61,7 +61,7 @@ def plan_upkeep_alone(
     ref, base = branch_tip(workspace, branch)
     workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
     memory = load_memory(workspace, base)
-    cursor = find_cursor(workspace.repo, base)
+    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     upkeep = Upkeep(workspace, base, cursor.source if cursor else None, today, stale_after=stale_after)
     return Plan(
         schema_version=PLAN_VERSION,

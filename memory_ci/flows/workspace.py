@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -117,6 +117,12 @@ def readable_path(file: TreeFile) -> str:
 def load_files(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
     """Each file as entries, prose and findings."""
     return (loaded for _, loaded in read_memory(workspace, files))
+
+
+def memory_test(workspace: Workspace) -> Callable[[str], bool]:
+    """Whether a path is memory: what a commit of `record` may touch, and nothing else."""
+    patterns = workspace.config.scopes
+    return lambda path: path.startswith(".memory/") or classify_scope(path, patterns) is not None
 
 
 def load_memory(workspace: Workspace, view: str | None) -> Memory:

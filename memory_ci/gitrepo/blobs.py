@@ -1,7 +1,7 @@
 """Files of a tree, of the index or of the work tree: their names and object ids first, their content in one batch.
 
 Pathspecs here are git's default ones: a glob over the whole path in which `*` also matches `/`, or a literal directory;
-none at all means every file. Symbolic links and submodules are left out everywhere.
+none at all means every file. Symbolic links and submodules are left out, but for `list_paths`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import fnmatch
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
@@ -21,6 +21,7 @@ from memory_ci.gitrepo.process import decode_path, encode_path, run_git, stream_
 from memory_ci.gitrepo.repo import Repository
 
 REGULAR = ("100644", "100755")
+DIRECTORY = "040000"
 PREFERRED_STAGES = "0231"
 """Of an unmerged file our side is listed, else theirs, else the base."""
 
@@ -63,6 +64,27 @@ def list_tree(repo: Repository, rev: str, pathspecs: Sequence[str]) -> tuple[Tre
     return tuple(
         TreeFile(path, oid) for mode, oid, path in files if mode in REGULAR and matches_pathspecs(path, pathspecs)
     )
+
+
+def list_paths(repo: Repository, rev: str) -> Mapping[str, str]:
+    """The mode of everything in a commit or tree: files, directories, symbolic links (120000), submodules (160000).
+
+    Raises RepositoryError (git-failed).
+    """
+    listing = run_git(repo.cwd, "ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", rev)
+    return {path: mode for mode, _, path in map(_parse_tree_line, _split(listing))}
+
+
+def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
+    """What stops `path` from being written as a file: itself when it is something else, or a parent no directory.
+
+    >>> find_obstacle("docs/MEMORY.md", {"docs": "120000"})
+    'docs'
+    """
+    if modes.get(path, REGULAR[0]) not in REGULAR:
+        return path
+    parents = (path[:at] for at, char in enumerate(path) if char == "/")
+    return next((parent for parent in parents if modes.get(parent, DIRECTORY) != DIRECTORY), None)
 
 
 def list_staged(repo: Repository, pathspecs: Sequence[str], index_file: Path | None = None) -> tuple[TreeFile, ...]:

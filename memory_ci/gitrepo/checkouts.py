@@ -47,10 +47,8 @@ def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
     trees = [tree for tree in list_worktrees(repo) if tree.branch in (ref, None) and not tree.is_bare]
     found: list[Repository] = []
     for tree in trees:
-        if not tree.path.is_dir():
-            continue  # removed by hand: nothing is checked out there
-        place = find_repository(tree.path)
-        if tree.branch == ref or ref in _rebased(place.git_dir):
+        place = _find_place(repo, tree.path)
+        if place and (tree.branch == ref or ref in _rebased(place.git_dir)):
             _refuse_busy(place)
             found.append(place)
     return tuple(found)
@@ -93,6 +91,19 @@ def bring_along(place: Repository, written: Snapshot) -> None:
 def format_index_info(files: Snapshot) -> bytes:
     """Input of `git update-index -z --index-info`: set files to these modes and blobs, or take them out."""
     return b"".join(encode_path(f"{staged.mode} {staged.oid}\t{path}\0") for path, staged in files.items())
+
+
+def _find_place(repo: Repository, path: Path) -> Repository | None:
+    """The work tree at `path`; None when it was removed by hand, also if something else stands there now."""
+    try:
+        place = find_repository(path)
+    except RepositoryError as error:
+        if path.is_dir() and error.slug != "not-a-repository":
+            raise
+        return None
+    # A directory made anew belongs to whatever repository it lies in.
+    is_ours = place.cwd.samefile(path) and place.common_dir.samefile(repo.common_dir)
+    return place if is_ours else None
 
 
 def _rebased(git_dir: Path) -> set[str]:

@@ -6,17 +6,23 @@ import re
 
 from memory_ci.records.history import Commit, MergedChange
 
-NUMBERS = (
-    re.compile(r"\AMerge pull request #(\d+) from \S"),  # GitHub, merge
-    re.compile(r"\AMerged in .+ \(pull request #(\d+)\)"),  # Bitbucket
-    re.compile(r"\A[^\n]*\S[ \t]*\(#(\d+)\)[ \t]*(?:\n|\Z)"),  # GitHub, squash; or a merge named after the pull request
-    re.compile(r"^See merge request \S*!(\d+)[ \t]*$", re.MULTILINE),  # GitLab
+MAX_SUBJECT = 1000
+"""Characters of a subject that are looked at."""
+
+IN_SUBJECT = (
+    re.compile(r"\AMerge pull request #(\d{1,9}) from \S"),  # GitHub, merge
+    re.compile(r"\AMerged in .+ \(pull request #(\d{1,9})\)"),  # Bitbucket
+    re.compile(r"(?<=\S)[ \t]*+\(#(\d{1,9})\)[ \t]*+\Z"),  # GitHub, squash; or a merge named after the pull request
 )
+"""A run of blanks is passed over once and for all (`*+`): otherwise many of them take quadratic time."""
+
+IN_BODY = re.compile(r"^See merge request \S*!(\d{1,9})[ \t]*+$", re.MULTILINE)
+"""GitLab."""
 
 FORGE_SUBJECT = re.compile(r"Merge pull request #\d+ from |Merged in .+ \(pull request #|Merge branch '.+' into '")
 """Subjects that a forge wrote: what the change is called stands in the body."""
 
-NUMBER_AT_END = re.compile(r"\s*\(#\d+\)\s*\Z")
+NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#\d{1,9}\)\s*+\Z")
 
 
 def describe_change(commits: tuple[Commit, ...]) -> MergedChange:
@@ -37,7 +43,8 @@ def find_number(message: str) -> int | None:
     >>> find_number("Retry only with a key (#12)"), find_number("Merge branch 'main' into topic")
     (12, None)
     """
-    found = (pattern.search(message) for pattern in NUMBERS)
+    subject = _subject(message)
+    found = (*(pattern.search(subject) for pattern in IN_SUBJECT), IN_BODY.search(message))
     return next((int(match[1]) for match in found if match), None)
 
 
@@ -47,8 +54,12 @@ def find_title(message: str) -> str:
     >>> find_title("Merge pull request #12 from ann/retry" + chr(10) * 2 + "Retry only with a key")
     'Retry only with a key'
     """
-    subject, _, body = message.partition("\n")
+    subject, body = _subject(message), message.partition("\n")[2]
     lines = (line.strip() for line in body.splitlines())
-    named = next((line for line in lines if line and not NUMBERS[-1].match(line)), "")
+    named = next((line for line in lines if line and not IN_BODY.match(line)), "")
     title = named if named and find_number(message) is not None and FORGE_SUBJECT.match(subject) else subject
     return NUMBER_AT_END.sub("", title).strip()
+
+
+def _subject(message: str) -> str:
+    return message.partition("\n")[0][:MAX_SUBJECT]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from itertools import groupby, islice
@@ -19,6 +19,7 @@ from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_shal
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
 
+STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COUNTED = "Memory-CI-Counted"
 FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -95,18 +96,27 @@ def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[Mer
         yield _join(tuple(run))
 
 
-def find_cursor(repo: Repository, rev: str) -> Cursor | None:
-    """What the newest first-parent commit of `rev` that names its source says; None before the first run."""
-    for commit in _commits_with(repo, rev, SOURCE):
+def is_markdown(path: str) -> bool:
+    """Whether a path may be that of a memory file, wherever memory is configured to live."""
+    return path.endswith(".md")
+
+
+def find_cursor(repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown) -> Cursor | None:
+    """What the newest record commit among the first parents of `rev` says; None before the first run.
+
+    A source that is not in the history of its commit is passed over: anyone can write a trailer.
+    """
+    for commit in _record_commits(repo, rev, SOURCE, is_memory):
         sources = [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
-        if sources:
-            return Cursor(sources[-1], commit.sha)
+        for source in reversed(sources):
+            if find_commit(repo, source) == source and is_ancestor(repo, source, commit.sha):
+                return Cursor(source, commit.sha)
     return None
 
 
-def list_counted(repo: Repository, rev: str) -> frozenset[str]:
+def list_counted(repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown) -> frozenset[str]:
     """Commits whose trailers have been counted by earlier runs: a range that is replayed reinforces nothing twice."""
-    commits = _commits_with(repo, rev, COUNTED)
+    commits = _record_commits(repo, rev, COUNTED, is_memory)
     values = (value for commit in commits for _, value in find_trailers(commit.message, (COUNTED,)))
     return frozenset(sha for value in values for sha in split_ids(value))
 
@@ -136,8 +146,10 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
 
 def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start: str) -> frozenset[str]:
     """Every line beginning with `start` that a first-parent commit of `rev` ever added to the files, gone or not."""
-    shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
-    asked = ("log", "--first-parent", *shown, "--end-of-options", rev, "--", *pathspecs)
+    shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color")
+    # --text: an attribute of the repository (`MEMORY.md -diff`) must not hide what was added.
+    plain = ("--text", "--no-ext-diff", "--no-textconv")
+    asked = ("log", "--first-parent", *shown, *plain, "--end-of-options", rev, "--", *pathspecs)
     wanted = f"+{start}".encode()
     with stream_git(repo.cwd, *asked) as stream:
         return frozenset(line[1:].decode("utf-8", "replace").rstrip() for line in stream if line.startswith(wanted))
@@ -211,7 +223,13 @@ def _join(run: tuple[MergedChange, ...]) -> MergedChange:
     return msgspec.structs.replace(run[-1], kind="rebase", commits=commits)
 
 
-def _commits_with(repo: Repository, rev: str, key: str) -> Iterator[Commit]:
-    """First-parent commits of `rev`, newest first, with `key:` in the message; maybe not as a trailer."""
-    asked = ("--first-parent", "--fixed-strings", "--regexp-ignore-case", f"--grep={key}:", "--end-of-options", rev)
-    return (commit for commit, _ in read_log(repo, *asked, "--"))
+def _record_commits(repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool]) -> Iterator[Commit]:
+    """First-parent commits of `rev`, newest first, that record made, and that have `key:` in the message.
+
+    A record commit, or a squash of some, says its step and changes memory, and nothing but memory.
+    """
+    grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
+    for commit, _ in read_log(repo, "--first-parent", *FILES, "--no-renames", *grep, "--end-of-options", rev, "--"):
+        is_step = bool(find_trailers(commit.message, (STEP,)))
+        if is_step and commit.files and all(is_memory(file.path) for file in commit.files):
+            yield commit

@@ -76,6 +76,11 @@ def head_branch(repo: Repository) -> str | None:
     return decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1))).strip() or None
 
 
+def follow_symbolic(repo: Repository, ref: str) -> str:
+    """The full name of the ref that `ref` stands for: its own, unless it is symbolic."""
+    return decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", ref, ok=(0, 1))).strip() or ref
+
+
 def is_shallow(repo: Repository) -> bool:
     """Whether history was cut off when the repository was cloned or fetched."""
     return run_git(repo.cwd, "rev-parse", "--is-shallow-repository").strip() == b"true"

@@ -17,6 +17,7 @@ import git
 import msgspec
 
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.blobs import find_obstacle, list_paths
 from memory_ci.gitrepo.checkouts import (
     NO_HOOKS,
     Snapshot,
@@ -26,9 +27,9 @@ from memory_ci.gitrepo.checkouts import (
     format_index_info,
     refuse_local_changes,
 )
-from memory_ci.gitrepo.environment import SETTINGS, without_hook_variables
+from memory_ci.gitrepo.environment import clean_environment, without_hook_variables
 from memory_ci.gitrepo.process import decode_path, run_git
-from memory_ci.gitrepo.repo import Repository, find_commit
+from memory_ci.gitrepo.repo import Repository, find_commit, follow_symbolic
 
 UTF8 = ("-c", "i18n.commitEncoding=UTF-8")
 
@@ -58,26 +59,40 @@ def commit_series(
 ) -> str:
     """Put commits on top of `expected` and move the branch `ref` (a full name) there; its new tip is returned.
 
-    A commit that changes nothing is left out; when none is left, the branch stays. Where the branch is checked out,
-    the written files follow; everything else in index and work tree stays as it is.
+    A symbolic `ref` stands for the branch that it points at. A commit that changes nothing is left out; when none is
+    left, the branch stays. Where the branch is checked out, the written files follow; everything else in index and
+    work tree stays as it is.
 
-    Raises RepositoryError. Before anything is written: ref-moved, repository-busy, local-changes, git-failed. Nothing
-    but loose objects written: git-failed, write-failed, ref-moved. After the branch moved: checkout-behind.
+    Raises RepositoryError. Before anything is written: ref-moved, not-a-plain-file, repository-busy, local-changes,
+    git-failed. Nothing but loose objects written: git-failed, write-failed, ref-moved. After the branch moved:
+    checkout-behind.
     """
+    ref = follow_symbolic(repo, ref)
     _refuse_moved(repo, ref, expected)
     paths = frozenset(path for commit in commits for path in commit.files)
+    _refuse_special(repo, expected, paths)
     start = _snapshot(repo, expected, paths)
     places = find_checkouts(repo, ref)
     for place in places:
         refuse_local_changes(place, start)
     with _plumbing(repo, identity, when) as (plumbing, scratch):
-        tip, end = _build(plumbing, scratch, expected, start, commits)
+        tip, end = _build(repo, plumbing, scratch, expected, start, commits)
         if tip == expected:
             return tip
         _move(repo, plumbing, ref, expected, tip)
     for place in places:
         bring_along(place, {path: staged for path, staged in end.items() if staged != start[path]})
     return tip
+
+
+def _refuse_special(repo: Repository, commit: str, paths: frozenset[str]) -> None:
+    """Make sure that no link, submodule or directory would be replaced by a file."""
+    modes = list_paths(repo, commit)
+    obstacles = sorted({obstacle for path in paths if (obstacle := find_obstacle(path, modes))})
+    if obstacles:
+        message = f"{', '.join(obstacles)} in {commit[:12]} is not what a memory file can be, or lie under"
+        hint = "Replace the link, submodule or directory by a plain file, or name another file under `scopes:`."
+        raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
 
 
 def _snapshot(repo: Repository, commit: str, paths: frozenset[str]) -> Snapshot:
@@ -100,7 +115,7 @@ def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[
         with scratch as name, without_hook_variables():
             plumbing = git.Git(repo.cwd)
             plumbing.update_environment(
-                **SETTINGS,
+                **clean_environment(),
                 GIT_INDEX_FILE=str(Path(name, "index")),
                 GIT_AUTHOR_NAME=identity.name,
                 GIT_AUTHOR_EMAIL=identity.email,
@@ -119,7 +134,7 @@ def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[
 
 
 def _build(
-    plumbing: git.Git, scratch: Path, base: str, start: Snapshot, commits: Sequence[PlannedCommit]
+    repo: Repository, plumbing: git.Git, scratch: Path, base: str, start: Snapshot, commits: Sequence[PlannedCommit]
 ) -> tuple[str, Snapshot]:
     """The last commit of the series and what it has for the files."""
     blobs = _write_blobs(plumbing, scratch, commits)
@@ -131,10 +146,20 @@ def _build(
             _run(plumbing, "update-index", "-z", "--index-info", istream=given)
         files |= changes
         parent_tree, tree = tree, _run(plumbing, "write-tree")
+        _verify(repo, tree, changes)
         if tree != parent_tree:
             with _written(scratch / "message", commit.message.encode("utf-8", "replace")) as given:
                 tip = _run(plumbing, "commit-tree", tree, "-p", tip, istream=given)
     return tip, files
+
+
+def _verify(repo: Repository, tree: str, planned: Snapshot) -> None:
+    """Make sure that a tree has what was planned: git leaves out a path that it finds invalid, and calls it done."""
+    found = _snapshot(repo, tree, frozenset(planned))
+    missed = [path for path, staged in planned.items() if found[path] != staged]
+    if missed:
+        message = f"git does not take the path {missed[0]!r} into a commit"
+        raise RepositoryError(message, slug="git-failed", hint="Nothing was changed. Name the file differently.")
 
 
 def _write_blobs(plumbing: git.Git, scratch: Path, commits: Sequence[PlannedCommit]) -> Iterator[str]:

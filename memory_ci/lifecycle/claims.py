@@ -16,6 +16,10 @@ FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1.*?$|\Z)", re.MULTILINE | re
 NO_PROSE = re.compile(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
 """Quotations, tables, headings, and list items: those hang on the line above them, and are often examples."""
 
+BLANKS = re.compile(r"[^\S\n]+")
+BLANK_LINES = re.compile(r"\n\s*\n")
+"""Long runs of blanks would make the patterns below slow: they are shortened first."""
+
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - the dashes are meant
 NO_CLAIM = re.compile(
     r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # asked, cut, quoted
@@ -28,7 +32,7 @@ NO_CLAIM = re.compile(
     r"|\bnot (?:only|just|necessarily|always|merely|yet)\b|\bno (?:more|fewer|less|later)\b",
     re.IGNORECASE,
 )
-ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
+ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
 REASON = re.compile(
     r"[,:]?\s*\b(?:because|since|so that|due to|otherwise|or else|in order to|as (?:it|they|this|that|we|there)"
     r"|to (?:avoid|prevent|ensure|guarantee|make sure|keep))\b.*",
@@ -53,8 +57,8 @@ MIN_BODY_WORDS = 3
 
 def claims_of(entry: Entry) -> frozenset[Claim]:
     """The claims of the title and of each sentence of the body."""
-    body = NO_PROSE.sub("\n", FENCE.sub("\n", entry.body))
-    found = [parse_claim(sentence) for sentence in SENTENCE.split(entry.title)]
+    body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", NO_PROSE.sub("\n", FENCE.sub("\n", entry.body))))
+    found = [parse_claim(sentence) for sentence in SENTENCE.split(BLANKS.sub(" ", entry.title))]
     found += [parse_claim(sentence, MIN_BODY_WORDS) for sentence in SENTENCE.split(body)]
     return frozenset(claim for claim in found if claim is not None)
 

@@ -11,9 +11,10 @@ from memory_ci.records.history import Commit
 SHA_WIDTH = 12
 """How much of a sha an entry's `source` holds."""
 
-SHA = r"[0-9a-f]{7,64}"
+MIN_SHA = 7
+SHA = rf"[0-9a-f]{{{MIN_SHA},64}}"
 SHAS = rf"{SHA}(?:(?:,| and|, and)\s+{SHA})*"
-OPENING = r"^[ \t*•>-]*|[.!:]\s+"
+OPENING = r"^[ \t*•-]*|[.!:]\s+"
 IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"
 """Who takes back a part keeps the rest."""
 
@@ -33,10 +34,10 @@ REVERT_TITLE = re.compile(r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.
 
 NUMBERS = (
     re.compile(r"\AMerge pull request #(\d+) "),
-    re.compile(r"\A[^\n]*\S[ \t]*\(#(\d+)\)[ \t]*(?:\n|\Z)"),
+    re.compile(r"\A[^\n]+\(#(\d+)\)[ \t]*(?:\n|\Z)"),
     re.compile(r"^See merge request \S*!(\d+)[ \t]*$", re.MULTILINE),
 )
-NUMBER_AT_END = re.compile(r"\s*\(#\d+\)\s*\Z")
+NUMBER_AT_END = re.compile(r"\(#\d+\)\s*\Z")
 
 
 class Revert(NamedTuple):
@@ -77,12 +78,14 @@ class _History:
 
     def __init__(self) -> None:
         self._commits: dict[str, Commit] = {}
+        self._by_prefix: dict[str, list[str]] = {}
         self._titles: dict[str, str] = {}
         self._requests: dict[str, str] = {}
 
     def add(self, commit: Commit) -> None:
         sha = commit.sha[:SHA_WIDTH]
         self._commits[sha] = commit
+        self._by_prefix.setdefault(sha[:MIN_SHA], []).append(sha)
         self._titles.update((title, sha) for title in _titles(commit))
         if number := _number(commit.message):
             self._requests[number] = sha
@@ -90,7 +93,8 @@ class _History:
     def names_reverted(self, commit: Commit) -> frozenset[str]:
         """All names of what `commit` says that it takes back."""
         message = commit.message
-        quoted = [match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in message.split("\n")]
+        lines = frozenset(message.split("\n"))
+        quoted = [match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in lines]
         names: set[str] = set()
         for match in REVERTS_COMMIT.finditer(message):
             for sha in re.findall(SHA, match["shas"]):
@@ -107,12 +111,13 @@ class _History:
 
     def _whole(self, sha: str) -> str:
         """Twelve digits of a sha; of a shorter one, if a single commit has it."""
-        fits = [known for known in self._commits if known.startswith(sha)] if len(sha) < SHA_WIDTH else []
+        near = self._by_prefix.get(sha[:MIN_SHA], []) if len(sha) < SHA_WIDTH else []
+        fits = [known for known in near if known.startswith(sha)]
         return fits[0] if len(fits) == 1 else sha[:SHA_WIDTH]
 
     def _names_of_title(self, match: re.Match[str]) -> set[str]:
         title = match["title"] if match["verb"] == "Revert" else f'Revert "{match["title"]}"'
-        sha = self._titles.get(NUMBER_AT_END.sub("", title))
+        sha = self._titles.get(_bare(title))
         return self._names_of(sha, None) if sha else set()
 
     def _names_of_request(self, number: str) -> set[str]:
@@ -148,7 +153,12 @@ def _number(message: str) -> str | None:
 
 def _titles(commit: Commit) -> Iterator[str]:
     """What a commit is called: by its subject, and a merge by the title of its request."""
-    yield NUMBER_AT_END.sub("", commit.subject)
+    yield _bare(commit.subject)
     if len(commit.parents) > 1:
         body = commit.message.partition("\n")[2].strip()
-        yield NUMBER_AT_END.sub("", body.partition("\n")[0])
+        yield _bare(body.partition("\n")[0])
+
+
+def _bare(title: str) -> str:
+    """A title without the number that a squash adds."""
+    return NUMBER_AT_END.sub("", title).strip()

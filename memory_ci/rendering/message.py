@@ -6,23 +6,33 @@ import re
 
 from memory_ci.records.change import Change
 from memory_ci.records.plan import Plan, PlannedStep
+from memory_ci.rendering.table import printable
+from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten
 
 REFERENCE = re.compile(r"(?<![\w])([#!@])(?=\w)")
 """What a forge acts on in a message: `Fixes #12` closes an issue, `@name` notifies a person."""
 
+MENTION = re.compile(r"(?<![\w])[!@](?=\w)")
+"""Of these, what the reason of a change has no use for."""
+
+LABEL_WIDTH = 40
 MAX_NAMED = 3
+WHY_WIDTH = 200
 
 
 def render_commit_message(step: PlannedStep, plan: Plan) -> str:
-    """Subject, one line per entry, trailers that say what this commit is and how far the run came."""
+    """Subject, one line per entry, trailers that say what this commit is and how far the run came.
+
+    Nothing in it moves a cursor, acts on a forge or is a credential: a line that holds one is only the entry's id.
+    """
     trailers = [f"Memory-CI-Step: {step.step}"]
     if plan.until is not None:
         trailers.append(f"Memory-CI-Source: {plan.until}")
     if step.step == "reinforce":
         trailers += [f"Memory-CI-Counted: {sha}" for sha in plan.counted]
     lines = [_line(change) for change in step.changes]
-    return "\n".join([_subject(step), "", *lines, "", *trailers]) + "\n"
+    return "\n".join([printable(_subject(step)), "", *lines, "", *trailers]) + "\n"
 
 
 def _subject(step: PlannedStep) -> str:
@@ -37,11 +47,20 @@ def _subject(step: PlannedStep) -> str:
 
 def _named(changes: tuple[Change, ...], word: str) -> str:
     """` from #128, #129 and 2 more`: the merged changes, in order."""
-    labels = list(dict.fromkeys(label for change in changes for label in change.why.removeprefix(word).split(", ")))
+    reasons = [change.why.removeprefix(word) for change in changes if not find_secrets(change.why)]
+    labels = list(dict.fromkeys(shorten(label, LABEL_WIDTH) for why in reasons for label in why.split(", ")))
     more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
-    return f" {word}{', '.join(labels[:MAX_NAMED])}{more}"
+    return MENTION.sub("", f" {word}{', '.join(labels[:MAX_NAMED])}{more}") if labels else ""
 
 
 def _line(change: Change) -> str:
-    title = REFERENCE.sub("", shorten(change.entry.title, 80))
-    return f"- {title} ({change.entry.id[:8]}, {change.path}, {change.why})"
+    entry = change.entry
+    if find_secrets("\n".join((entry.title, entry.body, change.path, change.why))):
+        return f"- {entry.id[:8]}"
+    title = REFERENCE.sub("", shorten(entry.title, 80))
+    return printable(f"- {title} ({entry.id[:8]}, {change.path}, {_why(change)})")
+
+
+def _why(change: Change) -> str:
+    """The reason in one line. It names pull requests, but notifies nobody."""
+    return MENTION.sub("", shorten(change.why, WHY_WIDTH))

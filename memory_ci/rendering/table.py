@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from memory_ci.records.entry import Located, ScopeOf
@@ -12,7 +13,7 @@ from memory_ci.text import shorten
 def render_finding(finding: Finding, *, with_level: bool = True) -> str:
     """`FILE:LINE: level: message [code]`, the hint behind it; a file name is shown printable, whatever it holds."""
     level = f"{finding.level}: " if with_level and finding.level != "error" else ""
-    hint = f" {finding.hint}" if finding.hint else ""
+    hint = f" {printable(finding.hint)}" if finding.hint else ""
     return f"{printable(finding.path)}:{finding.line}: {level}{printable(finding.message)} [{finding.code}]{hint}"
 
 
@@ -41,3 +42,8 @@ def scope_name(scope: ScopeOf) -> str:
 def printable(text: str) -> str:
     """`text` in which nothing moves the cursor or hides: control and unencodable characters as escapes."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """`text` made printable line by line: its line breaks and tabs stay."""
+    return re.sub(r"[^\n\t]+", lambda match: printable(match.group()), text)

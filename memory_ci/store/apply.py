@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from memory_ci.errors import UnreadableMemoryError
 from memory_ci.records.change import Change
 from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
-from memory_ci.store.edit import edit_file
+from memory_ci.store.edit import edit_file, entry_text, format_entry
 
 
 def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:
@@ -22,13 +22,22 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         by_path[change.path].append(change)
     written: dict[str, bytes | None] = {}
     for path, group in by_path.items():
-        added = [change.entry for change in group if change.kind in ("add", "move")]
+        added = [change.entry for change in group if change.kind == "add"]
+        moved = [(change.entry, _text(change, files)) for change in group if change.kind == "move"]
         updated = [change.entry for change in group if change.kind == "update"]
         removed = [change.entry.id for change in group if change.kind == "remove"]
-        if added or updated or removed:
-            edited = edit_file(_parse(path, files), added=added, updated=updated, removed=removed)
+        if added or moved or updated or removed:
+            edited = edit_file(_parse(path, files), added=added, moved=moved, updated=updated, removed=removed)
             written[path] = render_memory_file(edited)
     return written | {change.moved_from: None for change in changes if change.moved_from is not None}
+
+
+def _text(change: Change, files: Mapping[str, bytes]) -> str:
+    """The text an entry moves with: its own, with its comments and its spacing, if that says what the change says."""
+    source = parse_memory_file("", files.get(change.moved_from or "", b""))
+    text = entry_text(source)
+    says_the_same = text is not None and parse_memory_file("", text.encode()).entries == (change.entry,)
+    return text if text is not None and says_the_same else format_entry(change.entry)
 
 
 def _parse(path: str, files: Mapping[str, bytes]) -> MemoryFile:

@@ -16,6 +16,7 @@ from memory_ci.records.entry import Domain, Entry, EntryType
 from memory_ci.records.report import Finding
 from memory_ci.store.document import Segment, parse_memory_file
 from memory_ci.store.fences import fenced_lines
+from memory_ci.store.headings import parse_heading
 from memory_ci.store.legacy import (
     TITLE_WIDTH,
     Found,
@@ -41,7 +42,6 @@ TYPES: Mapping[str, tuple[EntryType, Domain]] = {
 
 POINTER = re.compile(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
 MENTIONED = re.compile(r"[\w.-]+\.md\b")
-HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
 BULLET = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
 DIRECTIVE = re.compile(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b", re.IGNORECASE
@@ -154,18 +154,17 @@ def _read_sections(path: str, segment: Segment, today: date) -> Iterator[Learnin
     """The memories of plain Markdown, cut at its headings."""
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fenced = fenced_lines(lines)
-    starts = [at for at, line in enumerate(lines) if HEADING.fullmatch(line) and not fenced[at]]
-    for begin, end in zip([0, *starts], [*starts, len(lines)], strict=True):
-        heading = HEADING.fullmatch(lines[begin]) if begin in starts else None
-        yield from _read_section(path, heading, lines[begin:end], segment.line + begin, today)
+    headings = {at: found for at, line in enumerate(lines) if not fenced[at] and (found := parse_heading(line))}
+    for begin, end in zip([0, *headings], [*headings, len(lines)], strict=True):
+        yield from _read_section(path, headings.get(begin), lines[begin:end], segment.line + begin, today)
 
 
 def _read_section(
-    path: str, heading: re.Match[str] | None, lines: Sequence[str], line: int, today: date
+    path: str, heading: tuple[int, str] | None, lines: Sequence[str], line: int, today: date
 ) -> Iterator[Learning | Finding]:
     """A memory for each bullet of a section that has nothing else, one for a section with other text."""
-    is_subject = heading is not None and not (heading.group(1) == "#" and ABOUT_ITSELF.search(heading.group(2)))
-    subject = heading.group(2) if heading is not None and is_subject else ""
+    is_subject = heading is not None and not (heading[0] == 1 and ABOUT_ITSELF.search(heading[1]))
+    subject = heading[1] if heading is not None and is_subject else ""
     content = lines[1:] if heading is not None else lines
     first = line + len(lines) - len(content)
     bullets = _split_bullets(content)

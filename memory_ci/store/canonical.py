@@ -8,8 +8,9 @@ import msgspec
 
 from memory_ci.errors import UnreadableMemoryError
 from memory_ci.records.entry import Entry
-from memory_ci.store.document import HEADING, MemoryFile, Segment, parse_memory_file, render_memory_file
-from memory_ci.store.frontmatter import CONVERTERS, format_field, format_share
+from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
+from memory_ci.store.frontmatter import CONVERTERS, format_field
+from memory_ci.store.headings import parse_title
 from memory_ci.store.yamltext import Field, quote_scalar
 
 DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
@@ -73,9 +74,9 @@ def _canonical_text(segment: Segment) -> str | None:
 def _canonical_body(lines: Sequence[str], entry: Entry) -> list[str]:
     """The title line, a blank line, the body. What has no title line is not given one: that is for a person to word."""
     start = next((number for number, line in enumerate(lines) if line.strip()), None)
-    if start is None or not HEADING.fullmatch(lines[start]):
+    if start is None or parse_title(lines[start]) is None:
         return entry.body.split("\n") if entry.body else []
-    title = f"## {lines[start].lstrip('#').strip()}"
+    title = "## " + lines[start].lstrip("#").strip(" \t")
     return [title, "", *entry.body.split("\n")] if entry.body else [title]
 
 
@@ -118,8 +119,7 @@ def _canonical_field(block: _Block, entry: Entry) -> Sequence[str]:
         lines = [f"{key}: {quote_scalar(value.strip())}"]  # with its time, if it has one
     else:
         lines = format_field(key, getattr(entry, key))
-    is_rounded = key == "importance" and float(format_share(entry.importance)) != entry.importance
-    return block.lines if is_rounded or _has_comment(block.lines, lines) else lines
+    return block.lines if _has_comment(block.lines, lines) else lines
 
 
 def _has_comment(old: Sequence[str], new: Sequence[str]) -> bool:

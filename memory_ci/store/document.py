@@ -6,6 +6,7 @@ The segments' raw texts joined are the file, so whatever is not edited stays byt
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -15,11 +16,11 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.fences import fenced_lines
 from memory_ci.store.frontmatter import REQUIRED, is_entry_mapping, parse_extra, parse_values
+from memory_ci.store.headings import parse_title
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
 
 ENTRY_KEY = re.compile(r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:")
-HEADING = re.compile(r"#{2,6}[ \t]+(.*?)[ \t]*#*[ \t]*")
 LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
 FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
 
@@ -91,6 +92,7 @@ class _Scanner:
         self.separators = [
             number for number, line in enumerate(self.lines) if line.startswith("---") and line.rstrip() == "---"
         ]
+        self.bounds = [number for number in self.separators if not self.fenced[number]]
         self.findings: list[Finding] = []
         self.segments: list[Segment] = []
 
@@ -133,7 +135,7 @@ class _Scanner:
     # -- entries and prose between two conflicts
 
     def _scan_plain(self, start: int, end: int) -> None:
-        separators = [number for number in self.separators if start <= number < end and not self.fenced[number]]
+        separators = self.bounds[bisect_left(self.bounds, start) : bisect_left(self.bounds, end)]
         closers = dict(pairwise(separators))
         head: _Head | None = None
         begin = start
@@ -214,7 +216,7 @@ class _Scanner:
 def _before_heading(lines: Sequence[str]) -> Sequence[str]:
     """`lines`, if none is a Markdown heading; YAML would take it for a comment and read on into the next entry."""
     for number, line in enumerate(lines):
-        if HEADING.fullmatch(line):
+        if parse_title(line) is not None:
             raise YamlTextError(number, "the front matter is not closed by a line --- before this heading")
     return lines
 
@@ -226,10 +228,10 @@ def _entry_keys(lines: Sequence[str]) -> set[str]:
 def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
     """Title and body of what follows a front matter; no title when it does not start with a heading."""
     start = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
-    match = HEADING.fullmatch(lines[start]) if start < len(lines) else None
-    rest = lines[start + 1 :] if match else lines[start:]
+    title = parse_title(lines[start]) if start < len(lines) else None
+    rest = lines[start:] if title is None else lines[start + 1 :]
     text = LEADING_BLANK.sub("", "\n".join(rest)).rstrip()
-    return (match.group(1) if match and match.group(1) else None), text
+    return title or None, text
 
 
 def _place(finding: Finding) -> tuple[int, str, str]:

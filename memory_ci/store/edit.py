@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 import msgspec
@@ -10,46 +11,105 @@ import msgspec
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
-from memory_ci.store.frontmatter import edit_front_matter, format_front_matter
+from memory_ci.store.frontmatter import SURROGATE, edit_front_matter, find_unwritable, format_front_matter
+from memory_ci.store.headings import format_title
 
 
 def format_entry(entry: Entry) -> str:
     """The canonical text of an entry, ending in one newline. Its inverse is parse_memory_file.
 
-    Raises UsageError (entry-not-writable) for a title or body that would not read back as written: a
-    level-1 heading, or a `---` block that looks like another entry, outside a code fence.
+    Raises UsageError (entry-not-writable) for what would not read back as written: a title of two lines, a body with
+    a level-1 heading or a `---` block that looks like another entry outside a code fence, half a character anywhere.
     """
-    body = f"\n\n{entry.body}" if entry.body else ""
-    text = "\n".join(["---", *format_front_matter(entry), "---", f"## {entry.title}"]) + body + "\n"
-    if not entry.title or parse_memory_file("", text.encode()).entries != (entry,):
-        raise UsageError(
-            f"the entry {entry.title!r} would not read back as it is written",
-            slug="entry-not-writable",
-            hint="Use headings from ### on in the body, and put anything between two --- lines into a code fence.",
-        )
+    text = _written(entry)
+    if not _reads_as(text, entry):
+        part, hint = _fault(entry)
+        message = f"the entry {entry.title!r} would not read back as it is written, because of its {part}"
+        raise UsageError(message, slug="entry-not-writable", hint=hint)
     return text
 
 
+def _written(entry: Entry) -> str:
+    body = f"\n\n{entry.body}" if entry.body else ""
+    return "\n".join(["---", *format_front_matter(entry), "---", format_title(entry.title)]) + body + "\n"
+
+
+def _reads_as(text: str, entry: Entry) -> bool:
+    return entry.title != "" and not SURROGATE.search(text) and parse_memory_file("", text.encode()).entries == (entry,)
+
+
+def _fault(entry: Entry) -> tuple[str, str]:
+    """The part of an entry that would not read back, and what to do about it."""
+    field = find_unwritable(entry)
+    if field is not None:
+        return f"field {field!r}", "Give it a value that docs/formats.md allows, in characters that UTF-8 has."
+    bare = msgspec.structs.replace(entry, body="")
+    if not _reads_as(_written(bare), bare):
+        return "title", "Write the title as one line of text, without blanks around it."
+    if SURROGATE.search(entry.body):
+        return "body", "Write it in characters that UTF-8 has."
+    return "body", "Use headings from ### on in it, and put anything between two --- lines into a code fence."
+
+
+def entry_text(file: MemoryFile) -> str | None:
+    """The text of the only entry of `file` as it stands, but for its `scope` and Windows line endings.
+
+    None if the file holds anything else than one entry. What comes back ends in one newline.
+    """
+    said = [segment for segment in file.segments if segment.raw.strip()]
+    if len(said) != 1 or said[0].entry is None:
+        return None
+    plain = _updated(said[0], msgspec.structs.replace(said[0].entry, scope=None))
+    return plain.raw.replace("\r\n", "\n").rstrip() + "\n"
+
+
 def edit_file(
-    file: MemoryFile, *, added: Iterable[Entry] = (), updated: Iterable[Entry] = (), removed: Iterable[str] = ()
+    file: MemoryFile,
+    *,
+    added: Iterable[Entry] = (),
+    moved: Iterable[tuple[Entry, str]] = (),
+    updated: Iterable[Entry] = (),
+    removed: Collection[str] = (),
 ) -> MemoryFile:
     """The file with entries updated in place, ids taken out, others put at their place in (created_at, id) order.
 
-    Where one id stands several times, the first is updated and the last is taken out.
+    `moved` are entries that are put in with the text that they have. Where one id stands several times, an update is
+    of the one with its title and body; but where the id is taken out as well, copies become one: then the first is
+    updated, and the last is taken out.
 
     An update rewrites the front matter line by line, and the body only if it differs. Raises
     UnreadableMemoryError: entry-missing for an update or removal of what is not there, unsafe-rewrite if the
     result would not read back as every old entry plus the new ones.
     """
-    segments = list(file.segments)
-    for entry in updated:
-        place = _find(file.path, segments, entry.id)
-        segments[place] = _updated(segments[place], entry, file.newline)
-    for entry_id in removed:
-        del segments[_find(file.path, segments, entry_id, last=True)]
-    for entry in added:
-        insert_entry(segments, entry, format_entry(entry), file.newline)
+    segments = _changed(file, updated, removed)
+    for entry, text in [*((entry, format_entry(entry)) for entry in added), *moved]:
+        insert_entry(segments, entry, text, file.newline)
     return _read_back(file, segments)
+
+
+def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Collection[str]) -> list[Segment]:
+    """The segments that stay, those of updated entries with their new text."""
+    entries = {place: segment.entry for place, segment in enumerate(file.segments) if segment.entry is not None}
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, known in entries.items():
+        places[known.id].append(place)
+    for entry in updated:
+        twins = _existing(file.path, entry.id, places)
+        chosen = 0 if entry.id in removed else choose_twin([entries[place] for place in twins], entry)
+        entries[twins[chosen]] = entry
+    for entry_id in removed:
+        del entries[_existing(file.path, entry_id, places).pop()]
+    return [
+        segment if segment.entry is None else _updated(segment, entries[place])
+        for place, segment in enumerate(file.segments)
+        if segment.entry is None or place in entries
+    ]
+
+
+def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
+    """Which of several entries of one id `entry` is a newer state of: the one that says the same, else the first."""
+    text = entry.title, entry.body, entry.extra
+    return next((at for at, twin in enumerate(twins) if (twin.title, twin.body, twin.extra) == text), 0)
 
 
 def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str) -> None:
@@ -63,17 +123,21 @@ def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str)
     segments.insert(place, Segment(raw, 0, entry))
 
 
-def _updated(segment: Segment, entry: Entry, newline: str) -> Segment:
+def _updated(segment: Segment, entry: Entry) -> Segment:
+    """The segment with the lines that differ rewritten; every other line keeps its own ending."""
     before = segment.entry
-    assert before is not None  # noqa: S101 - _find only returns entries
-    raw = segment.raw.replace("\r\n", "\n")
-    opening, *lines = raw.split("\n")
-    closing, *rest = lines[len(segment.head) :]
-    head = edit_front_matter(segment.head, segment.fields, before, entry)
+    if before is None or before == entry:
+        return segment
+    opening, *lines = segment.raw.split("\n")
+    size = len(segment.head)
+    head = edit_front_matter(lines[:size], segment.fields, before, entry)
+    rest = lines[size + 1 :]
     if (entry.title, entry.body) != (before.title, before.body):
-        body = format_entry(entry).removesuffix("\n").split("\n")[len(format_front_matter(entry)) + 2 :]
-        rest = [*body, *raw[len(raw.rstrip("\n")) :].split("\n")[1:]]
-    return Segment("\n".join([opening, *head, closing, *rest]).replace("\n", newline), 0, entry)
+        text = "\n".join(format_entry(entry).removesuffix("\n").split("\n")[len(format_front_matter(entry)) + 2 :])
+        ending = "\r\n" if opening.endswith("\r") else "\n"
+        tail = segment.raw[len(segment.raw.rstrip("\r\n")) :]
+        rest = (text.replace("\n", ending) + tail).split("\n")
+    return Segment("\n".join([opening, *head, lines[size], *rest]), 0, entry)
 
 
 def _place_of(segments: Sequence[Segment], entry: Entry) -> int:
@@ -89,10 +153,9 @@ def _key(entry: Entry) -> tuple[date, str]:
     return entry.created_at or date.min, entry.id
 
 
-def _find(path: str, segments: Sequence[Segment], entry_id: str, *, last: bool = False) -> int:
-    places = [place for place, s in enumerate(segments) if s.entry is not None and s.entry.id == entry_id]
-    if places:
-        return places[-1 if last else 0]
+def _existing(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list[int]:
+    if places.get(entry_id):
+        return places[entry_id]
     message = f"{path} has no readable entry {entry_id}"
     raise UnreadableMemoryError(message, slug="entry-missing", hint="Run `memory-ci check`.")
 

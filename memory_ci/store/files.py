@@ -10,11 +10,16 @@ from pathlib import Path
 from memory_ci.errors import RepositoryError
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
     """Write to a temporary file beside the target, flush it to disk, then rename it into place.
 
-    Raises RepositoryError (write-failed); the target is then as it was.
+    With `root`, only where that is inside of it and outside of its `.git`, symbolic links resolved: a link that came
+    with a branch leads nobody out. Raises RepositoryError (outside-repository, write-failed); the target is then as it
+    was.
     """
+    if root is not None and not _is_inside(path.parent, root):
+        hint = "A symbolic link leads there: replace it by a directory."
+        raise RepositoryError(f"{path} is outside of the repository", slug="outside-repository", hint=hint)
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,6 +37,11 @@ def write_file(path: Path, data: bytes) -> None:
                 Path(temporary).unlink()
         message = f"cannot write {path}: {error.strerror or error}"
         raise RepositoryError(message, slug="write-failed", hint="Nothing was changed.") from error
+
+
+def _is_inside(directory: Path, root: Path) -> bool:
+    real, top = Path(os.path.realpath(directory)), Path(os.path.realpath(root))
+    return real.is_relative_to(top) and ".git" not in real.relative_to(top).parts
 
 
 def _umask() -> int:

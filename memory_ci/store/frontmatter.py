@@ -6,15 +6,29 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from typing import Any, get_args
 
 import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, Priority, Status
-from memory_ci.store.yamltext import Field, format_scalar, quote_scalar
+from memory_ci.store.yamltext import (
+    Field,
+    YamlTextError,
+    format_scalar,
+    parse_fields,
+    quote_scalar,
+    trailing_comment,
+)
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character: what a path that is not UTF-8 turns into, and what no file of ours can hold."""
+
+MAX_COUNT = 10**18 - 1
+"""The highest count that is read, and so the highest that is written: it fits the index's integers."""
+
 DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 
 Value = str | tuple[str, ...] | None
@@ -71,7 +85,7 @@ def _share(value: Value) -> float:
 
 
 def _count(value: Value) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", _text(value)):
+    if not re.fullmatch(r"[0-9]{1,18}", _text(value)):
         raise BadValueError(f"{value!r} is not a whole number of 0 or more")
     return int(_text(value))
 
@@ -161,18 +175,19 @@ def format_field(key: str, value: object) -> list[str]:
         return [f"{key}: '{value.isoformat()}'"]
     if isinstance(value, float):
         return [f"{key}: {format_share(value)}"]
-    is_plain = isinstance(value, int) or (key == "id" and UUID.fullmatch(str(value)))
+    if isinstance(value, int):
+        return [f"{key}: {min(value, MAX_COUNT)}"]
+    is_plain = key == "id" and UUID.fullmatch(str(value))
     return [f"{key}: {value if is_plain else format_scalar(str(value))}"]
 
 
 def format_share(value: float) -> str:
-    """A number from 0 to 1 with at most four decimals and no exponent.
+    """The shortest decimals that read back as the same number, without an exponent.
 
-    >>> [format_share(v) for v in (0.5, 1.0, 0.123456)]
-    ['0.5', '1.0', '0.1235']
+    >>> [format_share(v) for v in (0.5, 1.0, 0.12345, 0.00001)]
+    ['0.5', '1.0', '0.12345', '0.00001']
     """
-    text = f"{value:.4f}".rstrip("0")
-    return text + "0" if text.endswith(".") else text
+    return format(Decimal(repr(value)), "f")
 
 
 def format_front_matter(entry: Entry) -> list[str]:
@@ -184,7 +199,8 @@ def format_front_matter(entry: Entry) -> list[str]:
 def edit_front_matter(lines: Sequence[str], fields: Sequence[Field], before: Entry, after: Entry) -> list[str]:
     """`lines` with only the fields that differ rewritten, each where it stands; every other line is kept.
 
-    A field that is new goes before the first field that follows it in canonical order.
+    A field that is new goes before the first field that follows it in canonical order. `lines` may end in their `\\r`:
+    a new line ends as the one it replaces or stands before. The comment behind a value on one line stays.
     """
     if before.extra != after.extra:
         raise UsageError("unknown front matter keys cannot be edited", slug="entry-not-writable")
@@ -198,5 +214,24 @@ def edit_front_matter(lines: Sequence[str], fields: Sequence[Field], before: Ent
         first, end = spans.get(key, (min(later, default=len(lines)),) * 2)
         edits.append((first, order[key], end, format_field(key, getattr(after, key))))
     for first, _, end, new in sorted(edits, reverse=True):
-        edited[first:end] = new
+        old = edited[min(first, len(edited) - 1)]
+        comment = trailing_comment(old.removesuffix("\r")) if end - first == len(new) == 1 else ""
+        ending = "\r" if old.endswith("\r") else ""
+        edited[first:end] = [line + comment + ending for line in new]
     return edited
+
+
+def find_unwritable(entry: Entry) -> str | None:
+    """The first field of the front matter that would not read back as it is, as one with half a character."""
+    known = ((key, getattr(entry, key)) for key in CONVERTERS)
+    damaged = (key for key, value in known if value not in (None, ()) and not _reads_back(key, value))
+    unknown = (key for key, raw in entry.extra if SURROGATE.search(raw))
+    return next(damaged, None) or next(unknown, None)
+
+
+def _reads_back(key: str, value: object) -> bool:
+    try:
+        fields = parse_fields(format_field(key, value))
+        return value != "" and CONVERTERS[key](fields[0].value) == value
+    except (YamlTextError, BadValueError):
+        return False

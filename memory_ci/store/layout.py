@@ -17,6 +17,11 @@ EPISODES = ".memory/episodes"
 LEGACY_TEAM = re.compile(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")
 """Team memory of TeaParty before its repositories were flattened; read, never written."""
 
+GIT_NAMES = (".git", "git~1")
+CONTROL = re.compile("[\x00-\x1f\x7f]")
+IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+"""What HFS+ leaves out of a file name (git's utf8.c, next_hfs_char)."""
+
 ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")
 """The scopes in the order their patterns are tried: the first that matches decides."""
 
@@ -24,13 +29,15 @@ ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")
 def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
     """The scope whose memory file `path` is, or None. Total and pure: any string is a legal path.
 
+    What may be read is more than what may be written, for which is_canonical_path stands.
+
     >>> classify_scope("src/api/MEMORY.md", ScopePatterns())
     ScopeOf(name='team', where='src/api')
     >>> classify_scope("../MEMORY.md", ScopePatterns()) is None
     True
     """
     clean = posixpath.normpath(path.replace("\\", "/"))
-    if clean.startswith(("/", "../")) or clean.startswith((INBOX + "/", EPISODES + "/", ".git/")):
+    if any(map(_is_guarded, clean.split("/"))) or clean.startswith((INBOX + "/", EPISODES + "/")):
         return None
     for name in ORDER:
         for pattern in getattr(patterns, name):
@@ -38,6 +45,25 @@ def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
             if match is not None:
                 return ScopeOf(name, match.groupdict().get("where", ""))
     return ScopeOf("team", posixpath.dirname(clean)) if LEGACY_TEAM.fullmatch(clean) else None
+
+
+def is_canonical_path(path: str) -> bool:
+    """Whether `path` may be written: relative, in its only spelling, and to no place that a git of any system guards.
+
+    The names are those of git's verify_path (read-cache.c, path.c): `.git` in any case, `git~1`, either with a stream
+    of NTFS. Windows drops dots and blanks at the end of a name, so such a name is another one there.
+
+    >>> [is_canonical_path(path) for path in ("src/MEMORY.md", "./MEMORY.md", "a//b", ".GIT/x", "a./b")]
+    [True, False, False, False, False]
+    """
+    if CONTROL.search(path) or "\\" in path:
+        return False
+    return not any(_is_guarded(name) or name.endswith((".", " ")) for name in path.split("/"))
+
+
+def _is_guarded(name: str) -> bool:
+    """Whether a name in a path is none, leads elsewhere, or is git's own directory on some system."""
+    return name in ("", ".", "..") or name.translate(IGNORED).partition(":")[0].rstrip(". ").lower() in GIT_NAMES
 
 
 def is_fragment(path: str) -> bool:
@@ -65,8 +91,8 @@ def parse_target(target: str) -> ScopeOf:
     name, colon, where = target.partition(":")
     needs_place = name in ("team", "session")
     clean = posixpath.normpath(where) if where else ""
-    escapes = clean.startswith(("/", "..")) or ".git" in clean.split("/") or bool(re.search(r"[\x00-\x1f]", clean))
-    if name not in get_args(ScopeName) or needs_place != bool(colon and where) or clean == "." or escapes:
+    escapes = needs_place and not is_canonical_path(clean)
+    if name not in get_args(ScopeName) or needs_place != bool(colon and where) or escapes:
         raise UsageError(
             f"{target!r} is not a scope",
             slug="bad-scope",
@@ -88,11 +114,14 @@ def is_legacy(path: str) -> bool:
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
     """The file that new entries of a scope go to, by the last of its patterns that gives one.
 
-    None for global, which lies outside the repository, and where no pattern gives a file of that scope.
+    None for global, which lies outside the repository, where no pattern gives a file of that scope, and for what is of
+    the layout that is only read.
     """
     for pattern in reversed(getattr(patterns, scope.name, ())):
         path = pattern.replace("{where}", scope.where)
-        if "*" not in path and classify_scope(path, patterns) == scope:
+        if is_legacy(path):
+            return None
+        if "*" not in path and is_canonical_path(path) and classify_scope(path, patterns) == scope:
             return str(path)
     return None
 

@@ -6,7 +6,7 @@ This is the one place that knows YAML's syntax for memory files; `frontmatter` g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,15 @@ FAST_LINE = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|
 
 PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
 RETYPED = frozenset("y n yes no on off true false null nan inf".split())
+QUOTED = re.compile(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
+COMMENT = re.compile(r"(?<=[ \t])#")
+LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")
+"""What YAML 1.1 takes for the end of a line, and we do not: its parser would count other lines than ours."""
+
+MAX_DEPTH = 20
+MAX_LINE = 100_000
+"""Characters. A parser's time grows with the square of the depth, and with the length of a line in braces."""
+
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
@@ -41,8 +50,12 @@ class Field(msgspec.Struct, frozen=True):
 def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
     """The top-level fields of a block mapping, each scalar as the text that stands there.
 
-    Duplicate keys, anchors, aliases, tags, flow style and keys that do not start a line raise YamlTextError.
+    Duplicate keys, anchors, aliases, tags, flow style and keys that do not start a line raise YamlTextError,
+    as does what would cost too much: lines and nesting without measure.
     """
+    for number, line in enumerate(lines):
+        if len(line) > MAX_LINE:
+            raise YamlTextError(number, f"a line of more than {MAX_LINE:,} characters")
     fields = _fast_fields(lines)
     if fields is None:
         fields = _yaml_fields(lines)
@@ -83,22 +96,28 @@ def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
 def _yaml_fields(lines: Sequence[str]) -> list[Field]:
     import yaml  # 20 ms that the fast path saves
 
+    for number, line in enumerate(lines):
+        if LINE_BREAK.search(line):
+            raise YamlTextError(number, "a character that YAML takes for the end of the line; write it as an escape")
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        events = list(yaml.parse("\n".join(lines), Loader=loader))
+        return _EventReader(yaml.parse("\n".join(lines), Loader=loader), lines).fields()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise YamlTextError(min(mark.line, len(lines) - 1) if mark else 0, f"not valid YAML: {reason}") from error
-    return _EventReader(events, lines).fields()
 
 
 class _EventReader:
-    """Turns PyYAML's event stream into fields, refusing what would make a reader and a writer disagree."""
+    """Turns PyYAML's event stream into fields, refusing what would make a reader and a writer disagree.
 
-    def __init__(self, events: list[Any], lines: Sequence[str]) -> None:
+    The events are taken one by one: what is refused early is not parsed to its end.
+    """
+
+    def __init__(self, events: Iterable[Any], lines: Sequence[str]) -> None:
         self._events: Iterator[Any] = iter(events)
         self._lines = lines
+        self._scalar_end = 0  # behind the last line of the newest block scalar
 
     def fields(self) -> list[Field]:
         next(self._events)  # stream start
@@ -109,11 +128,12 @@ class _EventReader:
             raise YamlTextError(0, "not a mapping of keys and values")
         if top.flow_style:
             raise YamlTextError(event.start_mark.line, "write one key a line, not a mapping in braces")
-        found: list[tuple[str, str | tuple[str, ...] | None, int]] = []
+        found: list[tuple[str, str | tuple[str, ...] | None, int, int]] = []
         while self._kind(key := self._next()) != "MappingEnd":
             if self._kind(key) != "Scalar" or not self._starts_line(key):
                 raise YamlTextError(key.start_mark.line, "a key must be a word at the start of its line")
-            found.append((key.value, self._value(self._next()), key.start_mark.line))
+            value = self._value(self._next())
+            found.append((key.value, value, key.start_mark.line, self._scalar_end))
         self._next()  # document end
         if self._kind(self._next()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
@@ -125,6 +145,8 @@ class _EventReader:
             raise YamlTextError(event.start_mark.line, "anchors and aliases are not allowed in front matter")
         if getattr(event, "tag", None):
             raise YamlTextError(event.start_mark.line, f"the tag {event.tag} is not allowed in front matter")
+        if getattr(event, "style", None) in ("|", ">"):
+            self._scalar_end = event.end_mark.line + bool(event.end_mark.column)
         return event
 
     def _value(self, event: Any) -> str | tuple[str, ...] | None:  # noqa: ANN401
@@ -137,6 +159,8 @@ class _EventReader:
         while depth:
             inner = self._next()
             depth += self._kind(inner).endswith("Start") - self._kind(inner).endswith("End")
+            if depth > MAX_DEPTH:
+                raise YamlTextError(inner.start_mark.line, f"nested deeper than {MAX_DEPTH} levels")
             is_flat = is_flat and (self._kind(inner) == "Scalar" or depth == 0)
             if self._kind(inner) == "Scalar":
                 texts.append(inner.value)
@@ -148,23 +172,42 @@ class _EventReader:
             key.start_mark.column == 0 and key.start_mark.line == key.end_mark.line and rest.lstrip().startswith(":")
         )
 
-    def _with_spans(self, found: list[tuple[str, str | tuple[str, ...] | None, int]]) -> list[Field]:
-        ends = [line for _, _, line in found[1:]] + [len(self._lines)]
+    def _with_spans(self, found: list[tuple[str, str | tuple[str, ...] | None, int, int]]) -> list[Field]:
+        ends = [line for _, _, line, _ in found[1:]] + [len(self._lines)]
         return [
-            Field(key, value, first, self._last(first, end))
-            for (key, value, first), end in zip(found, ends, strict=True)
+            Field(key, value, first, self._last(first, end, scalar_end))
+            for (key, value, first, scalar_end), end in zip(found, ends, strict=True)
         ]
 
-    def _last(self, first: int, end: int) -> int:
-        """The last line of a field: comments and blank lines before the next key are nobody's."""
+    def _last(self, first: int, end: int, scalar_end: int) -> int:
+        """The last line of a field: comments and blank lines before the next key are nobody's.
+
+        A line with # before `scalar_end` is no comment, but text of a block scalar.
+        """
         last = end - 1
-        while last > first and (not self._lines[last].strip() or self._lines[last].lstrip().startswith("#")):
+        while last > first and (not self._lines[last].strip() or self._is_comment(last, scalar_end)):
             last -= 1
         return last
+
+    def _is_comment(self, number: int, scalar_end: int) -> bool:
+        return number >= scalar_end and self._lines[number].lstrip().startswith("#")
 
     @staticmethod
     def _kind(event: object) -> str:
         return type(event).__name__.removesuffix("Event")
+
+
+def trailing_comment(line: str) -> str:
+    """The comment behind the plain or quoted value of a `key: value` line, with the blanks before it; else nothing.
+
+    >>> [trailing_comment(line) for line in ("a: 1  # why", "a: 'x # y' # z", "a: x#y")]
+    ['  # why', ' # z', '']
+    """
+    value = line.partition(":")[2]
+    quoted = QUOTED.match(value)
+    rest = value[quoted.end() :] if quoted else value
+    found = COMMENT.search(rest)
+    return rest[len(rest[: found.start()].rstrip(" \t")) :] if found else ""
 
 
 def format_scalar(text: str) -> str:

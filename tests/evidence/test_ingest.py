@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.evidence.ingest import collect
+from memory_ci.evidence.ingest import MAX_LENGTH, collect
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event, Origin
 from memory_ci.records.evidence import EvidenceSet
@@ -116,3 +116,29 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
     assert found.redactions == 1
     assert key not in found.pieces[0].text
     assert found.pieces[0].paths == ("src/a.py",)
+
+
+@pytest.mark.parametrize(
+    "line", ["A" + "-" * 100_000, "chore:" + " " * 100_000 + "x", "A" + "-a" * 100_000, "a" * 100_000 + ":"]
+)
+def test_a_line_that_was_written_to_keep_us_busy_is_read_at_once(line: str) -> None:
+    assert collect([make_event(f"{line}\n\n{line}")], POLICY).pieces
+
+
+def test_of_a_text_that_is_too_long_the_beginning_is_evidence_and_the_rest_is_counted() -> None:
+    lines = "Learning: the pool never shrinks\n" * 5_000
+    found = collect([make_event(f"feat: x\n\n{lines}")], POLICY)
+    (piece,) = found.pieces
+    assert MAX_LENGTH - 40 < len(piece.text) <= MAX_LENGTH
+    assert piece.text.endswith("Learning: the pool never shrinks")
+    assert reasons(found) == ["too-long"]
+
+
+def test_a_veto_at_the_end_of_a_text_that_is_too_long_holds() -> None:
+    assert reasons(collect([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)) == ["vetoed"]
+
+
+def test_no_credential_is_cut_in_two() -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    text = "feat: x\n\n" + "a" * (MAX_LENGTH - 20) + " " + key
+    assert "ghp_" not in collect([make_event(text)], POLICY).pieces[0].text

@@ -124,3 +124,9 @@ def test_masking_is_idempotent(text: str) -> None:
 @given(FRAGMENTS)
 def test_nothing_secret_is_left(text: str) -> None:
     assert find_secrets(redact(text).text) == []
+
+
+def test_a_text_of_nothing_but_addresses_costs_no_more_than_its_length() -> None:
+    masked = redact("a@example.com " * 400_000)
+    assert masked.count == 400_000
+    assert masked.text == "[redacted:email] " * 400_000

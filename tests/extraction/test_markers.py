@@ -52,7 +52,7 @@ def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
         f"feat: x\n\nDecision: use the pool because\n  a new connection\ncosts a second\n{end}\nand more\n"
     )[0]
     assert mark.text == "use the pool because a new connection costs a second"
-    assert mark.quote == "use the pool because"
+    assert mark.quote == "use the pool because\n  a new connection\ncosts a second"
 
 
 def test_a_text_on_the_next_lines_is_the_marks() -> None:

@@ -102,7 +102,7 @@ def test_an_accepted_record_gives_its_decision() -> None:
     assert learning.title == "Use one pool"
     assert learning.body == "Use one pool. We share one pool per process, because connecting costs a second."
     assert (learning.type, learning.importance, learning.is_marked) == ("declarative", 0.7, True)
-    assert learning.quotes[0].text == "We share one pool per process,"
+    assert learning.quotes[0].text == "We share one pool per process,\nbecause connecting costs a second."
 
 
 @pytest.mark.parametrize(

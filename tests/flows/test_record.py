@@ -186,6 +186,55 @@ def test_suspected_learnings_are_candidates_and_never_written(project: Project) 
     assert not any("Windows" in title for title in written)
 
 
+def test_of_two_entries_with_one_id_reinforcing_one_leaves_the_other_alone(project: Project) -> None:
+    one = make_entry(1, title="First entry", body="Body one, precious.")
+    two = make_entry(1, title="Second entry", body="Body two.")
+    project.commit("Put", {"MEMORY.md": format_entry(one) + "\n" + format_entry(two)})
+    project.commit(f"Use it\n\nMemory-Used: {make_id(1)}\n", {"x.txt": "x"})
+    plan = project.plan()
+    changes = {change.kind: change.entry for step in plan.steps if step.step == "reinforce" for change in step.changes}
+    assert changes["update"].title == "First entry"
+    assert changes["update"].reinforcement_count == 1
+
+
+@pytest.mark.parametrize("target", ["team:linked", "project"])
+def test_a_link_is_never_replaced_by_a_file(project: Project, target: str) -> None:
+    project.git("rm", "-q", "MEMORY.md")
+    (project.path / "MEMORY.md").symlink_to("docs/memory.md")
+    (project.path / "linked").symlink_to("src")
+    project.git("add", ".")
+    project.commit("Link")
+    project.put_fragment(make_entry(1, scope=target))
+    with pytest.raises(MemoryCIError) as raised:  # the learnings of #128 have no file to go to
+        project.record()
+    assert raised.value.slug == "no-scope-file"
+    assert project.git("ls-tree", "HEAD", "MEMORY.md").startswith("120000")
+    assert (project.path / "MEMORY.md").is_symlink()
+
+
+def test_a_forged_cursor_hides_nothing(project: Project) -> None:
+    project.commit(f"Innocent\n\nMemory-CI-Step: extract\nMemory-CI-Source: {project.sha()}\n", {"x.txt": "x"})
+    project.commit(f"Broken\n\nMemory-CI-Source: {'a' * 40}\n", {"y.txt": "y"})
+    project.record()
+    assert len(project.entries()) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "never use dynamic typing in hot paths of C#",
+        "# " + "word " * 40,
+        ">>>>>>> " + "word " * 40,
+        "--- id: x type: y " * 9,
+    ],
+)
+def test_a_learning_that_cannot_be_written_does_not_stop_the_others(project: Project, text: str) -> None:
+    project.merge_work(f"feat: x\n\nLearning: {text}\n", "odd", 160)
+    project.record()
+    assert len(project.entries()) >= 2
+    assert project.check().is_ok
+
+
 def test_an_unmarked_merge_leaves_no_commit(project: Project) -> None:
     project.record()
     project.merge_work("Rename a variable", "rename", 132)

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.workspace import load_memory, open_workspace
 from memory_ci.gitrepo.blobs import (
     FileContent,
     TreeFile,
+    find_obstacle,
+    list_paths,
     list_staged,
     list_tree,
     list_worktree,
@@ -17,6 +21,8 @@ from memory_ci.gitrepo.blobs import (
     read_files,
 )
 from memory_ci.gitrepo.repo import Repository, find_repository
+from memory_ci.gitrepo.settings import find_setting
+from memory_ci.records.entry import ScopeOf
 from tests.repos import RepoBuilder, make_repo
 
 MEMORY = ("MEMORY.md", "*/MEMORY.md")
@@ -267,3 +273,68 @@ def test_a_missing_object_a_vanished_file_and_a_tree_are_problems_not_crashes(
         FileContent(tree, None, "is a tree, not a file"),
         FileContent(there, b"hello\n"),
     ]
+
+
+def add_special(builder: RepoBuilder) -> None:
+    builder.git("update-index", "--add", "--cacheinfo", f"160000,{builder.sha()},module")
+    builder.commit("Files", {"docs/mem.md": "m\n"})
+    (builder.path / "MEMORY.md").symlink_to("docs/mem.md")
+    (builder.path / "linked").symlink_to("docs")
+    builder.git("add", "MEMORY.md", "linked")
+    builder.commit("Links")
+
+
+def test_all_that_a_tree_holds_is_listed_with_its_mode(builder: RepoBuilder, repo: Repository) -> None:
+    add_special(builder)
+    assert list_paths(repo, "HEAD") == {
+        "MEMORY.md": "120000",
+        "README.md": "100644",
+        "docs": "040000",
+        "docs/mem.md": "100644",
+        "linked": "120000",
+        "module": "160000",
+    }
+
+
+OBSTACLES = {
+    "README.md": None,
+    "new.md": None,
+    "docs/mem.md": None,
+    "docs/new/MEMORY.md": None,
+    "MEMORY.md": "MEMORY.md",
+    "docs": "docs",
+    "linked/MEMORY.md": "linked",
+    "module/a/MEMORY.md": "module",
+    "README.md/a/MEMORY.md": "README.md",
+}
+
+
+def test_only_a_plain_file_below_plain_directories_can_be_written(builder: RepoBuilder, repo: Repository) -> None:
+    add_special(builder)
+    modes = list_paths(repo, "HEAD")
+    assert {path: find_obstacle(path, modes) for path in OBSTACLES} == OBSTACLES
+
+
+def test_a_scope_whose_file_is_a_link_or_lies_below_one_has_no_file(builder: RepoBuilder) -> None:
+    add_special(builder)
+    workspace = open_workspace(builder.path)
+    draft = Draft(workspace, "HEAD", load_memory(workspace, "HEAD"))
+    assert draft.path_of(ScopeOf("project")) is None
+    assert draft.path_of(ScopeOf("team", "linked")) is None
+    assert draft.path_of(ScopeOf("team", "module")) is None
+    assert draft.path_of(ScopeOf("team", "README.md")) is None
+    assert draft.path_of(ScopeOf("team", "docs")) == "docs/MEMORY.md"
+
+
+def test_no_program_of_the_configuration_runs_when_files_are_listed(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path
+) -> None:
+    program = tmp_path / "monitor"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    builder.git("config", "core.fsmonitor", str(program))
+    builder.git("config", "core.hooksPath", str(tmp_path / "hooks"))
+    list_worktree(repo, MEMORY)
+    assert not (tmp_path / "ran").exists()
+    assert find_setting(repo, "core.fsmonitor") == str(program), "the setting itself can still be asked for"
+    assert find_setting(repo, "core.hooksPath") == str(tmp_path / "hooks")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from memory_ci.gitrepo.environment import clean_environment, without_hook_variables
+from memory_ci.gitrepo.environment import clean_environment, config_variables, without_hook_variables
 
 PASSES = [
     ("GIT_SSH_COMMAND", True),
@@ -67,6 +67,34 @@ def test_hook_variables_are_gone_for_a_while_and_come_back(monkeypatch: pytest.M
         assert "GIT_DIR" not in os.environ
         raise KeyError("the block may fail")
     assert os.environ["GIT_DIR"] == "/theirs"
+
+
+def test_of_the_configuration_in_the_environment_only_safe_directories_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [("user.name", "Eve"), ("safe.directory", "/a"), ("core.pager", "x"), ("Safe.Directory", "/b c")]
+    monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(given)))
+    for number, (key, value) in enumerate(given):
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+    passed = {
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "/a",
+        "GIT_CONFIG_KEY_1": "Safe.Directory",
+        "GIT_CONFIG_VALUE_1": "/b c",
+    }
+    assert config_variables() == passed
+    environment = clean_environment()
+    values = {value for name, value in environment.items() if name.startswith("GIT_CONFIG_")}
+    assert values.isdisjoint({"user.name", "Eve", "core.pager", "x"})
+    assert environment.items() >= (passed | {"GIT_CONFIG_COUNT": "4"}).items()
+
+
+@pytest.mark.parametrize("count", ["", "-1", "two", "9" * 30, "999999999", "\u00b2"])
+def test_a_mad_count_of_settings_is_no_failure(count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KEY_0", "VALUE_0", "KEY_1", "VALUE_1", "KEY_2", "VALUE_2"):
+        monkeypatch.delenv(f"GIT_CONFIG_{name}")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", count)
+    assert config_variables() == {"GIT_CONFIG_COUNT": "0"}
 
 
 READ_MODULES = ("environment", "process", "repo", "blobs", "trailers", "forges", "log", "history")

@@ -45,3 +45,26 @@ MESSAGES = {
 def test_number_and_title_are_those_of_the_merged_change(case: str) -> None:
     message, number, title = MESSAGES[case]
     assert (find_number(message), find_title(message)) == (number, title)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Retry (#{})",
+        "Merge pull request #{} from a/b",
+        "Merged in x (pull request #{})",
+        "Retry\n\nSee merge request a/b!{}",
+    ],
+)
+def test_a_number_that_no_forge_has_is_none(message: str) -> None:
+    assert find_number(message.format("123456789")) == 123456789
+    assert find_number(message.format("1" * 5000)) is None
+    assert find_title(message.format("1" * 5000))
+
+
+def test_only_the_beginning_of_a_subject_is_looked_at() -> None:
+    assert find_number("x" * 990 + " (#12)") == 12
+    blanks = "x" + " \t" * 50_000
+    assert find_number(f"{blanks}(#12)") is None
+    assert find_title(f"{blanks}(#12)") == "x"
+    assert find_number(f"Retry\n\n{blanks}(#12)") is None

@@ -187,7 +187,8 @@ def test_a_detached_head_and_an_unborn_one(builder: RepoBuilder, repo: Repositor
 def test_a_bare_sha256_repository_is_read_as_well(tmp_path: Path) -> None:
     builder = make_repo(tmp_path / "repo", "sha256")
     builder.commit("Begin", {"a.md": "a"})
-    tip = builder.commit(f"memory: x\n\nMemory-CI-Source: {builder.sha()}", {"b.md": "b"})
+    trailers = f"Memory-CI-Step: fold\nMemory-CI-Source: {builder.sha()}"
+    tip = builder.commit(f"memory: x\n\n{trailers}", {"b.md": "b"})
     repo = find_repository(builder.bare(tmp_path / "bare.git").path)
     assert shape(repo, None, "main") == [("direct", None, ["Begin"]), ("direct", None, ["memory: x"])]
     assert find_cursor(repo, "main") == Cursor(builder.sha("HEAD~1"), tip)
@@ -329,35 +330,78 @@ def test_ranges_are_values(repo: Repository) -> None:
     assert planned == HistoryRange(None, planned.until, ((planned.until,),))
 
 
-def record(builder: RepoBuilder, trailers: str) -> str:
-    return builder.commit(f"memory: extract\n\nMemory-CI-Step: extract\n{trailers}\n")
+def record(builder: RepoBuilder, trailers: str, path: str = "MEMORY.md") -> str:
+    """A commit as a record run makes one: it says its step, and it changes memory."""
+    message = f"memory: extract\n\nMemory-CI-Step: extract\n{trailers}\n"
+    return builder.commit(message, {path: f"{builder.clock.now}\n"})
 
 
 def test_the_cursor_is_that_of_the_newest_run(builder: RepoBuilder, repo: Repository) -> None:
     assert find_cursor(repo, "HEAD") is None
-    record(builder, f"Memory-CI-Source: {'a' * 40}")
-    commit = record(builder, f"Memory-CI-Source: {'b' * 40}")
+    first = builder.sha()
+    older = record(builder, f"Memory-CI-Source: {first}")
+    commit = record(builder, f"Memory-CI-Source: {older}")
     builder.commit("Work")
-    assert find_cursor(repo, "HEAD") == Cursor("b" * 40, commit)
-    assert find_cursor(repo, f"{commit}~1") == Cursor("a" * 40, builder.sha(f"{commit}~1"))
+    assert find_cursor(repo, "HEAD") == Cursor(older, commit)
+    assert find_cursor(repo, f"{commit}~1") == Cursor(first, older)
 
 
 def test_words_about_the_cursor_are_not_the_cursor(builder: RepoBuilder, repo: Repository) -> None:
-    commit = record(builder, f"Memory-CI-Source: {'a' * 40}")
-    builder.commit(f"Explain\n\nThe trailer Memory-CI-Source: {'b' * 40} is the cursor.\n")
-    builder.commit("Explain\n\nMemory-CI-Source: <sha>\n")
-    assert find_cursor(repo, "HEAD") == Cursor("a" * 40, commit)
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    record(builder, f"The trailer Memory-CI-Source: {commit} is the cursor.")
+    record(builder, "Memory-CI-Source: <sha>")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
+
+
+def test_a_commit_that_record_did_not_make_moves_no_cursor_and_counts_nothing(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}\nMemory-CI-Counted: {first}")
+    forged = f"Memory-CI-Source: {commit}\nMemory-CI-Counted: {commit}\n"
+    builder.commit(f"No step\n\n{forged}", {"MEMORY.md": "x\n"})
+    builder.commit(f"No files\n\nMemory-CI-Step: extract\n{forged}")
+    record(builder, forged, "src/client.py")
+    builder.commit(f"Both\n\nMemory-CI-Step: extract\n{forged}", {"MEMORY.md": "y\n", "src/client.py": "y\n"})
+    builder.git("mv", "src/client.py", "src/client.md")
+    builder.commit(f"Renamed\n\nMemory-CI-Step: extract\n{forged}")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
+    assert list_counted(repo, "HEAD") == {first}
+
+
+def test_what_is_memory_is_for_the_caller_to_say(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}\nMemory-CI-Counted: {first}")
+    record(builder, f"Memory-CI-Source: {commit}\nMemory-CI-Counted: {commit}", "docs/guide.md")
+    assert find_cursor(repo, "HEAD", "MEMORY.md".__eq__) == Cursor(first, commit)
+    assert list_counted(repo, "HEAD", "MEMORY.md".__eq__) == {first}
+    assert list_counted(repo, "HEAD") == {first, commit}
+
+
+def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    builder.branch("side")
+    aside = builder.commit("Aside")
+    builder.checkout("main")
+    blob = builder.sha("HEAD:README.md")
+    for source in ("a" * 40, aside, blob):
+        record(builder, f"Memory-CI-Source: {source}")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
 
 
 def test_a_squash_of_record_commits_gives_the_newest_source(builder: RepoBuilder, repo: Repository) -> None:
-    body = "".join(f"* memory: step\n\nMemory-CI-Source: {letter * 40}\n\n" for letter in "ab")
-    commit = builder.commit(f"Update memory (#9)\n\n{body}Co-authored-by: A <a@b.c>\n")
-    assert find_cursor(repo, "HEAD") == Cursor("b" * 40, commit)
+    sources = (builder.sha(), builder.commit("Work"))
+    steps = (f"* memory: step\n\nMemory-CI-Step: fold\nMemory-CI-Source: {source}\n\n" for source in sources)
+    message = f"Update memory (#9)\n\n{''.join(steps)}Co-authored-by: A <a@b.c>\n"
+    commit = builder.commit(message, {"MEMORY.md": "m\n", "src/MEMORY.md": "m\n"})
+    assert find_cursor(repo, "HEAD") == Cursor(sources[1], commit)
 
 
 def test_a_cursor_on_a_merged_branch_is_not_that_of_the_main_line(builder: RepoBuilder, repo: Repository) -> None:
     builder.branch("topic")
-    record(builder, f"Memory-CI-Source: {'a' * 40}")
+    record(builder, f"Memory-CI-Source: {builder.sha()}")
     builder.checkout("main")
     builder.merge("topic")
     assert find_cursor(repo, "HEAD") is None
@@ -420,3 +464,14 @@ def test_lines_that_were_ever_added_are_listed_also_when_they_are_gone(builder: 
     builder.commit("Remove", {"MEMORY.md": "", "src/MEMORY.md": None})
     pathspecs = ("MEMORY.md", "*/MEMORY.md")
     assert list_added_lines(repo, "HEAD", pathspecs, "id: ") == {"id: 1", "id: 2"}
+
+
+@pytest.mark.parametrize("attribute", ["-diff", "binary", "diff=lfs"])
+def test_no_attribute_of_the_repository_hides_an_added_line(
+    builder: RepoBuilder, repo: Repository, attribute: str
+) -> None:
+    builder.git("config", "diff.lfs.binary", "true")
+    builder.commit("Hide", {".gitattributes": f"MEMORY.md {attribute}\n"})
+    builder.commit("Add", {"MEMORY.md": "id: 1\n"})
+    builder.commit("Remove", {"MEMORY.md": ""})
+    assert list_added_lines(repo, "HEAD", ("MEMORY.md",), "id: ") == {"id: 1"}

@@ -17,6 +17,7 @@ from memory_ci.gitrepo.repo import (
     list_worktrees,
     resolve_commit,
 )
+from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
 from tests.repos import RepoBuilder, make_repo
 
 
@@ -142,3 +143,22 @@ def test_a_separate_git_directory_is_not_taken_for_the_work_tree(tmp_path: Path)
     work.mkdir()
     RepoBuilder(work).git("init", "-q", "-b", "main", f"--separate-git-dir={tmp_path / 'store'}")
     assert list_worktrees(find_repository(work)) == (Worktree(work, "refs/heads/main", False),)
+
+
+def test_a_safe_directory_of_the_environment_is_as_good_as_one_of_a_file(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrap_git("export GIT_TEST_ASSUME_DIFFERENT_OWNER=1")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(builder.path))
+    repo = find_repository(builder.path)
+    assert repo.root == builder.path
+    identity = Identity("memory-ci", "memory-ci@example.com")
+    planned = [PlannedCommit({"MEMORY.md": b"m\n"}, "memory: x\n")]
+    base = find_commit(repo, "main")
+    assert base
+    tip = commit_series(
+        repo, ref="refs/heads/main", expected=base, commits=planned, identity=identity, when=builder.clock.now
+    )
+    assert find_commit(repo, "main") == tip != base

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -537,3 +538,78 @@ def test_files_that_cannot_follow_the_branch_are_named_with_the_command_that_hel
     assert builder.git("status", "--porcelain") == ""
     assert (builder.path / "MEMORY.md").read_text() == "n\n"
     assert not (builder.path / "old name.md").exists()
+
+
+def special(builder: RepoBuilder, path: Path) -> None:
+    """A link to a file, a link to a directory, a submodule and an executable, committed."""
+    module = make_repo(path / "module")
+    module.commit("Module", {"x.md": "x\n"})
+    builder.git("update-index", "--add", "--cacheinfo", f"160000,{module.sha()},module")
+    builder.commit("Files", {"docs/mem.md": "m\n"})
+    (builder.path / "MEMORY.md").symlink_to("docs/mem.md")
+    (builder.path / "linked").symlink_to("docs")
+    builder.git("add", "MEMORY.md", "linked")
+    builder.commit("Links")
+
+
+@pytest.mark.parametrize(
+    ("path", "obstacle"),
+    [
+        ("MEMORY.md", "MEMORY.md"),
+        ("module", "module"),
+        ("docs", "docs"),
+        ("linked/MEMORY.md", "linked"),
+        ("module/a/MEMORY.md", "module"),
+        ("README.md/MEMORY.md", "README.md"),
+    ],
+)
+@pytest.mark.parametrize("data", [b"new\n", None])
+def test_a_link_a_submodule_and_a_directory_are_not_replaced_by_a_file(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path, path: str, obstacle: str, data: bytes | None
+) -> None:
+    special(builder, tmp_path)
+    builder.checkout("--detach")
+    error = refused(repo, series({"good.md": b"g\n", path: data}))
+    assert error.slug == "not-a-plain-file"
+    assert error.message.startswith(f"{obstacle} in ")
+
+
+@pytest.mark.parametrize("path", [".GIT/x", "./MEMORY.md", "a//x", "a/../x", "a/.git/x"])
+def test_a_path_that_git_does_not_take_is_no_success(builder: RepoBuilder, repo: Repository, path: str) -> None:
+    error = refused(repo, series({"good.md": b"g\n", path: b"new\n"}))
+    assert error.slug == "git-failed"
+    assert repr(path) in error.message
+
+
+def test_two_files_of_one_commit_that_exclude_each_other_are_no_success(builder: RepoBuilder, repo: Repository) -> None:
+    assert refused(repo, series({"a": b"1\n", "a/b.md": b"2\n"})).slug == "git-failed"
+
+
+def test_a_branch_that_stands_for_another_moves_that_one_and_its_work_tree(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    builder.git("symbolic-ref", "refs/heads/master", MAIN)
+    tip = write(repo, series({"MEMORY.md": b"new\n"}), ref="refs/heads/master")
+    assert builder.sha(MAIN) == tip
+    assert builder.git("symbolic-ref", "refs/heads/master") == MAIN
+    assert (builder.path / "MEMORY.md").read_text() == "new\n"
+    assert builder.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("inside", [".", "theirs", "ours"])
+def test_a_directory_made_anew_where_a_work_tree_was_is_left_alone(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path, inside: str
+) -> None:
+    theirs = make_repo(tmp_path / "theirs")
+    theirs.commit("Theirs", {"theirs.md": "t\n"})
+    home = {".": tmp_path / "linked", "theirs": theirs.path / "linked", "ours": builder.path / "linked"}[inside]
+    linked = builder.worktree(home, "memory")
+    shutil.rmtree(linked.path)
+    linked.path.mkdir()
+    before = state(theirs)
+    tip = write(repo, series({"MEMORY.md": b"new\n"}), ref="refs/heads/memory")
+    assert builder.sha("memory") == tip
+    assert list(linked.path.iterdir()) == []
+    assert not (builder.path / "MEMORY.md").exists()
+    assert builder.git("status", "--porcelain") == ""
+    assert state(theirs) == before

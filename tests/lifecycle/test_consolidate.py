@@ -195,6 +195,19 @@ def test_what_one_entry_says_both_ways_is_no_contradiction() -> None:
     assert not find_contradictions([both])
 
 
+def test_a_body_made_to_be_slow_is_read_all_the_same() -> None:
+    body = (
+        "(" * 50_000
+        + " " * 50_000
+        + "[" * 50_000
+        + "\n \n" * 20_000
+        + "\t;" * 20_000
+        + "\n\nThe upload limit is 10 MB."
+    )
+    places = [make_located(1, title="The upload limit is 5 MB"), make_located(2, title="Uploads", body=body)]
+    assert find_contradictions(places)
+
+
 OPPOSED = ("Use tabs for indentation", "Never use tabs for indentation")
 
 

@@ -60,6 +60,7 @@ def test_a_revert_is_known_by_sha_or_by_the_subject_it_quotes(message: str) -> N
         f"Tidy up\n\nThis reverts some of the changes from commit {sha(1)}.",
         f"Tidy up\n\nThis partially reverts commit {sha(1)}.",
         f"Tidy up\n\nThis reverts commit {sha(1)} except for the tests.",
+        f"Tidy up\n\n> This reverts commit {sha(1)}.",
         f"Tidy up after {sha(1)}",
         "Mend the revert of uploads",
         'Revert "Something that nobody committed"',
@@ -68,6 +69,12 @@ def test_a_revert_is_known_by_sha_or_by_the_subject_it_quotes(message: str) -> N
 )
 def test_what_takes_back_a_part_or_nothing_is_no_revert(message: str) -> None:
     assert undone_by(message, WORK) == frozenset()
+
+
+def test_a_message_made_to_be_slow_is_read_all_the_same() -> None:
+    hostile = 'Revert "' + " " * 50_000 + "(#" * 20_000 + '" ' + " " * 50_000 + "x\n\n" + ". \t" * 20_000
+    assert undone_by(hostile, WORK) == frozenset()
+    assert undone_by("x" + " " * 100_000 + "(#1", WORK) == frozenset()
 
 
 def test_one_message_may_take_back_several() -> None:
@@ -250,3 +257,10 @@ def test_any_history_is_replayed_alike_in_one_run_or_two(steps: list[int], cut: 
     assert [after(after(place.entry, reverts[:cut]), reverts[cut:]) for place in places] == whole
     assert [after(entry, reverts) for entry in whole] == whole
     assert [entry.id for entry in whole] == [place.entry.id for place in places]
+
+
+def test_a_message_that_reverts_very_much_costs_no_more_than_its_length() -> None:
+    history = [commit(number, f"Work {number}") for number in range(1, 400)]
+    titles = "\n".join(f'Revert "Thing {number}"' for number in range(40_000))
+    shas = ", ".join(f"{number:07x}" for number in range(40_000))
+    assert undone_by(f"Tidy\n\n{titles}\nThis reverts commits {shas}.", *history)

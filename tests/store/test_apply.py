@@ -11,6 +11,8 @@ from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edit import format_entry
 from tests.make import make_entry, make_id
 
+FRAGMENT = f".memory/inbox/{make_id(1)}.md"
+
 
 def make_change(kind: str, path: str = "MEMORY.md", number: int = 1, **fields: object) -> Change:
     return Change(step="extract", kind=kind, path=path, entry=make_entry(number), why="", **fields)  # type: ignore[arg-type]
@@ -43,3 +45,25 @@ def test_a_file_that_cannot_be_read_is_never_rewritten() -> None:
     with pytest.raises(UnreadableMemoryError) as raised:
         apply_changes({"MEMORY.md": b"\xff"}, [make_change("add")])
     assert raised.value.slug == "not-utf8"
+
+
+def test_an_entry_moves_with_its_comments_and_its_spacing() -> None:
+    """Folding must not format what a person wrote by hand."""
+    note = "note: |\n  text\n  # still text\n"
+    own = format_entry(make_entry(1)).replace("type:", "# why I keep this\ntype:").replace("0.5", "0.50   # a guess")
+    own = own.replace("---\n##", note + "---\n\n##")
+    fragment = own.replace("status:", "scope: project\nstatus:").replace("\n", "\r\n").encode()
+    entry = parse_memory_file("", own.encode()).entries[0]
+    change = Change(step="fold", kind="move", path="MEMORY.md", entry=entry, why="", moved_from=FRAGMENT)
+    assert apply_changes({FRAGMENT: fragment}, [change]) == {"MEMORY.md": own.encode(), FRAGMENT: None}
+
+
+def test_a_move_of_what_its_file_does_not_say_writes_what_was_decided() -> None:
+    for data in (
+        b"",
+        b"\xff",
+        format_entry(make_entry(2)).encode(),
+        b"# Prose\n" + format_entry(make_entry(1)).encode(),
+    ):
+        written = apply_changes({FRAGMENT: data}, [make_change("move", moved_from=FRAGMENT)])
+        assert written["MEMORY.md"] == format_entry(make_entry(1)).encode()

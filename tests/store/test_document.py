@@ -182,5 +182,15 @@ def test_any_bytes_whatever_are_read_without_an_error(data: bytes) -> None:
 
 def test_the_cost_of_reading_grows_with_the_file_only() -> None:
     """Ten thousand fence openers, separators and conflict markers: a quadratic scan would not come back."""
-    for line in ("````", "---", "<<<<<<< x", "`" * 3 + " a", "id: x\n---"):
+    for line in ("````", "---", "<<<<<<< x", "`" * 3 + " a", "id: x\n---", "<<<<<<< x\n---\n>>>>>>> y\n---"):
         parse_memory_file("MEMORY.md", (line + "\n").encode() * 20_000)
+
+
+def test_a_count_may_have_eighteen_digits() -> None:
+    (entry,), findings = read(ONE.replace("count: 3", "count: 999999999999999999"))
+    assert (entry.reinforcement_count, findings) == (10**18 - 1, [])
+    assert read(ONE.replace("count: 3", "count: 1000000000000000000"))[0] == ()
+
+
+def test_a_title_keeps_the_hash_at_its_end() -> None:
+    assert read(ONE.replace("## Retry a POST only with a key", "## About C#"))[0][0].title == "About C#"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from memory_ci.errors import MemoryCIError, UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edit import edit_file, format_entry
+from memory_ci.store.edit import choose_twin, edit_file, entry_text, format_entry
 from tests.make import make_entry, make_id
 
 DAYS = st.dates(date(1990, 1, 1), date(2100, 1, 1))
@@ -44,13 +45,13 @@ BODY = st.lists(st.one_of(LINE, NASTY), max_size=6).map("\n".join)
 
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
-    title = draw(st.one_of(LINE, NASTY).map(str.strip).filter(lambda text: text.strip("#") != ""))
+    title = draw(st.one_of(LINE, NASTY, st.text("a# ", min_size=1, max_size=6)).map(str.strip).filter(bool))
     text = st.none() | WORDS | NASTY
     many = st.lists(st.one_of(WORDS, NASTY), max_size=3).map(tuple)
     return make_entry(
         draw(st.integers(1, 2**32 - 1)),
         type=draw(st.sampled_from(["declarative", "procedural", "directive", "corrective"])),
-        importance=draw(st.integers(0, 10_000)) / 10_000,
+        importance=draw(st.floats(0, 1)),
         reinforcement_count=draw(st.integers(0, 999)),
         last_reinforced=draw(DAYS),
         created_at=draw(st.none() | DAYS),
@@ -194,3 +195,124 @@ def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out(
     merged = make_entry(1, reinforcement_count=5)
     edited = edit_file(file, updated=[merged], removed=[make_id(1)])
     assert edited.entries == (merged,)
+
+
+@pytest.mark.parametrize("title", ["C#", "a # b", "x #", "#", "## x ##"])
+def test_a_title_with_hashes_reads_back(title: str) -> None:
+    (entry,) = parse_memory_file("", format_entry(make_entry(title=title)).encode()).entries
+    assert entry.title == title
+
+
+@pytest.mark.parametrize("importance", [0.12345, 1 / 3, 1e-7, 5e-324, 0.1 + 0.2])
+def test_an_importance_keeps_every_decimal(importance: float) -> None:
+    (entry,) = parse_memory_file("", format_entry(make_entry(importance=importance)).encode()).entries
+    assert entry.importance == importance
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"cites": ("src/\udcff.py",)}, "'cites'"),
+        ({"evidence": ("fine", "\ud800")}, "'evidence'"),
+        ({"source": ""}, "'source'"),
+        ({"importance": 2.0}, "'importance'"),
+        ({"extra": (("note", " \udcff"),)}, "'note'"),
+        ({"title": "half \udcff"}, "title"),
+        ({"title": "two\nlines"}, "title"),
+        ({"title": ""}, "title"),
+        ({"body": "half \udcff"}, "body"),
+        ({"body": "# One"}, "body"),
+    ],
+)
+def test_what_cannot_be_written_is_named(fields: dict[str, Any], part: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        format_entry(make_entry(**fields))
+    assert raised.value.slug == "entry-not-writable"
+    assert part in raised.value.message.partition("because of its ")[2]
+    assert raised.value.hint
+
+
+def test_a_count_at_its_end_stays_readable() -> None:
+    full = make_entry(reinforcement_count=10**18 - 1)
+    file = parse_memory_file("", format_entry(full).encode())
+    more = msgspec.structs.replace(full, reinforcement_count=10**18)
+    assert edit_file(file, updated=[more]).entries == (full,)
+
+
+def test_every_line_keeps_its_own_ending_when_another_is_rewritten() -> None:
+    lines = FILE.splitlines()
+    mixed = "".join(line + ("\r\n" if number % 3 else "\n") for number, line in enumerate(lines))
+    file = parse_memory_file("MEMORY.md", mixed.encode())
+    text = render_memory_file(edit_file(file, updated=[reinforced(file.entries[0])])).decode()
+    assert text == mixed.replace("_count: 0", "_count: 1")
+    new = msgspec.structs.replace(file.entries[0], priority="high")
+    text = render_memory_file(edit_file(file, updated=[new])).decode()
+    assert [line for line in text.split("\n") if line not in mixed.split("\n")] == ["priority: high\r"]
+    assert text.replace("priority: high\r\n", "") == mixed
+
+
+def test_an_entry_of_unix_lines_in_a_file_of_windows_lines_stays_one() -> None:
+    prose, text = "# Memory\r\n\r\n", format_entry(make_entry(1, body="Old."))
+    file = parse_memory_file("MEMORY.md", (prose + text).encode())
+    edited = edit_file(file, updated=[make_entry(1, body="New.\nOne.")])
+    assert render_memory_file(edited).decode() == prose + format_entry(make_entry(1, body="New.\nOne."))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("count: 0   # set by Ann", "count: 1   # set by Ann"),
+        ("count: '0' # 'quoted'", "count: 1 # 'quoted'"),
+        ("count: 0\t# behind a tab\r", "count: 1\t# behind a tab\r"),
+    ],
+)
+def test_the_comment_behind_a_value_survives_its_update(old: str, new: str) -> None:
+    text = format_entry(make_entry(1)).replace("count: 0", old)
+    file = parse_memory_file("", text.encode())
+    assert render_memory_file(edit_file(file, updated=[reinforced(file.entries[0])])).decode() == text.replace(old, new)
+
+
+def reinforced(entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, reinforcement_count=entry.reinforcement_count + 1)
+
+
+def test_an_update_of_one_of_two_twins_leaves_the_bytes_of_the_other_alone() -> None:
+    first, second = make_entry(1, body="One."), make_entry(1, title="Twin", body="Two.")
+    for old, at in ((first, 0), (second, 1)):
+        file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
+        edited = edit_file(file, updated=[reinforced(old)])
+        assert edited.segments[1 - at].raw == file.segments[1 - at].raw
+        assert edited.entries[at] == reinforced(old)
+
+
+def test_copies_that_become_one_leave_what_was_planned() -> None:
+    """The text that survives is that of the second; the place is that of the first."""
+    first, second = make_entry(1, body="One."), make_entry(1, body="Longer.", importance=0.9)
+    file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
+    for merged in (reinforced(second), second):
+        assert edit_file(file, updated=[merged], removed=[make_id(1)]).entries == (merged,)
+
+
+def test_of_twins_that_all_say_something_else_the_first_is_meant() -> None:
+    assert choose_twin([make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c")) == 0
+
+
+FRAGMENT = FILE.removeprefix("# Memory\n\n").replace("status:", "scope: team:src # there\nstatus:")
+
+
+def test_the_text_of_a_fragment_is_its_own_without_its_scope() -> None:
+    file = parse_memory_file("", b"\xef\xbb\xbf\r\n" + FRAGMENT.replace("\n", "\r\n").encode())
+    assert entry_text(file) == FILE.removeprefix("# Memory\n\n").rstrip() + "\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# Prose\n", "# Prose\n\n" + FRAGMENT, FRAGMENT + FRAGMENT, FRAGMENT + "<<<<<<< x\n"]
+)
+def test_a_file_that_is_not_one_entry_has_no_such_text(text: str) -> None:
+    assert entry_text(parse_memory_file("", text.encode())) is None
+
+
+def test_of_two_updates_of_one_entry_the_newer_stands() -> None:
+    file = parse_memory_file("", format_entry(make_entry(1)).encode())
+    steps = [make_entry(1, source="pr:1"), make_entry(1, source="pr:1", reinforcement_count=1)]
+    assert edit_file(file, updated=steps).entries == (steps[1],)

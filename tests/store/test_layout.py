@@ -13,7 +13,9 @@ from memory_ci.records.entry import ScopeOf
 from memory_ci.store.layout import (
     classify_scope,
     format_target,
+    is_canonical_path,
     is_fragment,
+    is_legacy,
     memory_pathspecs,
     parse_target,
     scope_path,
@@ -110,3 +112,74 @@ def test_only_files_directly_in_the_inbox_are_fragments() -> None:
     assert is_fragment(".memory/inbox/x.md")
     assert not is_fragment(".memory/inbox/deeper/x.md")
     assert not is_fragment(".memory/inbox/x.txt")
+
+
+GUARDED = [
+    ".git", ".GIT", ".Git ", ".git.", ".git . .", "git~1", "GIT~1.", ".git::$INDEX_ALLOCATION", ".git :x", ".g\u200cit"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_no_place_that_a_git_of_any_system_guards_is_memory(name: str) -> None:
+    for path in (f"{name}/MEMORY.md", f"src/{name}/hooks/MEMORY.md"):
+        assert not is_canonical_path(path)
+        assert classify_scope(path, DEFAULT) is None
+    with pytest.raises(UsageError):
+        parse_target(f"team:src/{name}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        ".",
+        "..",
+        "/MEMORY.md",
+        "./MEMORY.md",
+        "a//b",
+        "a/./b",
+        "a/../b",
+        "../b",
+        "a/",
+        "a\\b",
+        "a\nb",
+        "a\x7f",
+        "a./b",
+        "a /b",
+    ],
+)
+def test_a_path_in_another_spelling_is_not_canonical(path: str) -> None:
+    assert not is_canonical_path(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["MEMORY.md", ".gitlab/MEMORY.md", "a b/c:d/é.md", ".memory/inbox/x.md", "git~10", "...x"]
+)
+def test_an_ordinary_path_is_canonical(path: str) -> None:
+    assert is_canonical_path(path)
+
+
+@pytest.mark.parametrize("target", ["team:.", "team:..", "team:a/../..", "session:j\x7f", "team:src.", "team:src/ "])
+def test_a_target_that_is_no_plain_directory_is_refused(target: str) -> None:
+    with pytest.raises(UsageError):
+        parse_target(target)
+
+
+@given(st.text("a/.\\~1giT :", max_size=20))
+def test_a_canonical_path_is_read_as_it_is_written(path: str) -> None:
+    patterns = ScopePatterns(project=(), institutional=(), session=(), team=("{where}",))
+    scope = classify_scope(path, patterns)
+    assert not is_canonical_path(path) or scope == ScopeOf("team", path)
+
+
+def test_the_layout_that_is_only_read_is_never_written() -> None:
+    for where in ("shop/.sessions/20260101", "projects/shop/.sessions/20260101", "shop/.sessions/1/tasks"):
+        path = scope_path(ScopeOf("team", where), DEFAULT)
+        assert path is None or not is_legacy(path)
+    assert scope_path(ScopeOf("team", "projects/shop/.sessions/1"), DEFAULT) is None
+
+
+@pytest.mark.parametrize("where", ["odd\n\tname", "src.", "src /api"])
+def test_a_strange_directory_is_read_but_not_written_to(where: str) -> None:
+    assert classify_scope(f"{where}/MEMORY.md", DEFAULT) == ScopeOf("team", where)
+    assert scope_path(ScopeOf("team", where), DEFAULT) is None

@@ -7,7 +7,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.store.yamltext import YamlTextError, _fast_fields, _yaml_fields, format_scalar, parse_fields
+from memory_ci.store.yamltext import (
+    YamlTextError,
+    _fast_fields,
+    _yaml_fields,
+    format_scalar,
+    parse_fields,
+    trailing_comment,
+)
 
 KEYS = st.sampled_from(["id", "type", "x", "a-b", "_y", "true", "12"])
 VALUES = st.one_of(
@@ -66,3 +73,54 @@ def test_a_comment_belongs_to_nobody_and_survives() -> None:
         ("b", ("x", "y"), 3, 6),
         ("c", None, 7, 7),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("a: |\n  text\n  # still text\n# about b\nb: 1", 2),
+        ("a: >-\n  text\n\n  # still text\n\nb: 1", 3),
+        ("a:\n- |\n  # all text\n  # of it\n  # a remark less deep would be one\nb: 1", 4),
+        ("a: |\n  text\n # a comment\nb: 1", 1),
+        ("a: |\n  text\n  # to the end", 2),
+    ],
+)
+def test_a_line_of_a_block_text_is_no_comment(text: str, last: int) -> None:
+    assert parse_fields(text.split("\n"))[0].last == last
+
+
+@pytest.mark.parametrize(
+    "text", ["a: " + "[" * 40_000, "a: " + "{b: " * 10_000, "a:\n " + "- " * 20_000, "a: " + "x" * 100_001]
+)
+def test_what_a_parser_would_sweat_over_is_refused_at_once(text: str) -> None:
+    """Forty thousand brackets: the parser's own time is quadratic in them, and this would not come back."""
+    with pytest.raises(YamlTextError) as raised:
+        parse_fields(text.split("\n"))
+    assert "deeper than" in raised.value.reason or "a line of more than" in raised.value.reason
+
+
+def test_ordinary_nesting_is_read() -> None:
+    assert parse_fields(["a: " + "[" * 19 + "]" * 19])[0].value is None
+
+
+@pytest.mark.parametrize("char", "\r\x85\u2028\u2029")
+def test_a_line_break_that_only_yaml_knows_is_refused_with_its_line(char: str) -> None:
+    with pytest.raises(YamlTextError) as raised:
+        parse_fields(["a: 1", f"b: x{char}y", "c: 2"])
+    assert raised.value.line == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "comment"),
+    [
+        ("a: 0   # set by Ann", "   # set by Ann"),
+        ("a: 'it''s # no' # yes", " # yes"),
+        ('a: "\\" # no"\t# yes', "\t# yes"),
+        ("a: # yes", " # yes"),
+        ("a: x#no", ""),
+        ("a: it's # yes", " # yes"),
+        ("a: 'x'", ""),
+    ],
+)
+def test_the_comment_behind_a_value_is_found(line: str, comment: str) -> None:
+    assert trailing_comment(line) == comment

@@ -1,0 +1,60 @@
+"""What others wrote reaches the terminal as text: nothing of it moves the cursor, hides or rings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memory_ci.store.edit import format_entry
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry, make_id
+
+ESCAPE = "\x1b[2J"
+SHOWN = r"\x1b[2J"
+
+
+@pytest.fixture
+def hostile(project: Project) -> Project:
+    """An entry whose body clears the screen, in a commit whose subject does so too."""
+    entry = make_entry(1, title="Mind the bell", body="One\ttwo\n\nthree\x7f")
+    project.commit(f"Add {ESCAPE} it", {"MEMORY.md": "# Memory\n\n" + format_entry(entry)})
+    return project
+
+
+def test_show_prints_control_characters_as_escapes_and_keeps_lines_and_tabs(run: Run, hostile: Project) -> None:
+    shown = run("show", make_id(1), "--at", "HEAD")
+    assert "One\ttwo\n\nthree\\x7f\n" in shown.stdout
+    assert json.loads(run("show", make_id(1), "--at", "HEAD", "--json").stdout)["located"]["entry"]["body"].endswith(
+        "\x7f"
+    )
+
+
+def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
+    shown = run("log", make_id(1))
+    assert f"Add {SHOWN} it" in shown.stdout
+    assert ESCAPE not in shown.stdout
+
+
+def test_an_error_prints_what_it_names_as_text(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / f"no {ESCAPE} repository"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    failed = run("list")
+    assert failed.exit_code == 4
+    assert f"no {SHOWN} repository is not in a git repository [not-a-repository]" in failed.stderr
+
+
+def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
+    turned = "src/\u202ecod"
+    project.commit("Strange", {f"{turned}/MEMORY.md": format_entry(make_entry(1, title="Retry only GET"))})
+    known = run("add", "--title", "Retry only GET", "--scope", f"team:{turned}")
+    assert "src/\\u202ecod/MEMORY.md; nothing written." in known.stdout
+
+
+def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> None:
+    project.git("checkout", "-q", "-b", "a\u202eb")
+    assert "on a\\u202eb:" in run("apply", "--dry-run", "-", stdin=run("extract").stdout).stdout
+    assert "on a\\u202eb, now at" in run("record").stdout

@@ -1,0 +1,50 @@
+"""Files of the work tree are written inside of it, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.store.files import write_file
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository's directory with one beside it, which links in the first lead to."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "repo" / ".git" / "hooks").mkdir(parents=True)
+    return tmp_path / "repo"
+
+
+@pytest.mark.parametrize(("link", "target"), [("src", "../outside"), ("src", ".git/hooks"), (".memory", "..")])
+def test_a_linked_directory_leads_nobody_out_of_the_repository(root: Path, link: str, target: str) -> None:
+    (root / link).symlink_to(target)
+    before = sorted(root.parent.rglob("*"))
+    with pytest.raises(RepositoryError) as raised:
+        write_file(root / link / "new" / "MEMORY.md", b"x", root)
+    assert raised.value.slug == "outside-repository"
+    assert sorted(root.parent.rglob("*")) == before
+
+
+def test_a_path_that_climbs_out_is_refused(root: Path) -> None:
+    with pytest.raises(RepositoryError) as raised:
+        write_file(root / "../outside/MEMORY.md", b"x", root)
+    assert raised.value.slug == "outside-repository"
+
+
+def test_a_link_inside_of_the_repository_and_one_to_the_repository_are_followed(root: Path) -> None:
+    (root / "src").mkdir()
+    (root / "lib").symlink_to("src")
+    (root.parent / "alias").symlink_to("repo")
+    write_file(root.parent / "alias" / "lib" / "api" / "MEMORY.md", b"x", root)
+    assert (root / "src" / "api" / "MEMORY.md").read_bytes() == b"x"
+
+
+def test_a_linked_file_is_replaced_and_what_it_points_at_stays(root: Path) -> None:
+    (root.parent / "outside" / "notes").write_bytes(b"theirs")
+    (root / "MEMORY.md").symlink_to("../outside/notes")
+    write_file(root / "MEMORY.md", b"ours", root)
+    assert (root.parent / "outside" / "notes").read_bytes() == b"theirs"
+    assert (root / "MEMORY.md").read_bytes() == b"ours"
