@@ -8,6 +8,7 @@ Of configuration in the environment only `safe.directory` passes: without it no 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -27,6 +28,9 @@ SETTINGS = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"
 
 NO_PROGRAMS = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
 """Programs that a configuration names and that git would start even to list files."""
+
+
+ONE_AT_A_TIME = threading.Lock()
 
 
 def may_pass(name: str) -> bool:
@@ -63,14 +67,16 @@ def _safe_directories() -> Iterator[tuple[str, str]]:
 def without_hook_variables() -> Iterator[None]:
     """Take the variables that may not pass out of `os.environ` for a while; of the settings there, safe ones stay.
 
-    GitPython gives `os.environ` to every git that it starts and can add to it but leave nothing out.
+    GitPython gives `os.environ` to every git that it starts and can add to it but leave nothing out. The environment
+    belongs to the whole process, so threads take turns: one would otherwise give back what the other took out.
     """
-    kept = config_variables()
-    removed = {name: os.environ.pop(name) for name in list(os.environ) if not may_pass(name)}
-    os.environ.update(kept)
-    try:
-        yield
-    finally:
-        for name in kept:
-            os.environ.pop(name, None)
-        os.environ.update(removed)
+    with ONE_AT_A_TIME:
+        kept = config_variables()
+        removed = {name: os.environ.pop(name) for name in list(os.environ) if not may_pass(name)}
+        os.environ.update(kept)
+        try:
+            yield
+        finally:
+            for name in kept:
+                os.environ.pop(name, None)
+            os.environ.update(removed)
