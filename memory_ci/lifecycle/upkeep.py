@@ -12,6 +12,7 @@ from memory_ci.lifecycle.retire import KEPT
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located
+from memory_ci.text import shorten
 
 Verdicts = Mapping[tuple[str, str], Verdict]
 """What became of an anchor, by (entry id, cite)."""
@@ -68,7 +69,7 @@ def _repoint(place: Located, verdicts: Verdicts, commit: str) -> Iterator[Change
         return
     entry = msgspec.structs.replace(place.entry, cites=tuple(dict.fromkeys(pointed.values())))
     moved = [f"{_path(cite)} is now {_path(new)}" for cite, new in pointed.items() if cite != new]
-    why = ", ".join(dict.fromkeys(moved))
+    why = shorten(", ".join(dict.fromkeys(moved)), 150)
     yield Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
 
 
