@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from memory_ci import __version__
-from memory_ci.errors import MemoryCIError
+from memory_ci.errors import MemoryCIError, RepositoryError
 
 COMMANDS = {
     "init": "Write the files a repository starts with.",
@@ -62,7 +63,7 @@ class LazyGroup(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
         """Errors a user can act on become one line, a hint and their exit status; others keep their traceback."""
         try:
-            return super().main(args, *rest, **extra)
+            return _main_with_room(super().main, args, *rest, **extra)
         except MemoryCIError as error:
             from memory_ci.rendering.table import printable_lines  # only to tell of an error
 
@@ -70,6 +71,16 @@ class LazyGroup(click.Group):
             if error.hint:
                 click.echo(f"Hint: {printable_lines(error.hint)}", err=True)
             sys.exit(error.exit_code)
+
+
+def _main_with_room(run: Callable[..., Any], *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
+    """Standard output on a full disk is the user's to mend, not a fault of ours to trace back."""
+    try:
+        return run(*args, **extra)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO):
+            raise
+        raise RepositoryError(f"cannot write: {error.strerror}", slug="write-failed") from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
