@@ -6,10 +6,10 @@ from datetime import date
 
 import msgspec
 
-from memory_ci.errors import FindingsError, RepositoryError, UsageError
+from memory_ci.errors import FindingsError, UsageError
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
-from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.records.entry import Entry, Located
@@ -32,10 +32,7 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     Raises FindingsError (refused-text) for what must not be in memory, UsageError (bad-scope, entry-not-writable),
     RepositoryError (bare-repository, write-failed).
     """
-    root = workspace.repo.root
-    if root is None:
-        hint = "Run this in a clone that has a work tree."
-        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+    root = work_tree(workspace)
     if entry.phase is None and find_commit(workspace.repo, "HEAD") is not None:
         entry = msgspec.structs.replace(entry, phase=current_phase(workspace, "HEAD"))
     target = parse_target(entry.scope or "project")

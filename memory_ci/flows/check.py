@@ -9,7 +9,15 @@ import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.screening import find_credentials, screen
-from memory_ci.flows.workspace import STAGED, Memory, Workspace, list_memory_files, read_memory, readable_path
+from memory_ci.flows.workspace import (
+    STAGED,
+    Memory,
+    Workspace,
+    list_memory_files,
+    read_memory,
+    readable_path,
+    repository_path,
+)
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.records.entry import Located
@@ -36,7 +44,7 @@ def check_memory(workspace: Workspace, view: str | None = None, paths: Sequence[
     """
     rev = view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
     files = list_memory_files(workspace, rev)
-    wanted = {_relative(workspace, path) for path in paths}
+    wanted = {repository_path(workspace, path) for path in paths}
     for path in sorted(wanted - {readable_path(file) for file in files}):
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
         raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
@@ -55,15 +63,6 @@ def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list
         findings += find_credentials(file.path, data)
         findings += (f for f in screen(file).findings if f.code != "credential")
     return Memory(tuple(loaded)), findings
-
-
-def _relative(workspace: Workspace, path: Path) -> str:
-    """A path as the repository names it; symbolic links are resolved, so that a file is only one file."""
-    root = workspace.repo.cwd.resolve()
-    try:
-        return path.resolve().relative_to(root).as_posix()
-    except ValueError:
-        raise UsageError(f"{path} is outside of {root}", slug="not-a-memory-file") from None
 
 
 def _find_duplicates(memory: Memory) -> Iterator[Finding]:

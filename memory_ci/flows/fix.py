@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.errors import UsageError
 from memory_ci.flows.resolve import HEADS, find_base
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, read_bytes
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, read_bytes, work_tree
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.merges import find_merge_base
 from memory_ci.gitrepo.repo import head_branch, resolve_commit
@@ -38,10 +38,7 @@ def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: boo
     Raises RepositoryError: bare-repository, unknown-revision, write-failed; UsageError (no-base);
     UnreadableMemoryError (unsafe-rewrite).
     """
-    root = workspace.repo.root
-    if root is None:
-        hint = "Run this in a clone that has a work tree."
-        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+    root = work_tree(workspace)
     start = _find_start(workspace, base)
     moved: list[Moved] = []
     for fragments, path, rest in _plan(workspace, start) if start else ():

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import Workspace, list_memory_files, read_memory, readable_path
+from memory_ci.errors import UsageError
+from memory_ci.flows.workspace import (
+    Workspace,
+    list_memory_files,
+    read_memory,
+    readable_path,
+    repository_path,
+    work_tree,
+)
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.records.report import Finding
 from memory_ci.store.canonical import canonical_file
@@ -44,14 +51,6 @@ def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: 
     return FmtReport(len(files), tuple(texts), tuple(findings))
 
 
-def work_tree(workspace: Workspace) -> Path:
-    """The top of the work tree. Raises RepositoryError (bare-repository)."""
-    if workspace.repo.root is None:
-        hint = "Run this in a clone that has a work tree."
-        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
-    return workspace.repo.root
-
-
 def select_files(workspace: Workspace, paths: Sequence[Path]) -> tuple[TreeFile, ...]:
     """The memory files of the work tree that may be written, or those named. Raises UsageError (not-a-memory-file)."""
     files = {
@@ -65,10 +64,3 @@ def select_files(workspace: Workspace, paths: Sequence[Path]) -> tuple[TreeFile,
             hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
             raise UsageError(f"{path} is no memory file that may be written", slug="not-a-memory-file", hint=hint)
     return tuple(files[path] for path in dict.fromkeys(wanted)) if paths else tuple(files.values())
-
-
-def repository_path(workspace: Workspace, path: Path) -> str:
-    """A path as the repository names it, symbolic links resolved; as it was given when it leads out of there."""
-    root = workspace.repo.cwd.resolve()
-    real = path.resolve()
-    return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)

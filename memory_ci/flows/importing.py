@@ -10,10 +10,10 @@ from typing import Literal, get_args
 import msgspec
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
-from memory_ci.flows.fmt import repository_path, select_files, work_tree
+from memory_ci.flows.fmt import select_files
+from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.screening import find_credentials, find_unsafe, mask
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory
-from memory_ci.gitrepo.history import list_added_lines
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory, repository_path, work_tree
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.records.entry import Entry, Located
@@ -22,7 +22,7 @@ from memory_ci.store.automemory import INDEX, find_memories, mentioned_files
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file, format_entry
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import INBOX, classify_scope, format_target, fragment_path, memory_pathspecs, parse_target
+from memory_ci.store.layout import INBOX, classify_scope, format_target, fragment_path, parse_target
 from memory_ci.store.legacy import Found, Learning, find_sections, not_understood
 from memory_ci.store.load import PROJECT
 
@@ -182,8 +182,7 @@ def _past_ids(workspace: Workspace, root: Path, located: Sequence[Located]) -> f
     waiting = {file.stem for file in (root / INBOX).glob("*.md")}
     if find_commit(workspace.repo, "HEAD") is None:
         return frozenset(merged | waiting)
-    lines = list_added_lines(workspace.repo, "HEAD", memory_pathspecs(workspace.config.scopes), "id: ")
-    return frozenset(merged | waiting | {line.removeprefix("id: ").strip("'\" ").lower() for line in lines})
+    return list_past_ids(workspace, "HEAD") | merged | waiting
 
 
 def _taken(item: _Item, target: str | None = None, entry_id: str | None = None) -> Taken:

@@ -7,8 +7,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import RepositoryError
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.store.files import write_file
 
 CONFIG_TEXT = """\
@@ -48,10 +47,7 @@ def init_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[Ini
 
     Raises RepositoryError (bare-repository, write-failed).
     """
-    root = workspace.repo.root
-    if root is None:
-        hint = "Run this in a clone that has a work tree, and commit what it writes."
-        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+    root = work_tree(workspace)
     steps = []
     for path, text in FILES.items():
         exists = (root / path).exists()

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.settings import find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
@@ -107,10 +107,7 @@ def attribute_lines(patterns: ScopePatterns) -> tuple[str, ...]:
 
 
 def _attributes_file(workspace: Workspace) -> Path:
-    if workspace.repo.root is None:
-        hint = "Run this in a clone that has a work tree: nothing is merged by a driver in a bare one."
-        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
-    return workspace.repo.root / ATTRIBUTES
+    return work_tree(workspace) / ATTRIBUTES
 
 
 # -- the merge driver

@@ -10,7 +10,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Memory, Workspace, load_memory
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import FileVersion, list_versions
+from memory_ci.gitrepo.history import FileVersion, list_added_lines, list_versions
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.records.entry import Entry, Located
@@ -110,6 +110,12 @@ def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion
             f"no commit has an entry with an id that starts with {prefix!r}", slug="unknown-entry", hint=hint
         )
     return tuple(reversed(found))
+
+
+def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
+    """The ids of all entries that ever stood in memory: what a person took out does not come back."""
+    lines = list_added_lines(workspace.repo, rev, memory_pathspecs(workspace.config.scopes), "id: ")
+    return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)
 
 
 def _read_versions(workspace: Workspace, versions: Sequence[FileVersion], prefix: str) -> dict[tuple[str, str], Entry]:

@@ -12,11 +12,12 @@ from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.learn import Learner, Progress, merged_on
+from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test
-from memory_ci.gitrepo.history import find_addition, find_cursor, list_added_lines, list_counted
+from memory_ci.gitrepo.history import find_addition, find_cursor, list_counted
 from memory_ci.gitrepo.repo import is_ancestor, is_shallow, resolve_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
@@ -25,7 +26,6 @@ from memory_ci.records.change import STEPS, Change
 from memory_ci.records.plan import PLAN_VERSION, EngineUse, Plan, PlannedStep
 from memory_ci.records.report import Finding
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import memory_pathspecs
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     ref, base = branch_tip(workspace, options.ref)
     workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
     since = _find_since(workspace, options.since, base)
-    past = _past_ids(workspace, base) if options.since is not None else frozenset()
+    past = list_past_ids(workspace, base) if options.since is not None else frozenset()
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
     learner = Learner(workspace, draft, RulesEngine(), today, past, current_phase(workspace, base))
@@ -119,10 +119,3 @@ def _find_since(workspace: Workspace, wanted: str | None, base: str) -> str | No
         return cursor.source
     # In a shallow clone the oldest commit seems to add everything: the range refuses it.
     return None if is_shallow(workspace.repo) else find_addition(workspace.repo, base, CONFIG_FILE)
-
-
-def _past_ids(workspace: Workspace, base: str) -> frozenset[str]:
-    """The ids of all entries that ever stood in memory: what a person took out does not come back."""
-    pathspecs = memory_pathspecs(workspace.config.scopes)
-    lines = list_added_lines(workspace.repo, base, pathspecs, "id: ")
-    return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)

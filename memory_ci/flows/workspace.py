@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.config import CONFIG_FILE, parse_config
-from memory_ci.errors import UnreadableMemoryError, UsageError
+from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_tree, list_worktree, read_files
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.records.config import Config
@@ -117,6 +117,21 @@ def readable_path(file: TreeFile) -> str:
 def load_files(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
     """Each file as entries, prose and findings."""
     return (loaded for _, loaded in read_memory(workspace, files))
+
+
+def work_tree(workspace: Workspace) -> Path:
+    """The top of the work tree, for what writes there. Raises RepositoryError (bare-repository)."""
+    if workspace.repo.root is None:
+        hint = "Run this in a clone that has a work tree."
+        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+    return workspace.repo.root
+
+
+def repository_path(workspace: Workspace, path: Path) -> str:
+    """A path as the repository names it, symbolic links resolved; as it was given when it leads out of there."""
+    root = workspace.repo.cwd.resolve()
+    real = path.resolve()
+    return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)
 
 
 def memory_test(workspace: Workspace) -> Callable[[str], bool]:
