@@ -30,5 +30,7 @@ def command(dry_run: bool, as_json: bool) -> None:
     for step in steps:
         would = "would be written" if dry_run and step.result == "written" else step.result
         click.echo(f"{would:8} {step.path}")
+    if any(step.path == "MEMORY.md" and step.result == "kept" for step in steps):
+        click.echo("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
     if any(step.result == "written" for step in steps) and not dry_run:
         click.echo("\nCommit these files; `memory-ci record` takes up from there.")

@@ -16,9 +16,9 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
-from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test
+from memory_ci.flows.workspace import Memory, Workspace, config_at, list_memory_files, load_memory, memory_test
 from memory_ci.gitrepo.history import find_addition, find_cursor, list_counted
-from memory_ci.gitrepo.repo import is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.repo import head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import Revert, find_reverts
@@ -26,6 +26,7 @@ from memory_ci.records.change import STEPS, Change
 from memory_ci.records.plan import PLAN_VERSION, EngineUse, Plan, PlannedStep
 from memory_ci.records.report import Finding
 from memory_ci.store.files import write_file
+from memory_ci.store.layout import is_fragment
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
@@ -68,8 +69,18 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
         steps=tuple(step for step in steps if step.changes),
         counted=counted,
         judged=tuple(learner.judged),
-        findings=(*memory.findings, *findings),
+        findings=(*memory.findings, *findings, *_uncommitted(workspace, ref, memory)),
     )
+
+
+def _uncommitted(workspace: Workspace, ref: str, memory: Memory) -> tuple[Finding, ...]:
+    """What waits in the inbox of this work tree and is not on the branch yet: a run does not see it."""
+    if workspace.repo.root is None or head_branch(workspace.repo) != ref:
+        return ()
+    known = {file.path for file in memory.files}
+    waiting = [file for file in list_memory_files(workspace, None) if is_fragment(file.path) and file.path not in known]
+    hint = "Commit it, and the next run folds it."
+    return tuple(Finding(f.path, 1, "not-committed", "waits in the work tree only", hint, "notice") for f in waiting)
 
 
 def _new_reverts(workspace: Workspace, base: str, learner: Learner) -> tuple[Revert, ...]:

@@ -235,6 +235,14 @@ def test_a_learning_that_cannot_be_written_does_not_stop_the_others(project: Pro
     assert project.check().is_ok
 
 
+def test_what_waits_uncommitted_in_the_inbox_is_named(project: Project) -> None:
+    project.write(f".memory/inbox/{make_id(1)}.md", format_entry(make_entry(1)))
+    assert [(f.code, f.level) for f in project.plan().findings] == [("not-committed", "notice")]
+    project.git("add", ".memory")
+    project.commit("Note it")
+    assert project.plan().findings == ()
+
+
 def test_an_unmarked_merge_leaves_no_commit(project: Project) -> None:
     project.record()
     project.merge_work("Rename a variable", "rename", 132)
