@@ -16,7 +16,7 @@ from memory_ci.flows.screening import find_credentials, find_unsafe, mask
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory, repository_path, work_tree
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import plan_fold
-from memory_ci.records.entry import Entry, Located
+from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.report import Finding
 from memory_ci.store.automemory import INDEX, find_memories, mentioned_files
 from memory_ci.store.document import parse_memory_file, render_memory_file
@@ -24,7 +24,6 @@ from memory_ci.store.edit import edit_file, format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, classify_scope, format_target, fragment_path, parse_target
 from memory_ci.store.legacy import Found, Learning, find_sections, not_understood
-from memory_ci.store.load import PROJECT
 
 Source = Literal["teaparty", "claude-code", "legacy"]
 SOURCES: tuple[Source, ...] = get_args(Source)

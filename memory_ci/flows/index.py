@@ -18,7 +18,6 @@ from memory_ci.index.database import Index, is_ours
 from memory_ci.index.key import cache_key
 from memory_ci.records.entry import ScopeOf
 from memory_ci.records.loaded import LoadedFile
-from memory_ci.store.load import load_file
 
 GLOBAL = ScopeOf("global")
 
@@ -84,6 +83,7 @@ def _sync(
 ) -> SyncReport:
     def load(paths: Collection[str]) -> Iterator[LoadedFile]:
         from memory_ci.flows.screening import screen  # 45 ms of patterns, for text that is new to the index
+        from memory_ci.store.load import load_file
 
         yield from map(screen, load_files(workspace, [files[path] for path in sorted(paths) if path in files]))
         for path in sorted(outside.keys() & set(paths)):

@@ -13,11 +13,10 @@ from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_tree, list_worktree, read_files
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.records.config import Config
-from memory_ci.records.entry import Located
+from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
 from memory_ci.store.layout import classify_scope, is_fragment, memory_pathspecs
-from memory_ci.store.load import PROJECT, load_file
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """A memory file over this size is not read: it is a finding, and everything else is served."""
@@ -99,6 +98,8 @@ def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile,
 
 def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, LoadedFile]]:
     """Each file's bytes and what they hold; one that cannot be read has neither, but a finding that says why."""
+    from memory_ci.store.load import load_file  # 15 ms of codec, which an unchanged index does not need
+
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
         if content.data is not None:

@@ -62,6 +62,10 @@ class ScopeOf(msgspec.Struct, frozen=True):
     where: str = ""
 
 
+PROJECT = ScopeOf("project")
+"""Where what names no scope goes."""
+
+
 class Located(msgspec.Struct, frozen=True):
     """An entry where it stands: repository path, 1-based line of its opening `---`, scope."""
 

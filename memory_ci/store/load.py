@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
-from memory_ci.records.entry import Entry, Located, ScopeOf
+from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
-
-PROJECT = ScopeOf("project")
 
 
 def load_file(path: str, data: bytes, patterns: ScopePatterns) -> LoadedFile:
