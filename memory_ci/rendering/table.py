@@ -9,6 +9,9 @@ from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.report import Finding
 from memory_ci.text import shorten
 
+JOINERS = "\u200c\u200d"
+"""Zero-width, but Persian, Indic scripts and emoji are spelled with them; they neither move nor hide anything."""
+
 
 def render_finding(finding: Finding, *, with_level: bool = True) -> str:
     """`FILE:LINE: level: message [code]`, the hint behind it; a file name is shown printable, whatever it holds."""
@@ -41,7 +44,10 @@ def scope_name(scope: ScopeOf) -> str:
 
 def printable(text: str) -> str:
     """`text` in which nothing moves the cursor or hides: control and unencodable characters as escapes."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    return "".join(
+        char if char.isprintable() or char in JOINERS else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def printable_lines(text: str) -> str:
