@@ -16,7 +16,7 @@ from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.text import jaccard
 
 SIZES = (1_000, 10_000, 100_000)
-ALL_PAIRS_UP_TO = 10_000
+ALL_PAIRS_UP_TO = 1_000
 REPEATED = 20
 """Of so many entries one repeats an earlier one with a word or two changed."""
 VOCABULARY = 20_000
