@@ -27,6 +27,7 @@ from memory_ci.rendering.context import render_context
 )
 @click.option("--type", "types", multiple=True, type=click.Choice(get_args(EntryType)), help="Only this type.")
 @click.option("--limit", type=int, default=50, show_default=True, help="At most this many entries.")
+@click.option("--session", metavar="JOB", help="The job that asks: its own session's entries count more.")
 @click.option("--ids", is_flag=True, help="Print only the ids, one a line.")
 @click.option(
     "--record/--no-record",
@@ -41,6 +42,7 @@ def command(
     paths: tuple[str, ...],
     types: tuple[EntryType, ...],
     limit: int,
+    session: str | None,
     ids: bool,
     record: bool | None,
     as_json: bool,
@@ -61,7 +63,7 @@ def command(
 
     where = workspace()
     text = utf8(" ".join(task)) if task else _read_task()
-    answer = retrieve(where, text, RetrieveOptions(max_chars, paths or None, types, None, limit), today())
+    answer = retrieve(where, text, RetrieveOptions(max_chars, paths or None, types, session, limit), today())
     warn(answer.findings)
     if as_json:
         echo_json(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 
 import msgspec
@@ -16,6 +17,9 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.store.edit import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import format_target, fragment_path, parse_target
+
+HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
+"""What may stand before a title that was written as a heading; the # of `C#` is none."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -57,10 +61,11 @@ def split_text(text: str) -> tuple[str, str]:
 
     Raises UsageError (empty-entry) when there is no text.
     """
-    title, _, body = text.strip().partition("\n")
-    if not title.strip("# \t"):
+    first, _, body = text.strip().partition("\n")
+    title = HEADING_MARK.sub("", first).strip()
+    if not title:
         raise UsageError("there is nothing to add", slug="empty-entry", hint="Write a title line, then the body.")
-    return title.strip("# \t"), body.strip()
+    return title, body.strip()
 
 
 def draft_entry(entry_id: str, today: date, text: tuple[str, str], **fields: object) -> Entry:

@@ -44,19 +44,23 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
     Raises RepositoryError (ref-moved) when the branch is not where the plan was made, FindingsError (plan-refused)
     when the plan does what a plan of its kind may not, and what the writer raises.
     """
-    from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
+    from memory_ci.gitrepo.writer import (  # GitPython: 75 ms, only to write
+        IN_ACTIONS,
+        MEMORY_CI,
+        PlannedCommit,
+        commit_series,
+    )
 
     prepared = _prepare(workspace, plan)
     preview = Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
     if not prepared:
         return preview
-    name = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
     tip = commit_series(
         workspace.repo,
         ref=plan.ref,
         expected=plan.base,
         commits=[PlannedCommit(files=files, message=message) for message, files in prepared],
-        identity=Identity(*(name if in_actions else ("memory-ci", "memory-ci@noreply.invalid"))),
+        identity=IN_ACTIONS if in_actions else MEMORY_CI,
         when=now,
     )
     return msgspec.structs.replace(preview, tip=tip)

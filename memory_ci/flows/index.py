@@ -82,7 +82,7 @@ def _sync(
     workspace: Workspace, index: Index, files: Mapping[str, TreeFile], outside: Mapping[str, bytes]
 ) -> SyncReport:
     def load(paths: Collection[str]) -> Iterator[LoadedFile]:
-        from memory_ci.flows.screening import screen  # 45 ms of patterns, for text that is new to the index
+        from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
         from memory_ci.store.load import load_file
 
         yield from map(screen, load_files(workspace, [files[path] for path in sorted(paths) if path in files]))
@@ -102,8 +102,8 @@ def _read_global(workspace: Workspace) -> dict[str, bytes]:
     written = workspace.config.global_.path
     if not written:
         return {}
-    path = Path(written).expanduser()
     try:
+        path = Path(written).expanduser()
         path = path / "MEMORY.md" if path.is_dir() else path
         if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
             return {}

@@ -81,20 +81,34 @@ class Learner:
             return find_fault(self._entry(candidate, merged))
 
         judged = judge(merged.label, evidence, self.engine, self.draft.entries, limit, is_writable)
-        judged = self._within_limit(judged, limit)
+        judged = self._within_limit(self._not_again(judged), limit)
         self.judged += judged
         self.uses.append((merged, self._used(merged, judged)))
-        added = [change for item in judged if item.verdict == "written" and (change := self._add(item, merged))]
+        added = [self._add(item, merged) for item in judged if item.verdict == "written"]
         anchored = anchor_entries(self.workspace, [change.entry for change in added])
         return [msgspec.structs.replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
+
+    def _not_again(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
+        """What was written before is not written again, when a person has reworded or removed it since."""
+        written = self._written() if judged else frozenset()
+        reason = "written by an earlier run, and reworded or removed since"
+        return tuple(
+            msgspec.structs.replace(item, verdict="restates", reason=reason)
+            if item.verdict == "written" and entry_id(item.candidate) in written
+            else item
+            for item in judged
+        )
+
+    def _written(self) -> frozenset[str]:
+        return self.past | self.draft.by_id.keys()
 
     def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
         """What earlier runs wrote of this change counts towards its limit, also what a person took out since."""
         if not judged:
             return ()
-        written = self.past | self.draft.by_id.keys()
+        written = self._written()
         room = limit - sum(entry_id(item.candidate) in written for item in judged)
-        fresh = [item for item in judged if item.verdict == "written" and entry_id(item.candidate) not in written]
+        fresh = [item for item in judged if item.verdict == "written"]
         over = {id(item) for item in fresh[max(0, room) :]}
         reason = f"earlier runs wrote {limit} of this change"
         return tuple(
@@ -111,11 +125,8 @@ class Learner:
             if content.data is not None:
                 yield adr_event(merged, content.file.path, content.data.decode("utf-8", "replace"), seq)
 
-    def _add(self, item: Judged, merged: MergedChange) -> Change | None:
+    def _add(self, item: Judged, merged: MergedChange) -> Change:
         path = self.draft.path_of(parse_target(item.candidate.scope))
-        new_id = entry_id(item.candidate)
-        if new_id in self.past or new_id in self.draft.by_id:
-            return None  # written before, and reworded or removed by a person since
         if path is None:
             message = f"{item.candidate.scope} memory has no file that could be written: a directory or link is there"
             hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."

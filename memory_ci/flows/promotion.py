@@ -54,7 +54,7 @@ def promote_globally(
     They stay in the project too: a job in CI has no global memory. Raises UsageError (no-global-checkout), and what
     the writer raises.
     """
-    from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
+    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
 
     place, path = _find_checkout(config_path)
     ref, tip = branch_tip(place, None)
@@ -75,8 +75,7 @@ def promote_globally(
     )
     message = render_commit_message(PlannedStep(step="promote", changes=changes), plan)
     commit = PlannedCommit(files=apply_changes(content, changes), message=message)
-    identity = Identity("memory-ci", "memory-ci@noreply.invalid")
-    commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=identity, when=now)
+    commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now)
     return fresh
 
 

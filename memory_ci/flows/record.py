@@ -17,7 +17,7 @@ from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, config_at, list_memory_files, load_memory, memory_test
-from memory_ci.gitrepo.history import find_addition, find_cursor, list_counted
+from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, list_counted
 from memory_ci.gitrepo.repo import head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
@@ -43,7 +43,8 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     """
     ref, base = branch_tip(workspace, options.ref)
     workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
-    since = _find_since(workspace, options.since, base)
+    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
+    since = _find_since(workspace, options.since, base, cursor)
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
@@ -51,7 +52,7 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     folded, findings = _fold(draft)
     extracted = tuple(learner.learn(since, base, progress))
     reinforced, counted = _reinforce(workspace, base, draft, learner)
-    reverts = _new_reverts(workspace, base, learner)
+    reverts = _new_reverts(workspace, cursor, learner)
     steps = (
         PlannedStep(step="fold", changes=folded),
         PlannedStep(step="extract", changes=extracted),
@@ -83,9 +84,8 @@ def _uncommitted(workspace: Workspace, ref: str, memory: Memory) -> tuple[Findin
     return tuple(Finding(f.path, 1, "not-committed", "waits in the work tree only", hint, "notice") for f in waiting)
 
 
-def _new_reverts(workspace: Workspace, base: str, learner: Learner) -> tuple[Revert, ...]:
+def _new_reverts(workspace: Workspace, cursor: Cursor | None, learner: Learner) -> tuple[Revert, ...]:
     """The reverts of the range that no earlier run has seen: what a person decided about an older one stays decided."""
-    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     found = find_reverts(learner.history)
     if cursor is None:
         return found
@@ -121,11 +121,10 @@ def format_plan(plan: Plan) -> bytes:
     return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
 
 
-def _find_since(workspace: Workspace, wanted: str | None, base: str) -> str | None:
+def _find_since(workspace: Workspace, wanted: str | None, base: str, cursor: Cursor | None) -> str | None:
     """Where the range begins: as asked, else after the newest record, else where memory-ci came in, else the root."""
     if wanted is not None:
         return resolve_commit(workspace.repo, wanted)
-    cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     if cursor is not None:
         return cursor.source
     # In a shallow clone the oldest commit seems to add everything: the range refuses it.

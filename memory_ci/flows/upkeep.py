@@ -23,8 +23,6 @@ from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
 
-STALE_AFTER_DAYS = 90
-
 
 class Upkeep(msgspec.Struct, frozen=True):
     """What upkeep works on: the tree of `base`, and merged work from `since` on, with its stages and reverts."""

@@ -41,6 +41,11 @@ class Identity(msgspec.Struct, frozen=True):
     email: str
 
 
+MEMORY_CI = Identity("memory-ci", "memory-ci@noreply.invalid")
+IN_ACTIONS = Identity("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
+"""Who commits: ourselves, or in GitHub Actions the user that a forge shows for its runs."""
+
+
 class PlannedCommit(msgspec.Struct, frozen=True):
     """Files to write (None: to delete), by path from the root, and the whole message."""
 

@@ -290,3 +290,18 @@ def test_a_record_that_cannot_be_kept_costs_a_warning_and_not_the_answer(run: Ru
 def test_a_clock_that_is_no_time_is_a_usage_error(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "99999999999999999")
     assert run("list").exit_code == 2
+
+
+def test_the_entries_of_the_job_that_asks_count_more(run: Run, project: Project) -> None:
+    for number in (1, 2):
+        path = f".teaparty/jobs/j{number}/institutional.md"
+        project.commit("Job", {path: format_entry(make_entry(number, title="Zebra crossing"))})
+    assert run("retrieve", "zebra", "--ids", "--session", "j2").stdout.split()[0] == make_id(2)
+    assert run("retrieve", "zebra", "--ids", "--session", "j1").stdout.split()[0] == make_id(1)
+
+
+def test_a_title_keeps_the_signs_that_are_its_own(run: Run, project: Project) -> None:
+    added = json.loads(run("add", "--title", "Prefer records over classes in C#", "--json").stdout)
+    assert added["entry"]["title"] == "Prefer records over classes in C#"
+    heading = json.loads(run("add", "--json", stdin="## Wait for the zebra\n\nAlways.\n").stdout)
+    assert heading["entry"]["title"] == "Wait for the zebra"

@@ -171,6 +171,8 @@ def test_an_entry_that_a_person_removed_does_not_come_back(project: Project) -> 
     project.record()
     project.commit("Not worth keeping", {"MEMORY.md": "# Memory\n"})
     after = project.sha()
+    plan = project.plan(since=root)
+    assert {item.verdict for item in plan.judged} == {"restates"}, "the report does not say that they were written"
     project.record(since=root)
     assert project.sha() == after
 
