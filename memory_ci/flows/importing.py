@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
@@ -26,7 +26,6 @@ from memory_ci.store.layout import INBOX, classify_scope, format_target, fragmen
 from memory_ci.store.legacy import Found, Learning, find_sections, not_understood
 
 Source = Literal["teaparty", "claude-code", "legacy"]
-SOURCES: tuple[Source, ...] = get_args(Source)
 
 NAMES: Mapping[Source, tuple[str, ...]] = {
     "teaparty": ("MEMORY.md", "institutional.md", "proxy.md", "tasks/*.md", "proxy-tasks/*.md"),

@@ -50,7 +50,7 @@ def find_entry(located: Sequence[Located], prefix: str) -> Located:
 
 
 class ShownEntry(msgspec.Struct, frozen=True):
-    """An entry, where it stands, its text as the file has it, and its prominence today."""
+    """An entry, where it stands, its text in canonical form, and its prominence today."""
 
     located: Located
     text: str
