@@ -96,6 +96,10 @@ class _Reader:
             return {str(key.value): self._value(value) for key, value in node.value}
         if node.tag == CORE + "int":
             return int(node.value)
+        if node.tag == CORE + "float":
+            return float(node.value)
+        if node.tag == CORE + "bool":
+            return node.value.lower() in ("true", "yes", "on")
         return None if node.tag == CORE + "null" else node.value
 
 

@@ -14,6 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MASK = re.compile(r"\[redacted:[a-z-]+\]")
+ESCAPED = re.compile(r"\\[nrt]")
+"""White space as JSON and source code spell it: what follows begins a word."""
+
 FILLER = "\0"
 """Stands for masked text while searching: no pattern accepts it."""
 
@@ -56,15 +59,15 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "aws-secret-key",
         "aws",
-        r"(?i:aws[\w-]{0,20}secret[\w-]{0,20}(?:key|token)?)[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+        r"(?i:aws[\w-]{0,20}secret[\w-]{0,20}(?:key|token)?)\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"
         r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
     ),
     _pattern("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9_]{20,255}"),
     _pattern("github-token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{22,255}"),
     _pattern(
         "gitlab-token",
-        "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- glimt- gloas- glffct-",
-        r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas|ffct)-[A-Za-z0-9_.-]{20,}",
+        "glpat- gldt- glrt- glrtr- glwt- glcbt- glptt- glft- glsoat- glagent- glimt- gloas- glffct-",
+        r"\bgl(?:pat|dt|rtr?|wt|cbt|ptt|ft|soat|agent|imt|oas|ffct)-[A-Za-z0-9_.-]{20,}",
     ),
     _pattern("anthropic-key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
     _pattern("openai-key", "sk-", r"\bsk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}|\bsk-[A-Za-z0-9]{32,}\b"),
@@ -79,7 +82,11 @@ PATTERNS: tuple[Pattern, ...] = (
         "https://hooks.slack.com/",
         r"https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{20,}",
     ),
-    _pattern("stripe-key", "sk_ rk_ whsec_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|\bwhsec_[A-Za-z0-9+/=]{20,}"),
+    _pattern(
+        "stripe-key",
+        "sk_ rk_ whsec_",
+        r"\b[sr]k_(?:org_)?(?:live|test)_[A-Za-z0-9]{16,}|\bwhsec_[A-Za-z0-9+/=]{20,}",
+    ),
     _pattern("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
     _pattern("pypi-token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{50,}"),
     _pattern(
@@ -92,8 +99,26 @@ PATTERNS: tuple[Pattern, ...] = (
         r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}://[^\s/:@\0\"'<>]{0,100}:(?P<secret>[^\s/@\0\"'<>]{3,200})@(?=[\w\[])",
         reach=31,
     ),
-    _pattern("netrc-password", "machine", r"\bmachine\s+\S+\s+login\s+[^\s\0]+\s+password\s+(?P<secret>[^\s\0]+)"),
-    _pattern("connection-string", "accountkey", r"\bAccountKey=(?P<secret>[A-Za-z0-9+/=]{40,})"),
+    _pattern(
+        "netrc-password",
+        "machine default",
+        r"(?:\bmachine\s+\S+|(?m:^)default)\s+login\s+[^\s\0]+\s+(?:account\s+[^\s\0]+\s+)?password\s+"
+        r"(?P<secret>[^\s\0]+)",
+    ),
+    _pattern(
+        "connection-string",
+        "accountkey sharedaccesskey",
+        r"\b(?:Account|SharedAccess)Key=(?P<secret>[A-Za-z0-9+/=]{40,})",
+    ),
+    _pattern(
+        "connection-string", "password= pwd=", r"[?&](?i:password|pwd)=(?P<secret>[^&\s\0\"'`${<%*]{3,200})", reach=1
+    ),
+    _pattern(
+        "connection-string",
+        "host= dbname= user=",
+        r"\b(?:host|dbname|user)=[^\s\0]{1,100} (?:[a-z_]{1,20}=[^\s\0]{1,100} ){0,6}password="
+        r"(?P<secret>[^\s\0\"'`${<%*]{3,})",
+    ),
     _pattern(
         "connection-string",
         "server= host= uid= data user",
@@ -103,7 +128,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "authorization",
         "authorization bearer",
-        r"(?i:\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:basic|bearer|token)|\bbearer)\s{1,3}"
+        r"(?i:\bauthorization\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?:basic|bearer|token)|\bbearer)\s{1,3}"
         r"(?P<secret>[A-Za-z0-9._~+/=-]{16,})",
         needs_entropy=True,
     ),
@@ -111,7 +136,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "password",
         "passw pwd secret token api access_key private_key",
         r"(?i:(?:password|passwd|pwd|secret|token|api[_-]?key|access_key|private_key)[\w-]{0,20})"
-        r"[\"']?\s{0,3}(?:=|:|:=|=>)\s{0,3}[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#%^&*-]{10,})",
+        r"\\?[\"']?\s{0,3}(?:=|:|:=|=>)\s{0,3}\\?[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#%^&*-]{10,})",
         needs_entropy=True,
     ),
 )
@@ -131,15 +156,16 @@ BY_WORD = _by_word(place for place in KEYWORDS if place not in WITHIN_WORDS)
 LETTERS = bytes(byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256))
 """A table for bytes.translate: all but a-z becomes a blank."""
 
-WORDY = re.compile(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*")
-"""A name made of words (`settings.oauth_token_v2`): what a key is called, not what it is."""
+NAME_OR_QUANTITY = re.compile(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}")
+"""A name made of words (`settings.oauth_token_v2`): what a key is called, not what it is. Or a number with its unit
+(`2.119834ms`): what logs say of tokens."""
 
 EXAMPLES = frozenset("password passwd pass secret user token changeme example placeholder pwd".split())
 
 
 def find_secrets(text: str) -> list[Secret]:
     """Credentials in `text`, in order, not overlapping: the earliest and then the longest wins."""
-    masked = MASK.sub(lambda match: FILLER * len(match.group()), text)
+    masked = ESCAPED.sub(" \n", MASK.sub(lambda match: FILLER * len(match.group()), text))
     lowered = lower_case(masked)
     near = _near_keywords(lowered).items()
     found = [secret for number, keywords in near for secret in _matches(PATTERNS[number], keywords, masked, lowered)]
@@ -207,8 +233,8 @@ def _is_example(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Letters and digits with at least three bits a character (Shannon), and not a name made of words."""
-    if WORDY.fullmatch(value) or not (re.search(r"\d", value) and re.search(r"[A-Za-z]", value)):
+    """Letters and digits with at least three bits a character (Shannon), and no name made of words, nor a quantity."""
+    if NAME_OR_QUANTITY.fullmatch(value) or not (re.search(r"\d", value) and re.search(r"[A-Za-z]", value)):
         return False
     total = len(value)
     return -sum(n / total * math.log2(n / total) for n in Counter(value).values()) >= 3.0

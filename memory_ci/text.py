@@ -94,3 +94,15 @@ def plural(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count} {noun}s"
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of `text` for a language model, rather too many than too few (no tokenizer is at hand, nor wanted).
+
+    A third of its ASCII characters (English prose has about four to a token, code about three), and one for each other.
+
+    >>> estimate_tokens("retry once"), estimate_tokens("\u518d\u8bd5")
+    (4, 2)
+    """
+    ascii_count = len(text.encode("ascii", "ignore"))
+    return -(-ascii_count // 3) + len(text) - ascii_count

@@ -83,3 +83,8 @@ def test_a_hostile_configuration_is_a_clear_error_and_nothing_worse(text: str) -
     with pytest.raises(UsageError) as raised:
         parse_config(text)
     assert raised.value.slug == "bad-config"
+
+
+def test_yes_and_no_and_broken_numbers_are_read_as_yaml_means_them() -> None:
+    config = parse_config("sessions: {push: no, keep_full: true}\nengine: {max_cost_usd: 0.5}")
+    assert (config.sessions.push, config.sessions.keep_full, config.engine.max_cost_usd) == (False, True, 0.5)

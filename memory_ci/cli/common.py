@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 import msgspec
 
+from memory_ci.records.config import EngineName
 from memory_ci.records.report import Finding
 from memory_ci.rendering.table import render_finding
 
@@ -22,6 +23,29 @@ if TYPE_CHECKING:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 at_option = click.option("--at", "view", metavar="REV", help="Look at this revision instead of the work tree.")
+
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(get_args(EngineName)),
+    help="Who reads the evidence, instead of what the configuration says.",
+)
+
+RangeArguments = str | bool | tuple[Path, ...] | None
+"""What the options of a range may hold; they are the fields of `flows.record.RecordOptions`."""
+
+
+def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of the commands that read merged work."""
+    since = click.option("--since", metavar="REV", help="Begin after this revision, not where the last run ended.")
+    branch = click.option("--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out.")
+    sessions = click.option(
+        "--sessions",
+        type=click.Path(path_type=Path, exists=True),
+        multiple=True,
+        help="A transcript, or a directory of them, to join with what was merged.",
+    )
+    fetch = click.option("--fetch/--no-fetch", default=True, help="Fetch captured sessions first.", show_default=True)
+    return since(branch(sessions(engine_option(fetch(command)))))
 
 
 def now() -> datetime:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import committed_workspace, progress, today
+from memory_ci.cli.common import RangeArguments, committed_workspace, progress, range_options, today
 
 
 @click.command()
-@click.option("--since", metavar="REV", help="Begin after this revision instead of where the last run ended.")
-@click.option("--branch", metavar="NAME", help="Plan for this branch instead of the one that is checked out.")
+@range_options
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan to this file.")
-def command(since: str | None, branch: str | None, output: Path | None) -> None:
+def command(output: Path | None, **arguments: RangeArguments) -> None:
     """Write the plan of a record run, and change nothing.
 
     The plan is one JSON document: changes per step, candidates with their evidence, what was left out and why. A
@@ -27,7 +27,7 @@ def command(since: str | None, branch: str | None, output: Path | None) -> None:
     from memory_ci.flows.record import RecordOptions, format_plan, plan_record, save_plan
 
     with progress("Reading merged work") as advance:
-        plan = plan_record(committed_workspace(), RecordOptions(since, branch), today(), advance)
+        plan = plan_record(committed_workspace(), RecordOptions(**arguments), today(), advance, os.environ)  # type: ignore[arg-type] # click's own types
     if output is None:
         click.echo(format_plan(plan), nl=False)
     else:

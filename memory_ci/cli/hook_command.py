@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -25,18 +26,39 @@ def command() -> None:
 @click.argument("message_file", type=click.Path(path_type=Path))
 @click.argument("rest", nargs=-1)
 def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
-    """Add a Memory-Retrieved trailer with what the work since the last commit was given.
+    """Add trailers: what the work since the last commit was given, and the agent's session that makes the commit.
 
     \b
     Example:
       memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
     """
     from memory_ci.flows.injected import add_retrieved_trailer
+    from memory_ci.flows.underway import add_session_trailer
 
     try:
-        add_retrieved_trailer(workspace(), message_file)
+        where = workspace()
+        add_retrieved_trailer(where, message_file)
+        add_session_trailer(where, message_file, os.environ)
     except (MemoryCIError, OSError) as error:
         click.echo(f"memory-ci: no trailer added: {error}", err=True)
+
+
+@command.command("pre-push", hidden=True)
+@click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
+@click.argument("rest", nargs=-1)
+def pre_push(remote: str, rest: tuple[str, ...]) -> None:
+    """Send the captured sessions that a remote lacks, if `sessions.push` is on. pre-commit names it by a variable.
+
+    \b
+    Example:
+      memory-ci hook pre-push origin git@example.com:shop.git
+    """
+    from memory_ci.flows.underway import push_sessions
+
+    try:
+        push_sessions(workspace(), remote)
+    except (MemoryCIError, OSError) as error:
+        click.echo(f"memory-ci: sessions not pushed: {error}", err=True)
 
 
 @command.command("merge", hidden=True)

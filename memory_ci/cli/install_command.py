@@ -10,29 +10,35 @@ import click
 
 from memory_ci.cli.common import dry_run_option, echo_json, json_option, workspace
 
+NAMES = ("claude-code", "codex", "gemini")
+"""Those of flows.agents, written here so that the help needs no import of it."""
+
 if TYPE_CHECKING:
-    from memory_ci.flows.install import InstallStep
+    from memory_ci.flows.stepping import InstallStep
 
 
 @click.command()
 @click.option("--no-hook", is_flag=True, help="Leave the hooks of this clone alone.")
+@click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Capture this agent's sessions, too.")
 @dry_run_option
 @json_option
-def command(no_hook: bool, dry_run: bool, as_json: bool) -> None:
-    """Set up the merge driver and the hook in this clone.
+def command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Set up the merge driver and the hooks in this clone.
 
-    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for, and the hook
-    prepare-commit-msg notes in each commit which memory its work was given. A hook that is there is kept and runs
-    first. Nothing outside of this clone is written, and running it again changes nothing.
+    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for; the hook
+    prepare-commit-msg notes in each commit which memory its work was given and which session made it, and pre-push
+    sends captured sessions along. A hook that is there is kept and runs first. With --agent, the agent's own settings
+    of this project get a hook that captures each session. Nothing outside of this clone is written, and running it
+    again changes nothing.
 
     \b
     Example:
-      memory-ci install
+      memory-ci install --agent claude-code
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
     from memory_ci.flows.install import install
 
-    steps = install(workspace(), sys.executable, with_hook=not no_hook, dry_run=dry_run)
+    steps = install(workspace(), sys.executable, with_hook=not no_hook, agents=agents, dry_run=dry_run)
     show_steps(steps, dry_run=dry_run, as_json=as_json)
     if not as_json and not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
         click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")

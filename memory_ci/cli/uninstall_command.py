@@ -14,7 +14,8 @@ from memory_ci.cli.install_command import show_steps
 def command(dry_run: bool, as_json: bool) -> None:
     """Take out what install put into this clone.
 
-    A hook that was there before is put back, .gitattributes and git's configuration are as they were. If others
+    Hooks that were there before are put back; .gitattributes, git's configuration and the settings of agents are as
+    they were. If others
     merge with memory-ci, restore .gitattributes: without the driver its lines do nothing.
 
     \b

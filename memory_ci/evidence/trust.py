@@ -1,9 +1,12 @@
 """Trust: how far the words of an event may carry a learning, by who wrote them.
 
-T0  a trusted author's words that were merged into the default branch: a mark in them is written
-T1  words of other people: quotable, but a mark in them only proposes
-T2  an agent's text: only corroborates
-T3  bots, tools and everything injected: only corroborates, never quoted into memory
+T0  a mark by someone with write access: a trusted author's words that were merged into the default branch, or his
+    `/remember` in a review: a mark in them is written
+T1  words of people who may write to the repository, and of those whose commits were merged: quotable, but a mark in
+    them only proposes; a person's turns in the session of a trusted author
+T2  an agent's text, the summary of a compaction whoever hands it on: only corroborates
+T3  bots, tools, everything injected and everything from outside (a fork, someone without write access, the session of
+    an author who is not trusted): only corroborates, never quoted into memory
 """
 
 from __future__ import annotations
@@ -15,16 +18,34 @@ from memory_ci.records.event import Event
 from memory_ci.records.evidence import Trust
 
 MERGED = frozenset({"commit", "adr"})
+OF_A_SESSION = frozenset({"text", "rejection", "interrupt", "premortem", "assumption", "intervention", "intent"})
+"""Turns of sessions and files of jobs: nobody reviewed them, so they are worth what their author is."""
+
+WRITE_ACCESS = ("permission", "write")
+"""The label of a review whose author the forge knows to have write access; without it nothing is presumed."""
+
+REMEMBER = re.compile(r"^[ \t]*/remember[ \t]+\S", re.MULTILINE)
 AUTHOR = re.compile(r"(?P<name>.*?)\s*<(?P<email>[^>]*)>")
 
 
 def tier(event: Event, trusted_authors: Iterable[str], bot_authors: Iterable[str]) -> Trust:
     """The trust tier of `event`; a bot stays a bot even where every author is trusted."""
-    if event.actor in ("bot", "tool", "system", "injected") or is_author(event.author, bot_authors):
+    if event.is_outside or event.actor == "bot" or is_author(event.author, bot_authors):
         return "T3"
-    if event.actor in ("agent", "subagent"):
+    if event.actor in ("agent", "subagent") or event.kind == "compaction":
         return "T2"
-    return "T0" if event.kind in MERGED and is_author(event.author, trusted_authors) else "T1"
+    if event.actor != "human":
+        return "T3"
+    is_trusted = is_author(event.author, trusted_authors)
+    is_merged = event.kind in MERGED and event.session is None  # a transcript that tells of a commit proves none
+    if is_trusted and (is_merged or _is_remembered(event)):
+        return "T0"
+    is_unreviewed = event.session is not None or event.kind in OF_A_SESSION
+    return "T3" if is_unreviewed and not is_trusted else "T1"
+
+
+def _is_remembered(event: Event) -> bool:
+    return event.kind == "review" and WRITE_ACCESS in event.labels and bool(REMEMBER.search(event.text))
 
 
 def is_author(author: str, patterns: Iterable[str]) -> bool:

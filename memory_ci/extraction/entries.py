@@ -31,7 +31,7 @@ def check_entry(entry: Entry) -> list[str]:
     return list(dict.fromkeys(reasons + (["unknown-fields"] if entry.extra else [])))
 
 
-def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: date, engine: str) -> Entry:
+def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: date) -> Entry:
     """The entry to write: learned `today`, last seen to hold when it was merged, with the words that prove it."""
     return Entry(
         id=entry_id,
@@ -44,7 +44,9 @@ def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: dat
         created_at=today,
         occurred_at=candidate.occurred_at,
         source=candidate.source or None,
-        engine=engine,
+        session=candidate.session,
+        relations=candidate.relations,
+        engine=candidate.engine,
         evidence=tuple(f"{quote.origin} {' '.join(quote.text.split())}" for quote in candidate.quotes),
         cites=candidate.cites,
         adoption=candidate.adoption,

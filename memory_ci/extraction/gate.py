@@ -30,8 +30,26 @@ PIPELINE = (
     rf"|(?:{SHELL}|\beval|\bsource|(?:^|\s)\.)\s+(?:-c\s*)?[\"']?(?:<\(|\$\(|`)\s*{FETCH}"
     rf"|\bbase64\s+(?:-d|-D|--decode)[^\n|]*\|\s*{SHELL}"
 )
-URL = r"(?i)\b(?:https?|ftp|wss?)://[^\s<>\"'`)\]]+|\bdata:\w+/[\w.+-]+[;,]\S+|\bjavascript:\S+"
-MIXED_SCRIPT = "[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]"
+URL = (
+    r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`)\]]+|\bdata:\w+/[\w.+-]+[;,]\S+|\b(?:javascript|mailto):\S+"
+    r"|(?<=\]\()[^\s)]+"
+)
+"""An address, with a scheme or without, or whatever a Markdown link or image leads to."""
+
+LOOK_ALIKE = (
+    "[\u0400-\u04ff\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+    "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5]"
+)
+MIXED_SCRIPT = f"[A-Za-z]{LOOK_ALIKE}|{LOOK_ALIKE}[A-Za-z]"
+"""A word of Latin and Cyrillic letters, or of Greek ones that look Latin; `\u0394t` and `\u03bcs` are none."""
+
+CODE_SPAN = re.compile(r"`[^`\n]*`")
+TAG = (
+    r"(?i)(?<![\w<])</?(?:a|abbr|audio|b|base|body|br|button|code|details|div|em|embed|font|form|h[1-6]|head|hr|html|i"
+    r"|iframe|img|input|kbd|li|link|meta|object|ol|p|pre|q|s|script|section|select|small|source|span|strong|style|sub"
+    r"|summary|sup|svg|table|tbody|td|template|textarea|th|thead|title|tr|u|ul|video)(?:\s[^<>\n]*)?/?>"
+)
+OURSELVES = r"(?i)\bmemory[-_ ]ci\b"
 
 
 class Form(NamedTuple):
@@ -53,6 +71,15 @@ FORM: tuple[Form, ...] = (
     ),
 )
 
+PLAIN: tuple[Form, ...] = (
+    Form("heading", (("#", "=", "-"),), r"^\s{0,3}#{1,6}\s|^\s{0,3}(?:=+|--+)\s*$"),
+    Form("code-fence", (("```", "~~~"),), r"^\s*(?:[-*+>]\s+)*(?:```|~~~)"),
+    Form("table", (("|",),), r"^\s*\|.*\|\s*$|^[\s|:-]*-\|[\s|:-]*$"),
+    Form("html", (("<",),), TAG),
+    Form("speaks-of-memory-ci", (("memory",),), OURSELVES),
+)
+"""What nobody may write but the author of a mark: all but plain paragraphs and lists, and claims about this tool."""
+
 
 def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str | None:
     """Why `candidate` must not be written, as one line of reasons, or None. Its quotes are written as well."""
@@ -61,10 +88,25 @@ def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str |
         reasons += check_words(quote.text)
     for text in filter(None, (candidate.instead, candidate.marker)):
         reasons += check_words(text)
-    quotable = "\n".join(piece.text for piece in evidence if piece.trust in ("T0", "T1"))
-    if any(url.rstrip(".,;:") not in quotable for url in re.findall(URL, f"{candidate.title}\n{candidate.body}")):
-        reasons.append("url-not-in-evidence")
+    said = "\n".join([candidate.title, candidate.body, candidate.instead or ""])
+    if not candidate.is_marked:
+        reasons += check_plain(said)
+    if urls := find_urls(said):
+        quotable = (find_urls(piece.text) for piece in evidence if piece.trust in ("T0", "T1"))
+        reasons += [] if urls <= set().union(*quotable) else ["url-not-in-evidence"]
     return ", ".join(dict.fromkeys(reasons)) or None
+
+
+def check_plain(text: str) -> list[str]:
+    """Reasons, in a fixed order, why `text` is more than plain paragraphs and lists; code spans may hold anything."""
+    outside = CODE_SPAN.sub("``", text)
+    lowered = lower_case(outside)
+    return [form.reason for form in PLAIN if _has_form(form, outside, lowered)]
+
+
+def find_urls(text: str) -> frozenset[str]:
+    """The addresses in `text`, without the punctuation of the sentence around them."""
+    return frozenset(url.rstrip(".,;:!?") for url in re.findall(URL, text))
 
 
 def check_text(title: str, body: str) -> list[str]:

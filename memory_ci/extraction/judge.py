@@ -6,52 +6,75 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from typing import NamedTuple
 
 import msgspec
 
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
-from memory_ci.extraction.engines import Engine, Request
 from memory_ci.extraction.entries import check_entry, to_entry
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.novelty import SAME, Said, find_restated, is_same_said, said_by
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.scopes import SCOPES
+from memory_ci.extraction.scopes import SCOPES, target_of
 from memory_ci.records.candidate import Candidate, Judged, Quote
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
-from memory_ci.records.evidence import Evidence, EvidenceSet
+from memory_ci.records.evidence import Evidence
 
 MAX_PER_PIECE = 50
 """Learnings of one piece of evidence that are looked at: nobody learns more from one commit."""
 
+TRIVIAL = 0.3
+"""Importance below which what a model found is not written; 0.2 is trivial by the rubric of the scopes."""
 
-def judge(
-    change_label: str,
-    evidence: EvidenceSet,
-    engine: Engine,
-    existing: Sequence[Entry],
-    limit: int,
-    is_writable: Callable[[Candidate], str | None] = lambda candidate: None,
-) -> tuple[Judged, ...]:
-    """Every candidate of one merged change with its verdict; at most `limit` are written, the most important first.
+RULES = "rules"
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """What is judged: the evidence of one merged change, named by `label` and the sha of its `tip`.
 
     `existing` are the entries known so far, those of earlier changes of the same run included. `is_writable` says why
-    a candidate could not be kept as an entry, or None. Of the learnings that one piece of evidence has beyond
-    `MAX_PER_PIECE` only the first is judged; its reason tells how many they are.
-    Raises EngineError when the engine failed or its reply cannot be read.
+    a candidate could not be kept as an entry, or None.
     """
-    if not evidence.pieces:
-        return ()
-    titles = tuple(entry.title for entry in existing)
-    reply = engine.extract(Request(change=change_label, evidence=evidence.pieces, existing=titles))
-    pieces = {piece.id: piece for piece in evidence.pieces}
-    first = [
+
+    label: str
+    pieces: tuple[Evidence, ...]
+    tip: str = ""
+    existing: tuple[Entry, ...] = ()
+    is_writable: Callable[[Candidate], str | None] = lambda candidate: None
+
+    @property
+    def by_id(self) -> dict[str, Evidence]:
+        return {piece.id: piece for piece in self.pieces}
+
+
+class Judgement(NamedTuple):
+    """The verdicts on one reply, and why learnings of it could not even be read."""
+
+    judged: tuple[Judged, ...]
+    dropped: tuple[str, ...] = ()
+
+
+def judge_reply(case: Case, text: str, engine: str = RULES) -> Judgement:
+    """Every candidate of one reply with its verdict by itself; `settle` looks at them together.
+
+    `engine` is the name that entries will have; the rules are code of ours, and alone may say what is marked.
+    Of the learnings that one piece of evidence has beyond `MAX_PER_PIECE` only the first is judged; its reason tells
+    how many they are. Raises EngineError (unreadable-reply) when there is no list of learnings in the reply.
+    """
+    parsed = parse_reply(text, trusted=engine == RULES)
+    judged = tuple(
         _over(judged, rest) if rest else judged
-        for learning, rest in _bounded(parse_reply(reply.text).learnings)
-        for judged in [_judged(learning, pieces, change_label, existing, is_writable)]
-    ]
-    return _limited(_deduplicated(first), limit)
+        for learning, rest in _bounded(parsed.learnings)
+        for judged in [_judged(learning, case, engine)]
+    )
+    return Judgement(judged, parsed.reasons)
+
+
+def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+    """The verdicts on one merged change: what is said twice is one, and at most `limit` are written."""
+    return _limited(_deduplicated(judged), limit)
 
 
 def _bounded(learnings: Sequence[Learning]) -> Iterator[tuple[Learning, int]]:
@@ -77,34 +100,40 @@ def _over(judged: Judged, rest: int) -> Judged:
     return msgspec.structs.replace(judged, verdict="over_limit", reason=reason, entry_id=None)
 
 
-def _judged(
-    learning: Learning,
-    pieces: Mapping[str, Evidence],
-    label: str,
-    existing: Sequence[Entry],
-    is_writable: Callable[[Candidate], str | None],
-) -> Judged:
-    """The verdict on one learning by itself; the limit is applied to all of them together."""
-    candidate = _candidate(learning, pieces, label)
+def _judged(learning: Learning, case: Case, engine: str) -> Judged:
+    """The verdict on one learning by itself."""
+    pieces = case.by_id
+    candidate = _candidate(learning, case, engine)
     refusal = (
         find_ungrounded(learning, pieces)
-        or check_candidate(candidate, tuple(pieces.values()))
+        or check_candidate(candidate, case.pieces)
         or _find_unfit(candidate)
-        or is_writable(candidate)
+        or case.is_writable(candidate)
     )
     if refusal:
-        return Judged(candidate=candidate, verdict="quarantined", reason=refusal, change=label)
-    if doubt := _doubt(learning, pieces):
-        return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=label)
-    if known := find_restated(candidate, existing):
-        return Judged(candidate=candidate, verdict="restates", reason="known already", change=label, entry_id=known)
-    reason = f"marked by its author ({learning.marker})"
-    return Judged(candidate=candidate, verdict="written", reason=reason, change=label)
+        return Judged(candidate=candidate, verdict="quarantined", reason=refusal, change=case.label)
+    if doubt := _doubt(learning, pieces) if engine == RULES else _find_trivial(candidate):
+        return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=case.label)
+    if known := _find_known(learning, candidate, case.existing):
+        reason = "known already"
+        return Judged(candidate=candidate, verdict="restates", reason=reason, change=case.label, entry_id=known)
+    reason = f"marked by its author ({learning.marker})" if engine == RULES else f"quoted, found by {engine}"
+    return Judged(candidate=candidate, verdict="written", reason=reason, change=case.label)
+
+
+def _find_known(learning: Learning, candidate: Candidate, existing: Sequence[Entry]) -> str | None:
+    """The entry that says this already: as code compares words, else as the engine claims of one that there is."""
+    ids = {entry.id for entry in existing}
+    return find_restated(candidate, existing) or (learning.restates if learning.restates in ids else None)
+
+
+def _find_trivial(candidate: Candidate) -> str | None:
+    return f"trivial: importance {candidate.importance:g}" if candidate.importance < TRIVIAL else None
 
 
 def _find_unfit(candidate: Candidate) -> str | None:
     """Why the entry as a whole would be refused where a plan is applied; it is so whatever its id and its dates."""
-    entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min, engine="rules")
+    entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min)
     return ", ".join(check_entry(entry)) or None
 
 
@@ -160,9 +189,9 @@ def _keys(said: Said) -> Iterable[str]:
 
 
 def _limited(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
-    """The `limit` most important of those to be written stay so; among equals the earlier."""
+    """The `limit` most important of those to be written stay so, marked ones first; among equals the earlier."""
     written = [at for at, one in enumerate(judged) if one.verdict == "written"]
-    over = sorted(written, key=lambda at: -judged[at].candidate.importance)[limit:]
+    over = sorted(written, key=lambda at: _rank(judged[at].candidate))[limit:]
     reason = f"more than {limit} of one merged change"
     return tuple(
         msgspec.structs.replace(one, verdict="over_limit", reason=reason) if at in over else one
@@ -170,37 +199,57 @@ def _limited(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
     )
 
 
-def _candidate(learning: Learning, pieces: Mapping[str, Evidence], label: str) -> Candidate:
+def _rank(candidate: Candidate) -> tuple[bool, float]:
+    return not candidate.is_marked, -candidate.importance
+
+
+def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
     """The learning with what code knows better than an engine: origin, date, anchors, and the defaults of its scope."""
-    scope = SCOPES[learning.extraction_scope]
+    scope, pieces = SCOPES[learning.extraction_scope], case.by_id
     piece = next((pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces), None)
+    known = {entry.id for entry in case.existing}
     return Candidate(
         title=learning.title,
         body=learning.body,
         type=learning.type or scope.type,
         domain=learning.domain or scope.domain,
         importance=scope.importance if learning.importance is None else learning.importance,
-        scope=learning.scope or scope.writes_to,
+        scope=learning.scope or target_of(learning.extraction_scope, case.pieces),
         extraction_scope=learning.extraction_scope,
         quotes=tuple(_quote(quote.evidence, quote.text, pieces) for quote in learning.quotes),
         is_marked=learning.is_marked,
         marker=learning.marker,
-        cites=find_cites(f"{learning.title}\n{learning.body}", piece.paths, piece.origin.id) if piece else (),
+        cites=_cites(learning, piece, case) if piece else (),
         adoption=learning.adoption,
         instead=learning.instead,
-        source=_source(label, piece.origin) if piece else "",
+        source=_source(piece, case) if piece else "",
         occurred_at=piece.at.date() if piece else None,
+        engine=engine,
+        session=piece.session if piece else None,
+        relations=tuple(f"contradicts {found}" for found in learning.contradicts if found in known),
     )
+
+
+def _cites(learning: Learning, piece: Evidence, case: Case) -> tuple[str, ...]:
+    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change."""
+    is_commit = piece.origin.kind == "commit"
+    paths = piece.paths if is_commit else dict.fromkeys(path for one in case.pieces for path in one.paths)
+    return find_cites(f"{learning.title}\n{learning.body}", tuple(paths), piece.origin.id if is_commit else case.tip)
 
 
 def _quote(evidence: str, text: str, pieces: Mapping[str, Evidence]) -> Quote:
     return Quote(evidence, text, _address(pieces[evidence].origin) if evidence in pieces else "")
 
 
-def _source(label: str, origin: Origin) -> str:
-    """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone."""
-    request = f"pr:{label[1:]} " if label.startswith("#") else ""
-    return request + _address(origin).partition(" ")[0]
+def _source(piece: Evidence, case: Case) -> str:
+    """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone.
+
+    What was said in a session or a review came in with the tip of the change.
+    """
+    request = f"pr:{case.label[1:]} " if case.label.startswith("#") else ""
+    is_commit = piece.origin.kind == "commit" or not case.tip
+    commit = _address(piece.origin).partition(" ")[0] if is_commit else f"commit:{case.tip[:SHA_WIDTH]}"
+    return request + commit
 
 
 def _address(origin: Origin) -> str:

@@ -6,6 +6,7 @@ the project.
 
 | mark                                  | type        | domain | importance | scope         |
 |---------------------------------------|-------------|--------|------------|---------------|
+| /remember (in a review)               | procedural  | team   | 0.9        | project       |
 | Directive                             | directive   | team   | 0.9        | institutional |
 | Convention                            | procedural  | team   | 0.8        | project       |
 | Invariant, Constraint                 | declarative | task   | 0.8        | project       |
@@ -41,6 +42,7 @@ class Marker(NamedTuple):
 
 
 MARKERS: dict[str, Marker] = {
+    "remember": Marker("procedural", "team", 0.9, "project", "observations"),
     "directive": Marker("directive", "team", 0.9, "institutional", "observations"),
     "convention": Marker("procedural", "team", 0.8, "project", "project"),
     "invariant": Marker("declarative", "task", 0.8, "project", "project"),
@@ -105,6 +107,17 @@ class Mark(NamedTuple):
     subject: str
     fix: str = ""
     is_trailer: bool = False
+
+
+REMEMBER = re.compile(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", re.MULTILINE)
+
+
+def find_remembered(comment: str) -> list[Mark]:
+    """What a reviewer told us to remember: `/remember …` at the start of a line, up to a blank line."""
+    return [
+        Mark("remember", "", " ".join(found["text"].split()), found["text"].strip(), "", is_trailer=True)
+        for found in REMEMBER.finditer(comment)
+    ]
 
 
 def find_marks(message: str) -> list[Mark]:

@@ -1,10 +1,14 @@
-"""Replies: text that should be JSON, read one learning at a time, so that one bad learning costs only itself."""
+"""Replies: text that should be JSON, read one learning at a time, so that one bad learning costs only itself.
+
+Whatever the text holds, reading takes linear time and raises nothing but EngineError. What a model may not say (that an
+author marked it, where it is written) is not read from its reply at all.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -12,9 +16,20 @@ from memory_ci.errors import EngineError
 from memory_ci.extraction.scopes import SCOPES
 from memory_ci.records.entry import Adoption, Domain, EntryType
 
-LIST = re.compile(r'"learnings"\s*:\s*\[')
+MAX_REPLY = 1_000_000
+"""Characters of a model's reply that are read: several times what any may answer."""
+
+MAX_TRIES = 200
+"""Objects that are sought in a list that is broken: far more than a model is asked for."""
+
+QUOTE_WIDTH = 300
+"""Characters of a quote: enough to prove a learning, too few to carry a text into memory."""
+
+OBJECT = re.compile(r'\{\s*"')
 TITLE = re.compile(r'"title"\s*:')
+FIELD = re.compile(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
 DECODER = json.JSONDecoder()
+BROKEN = "broken-json"
 
 
 class RawQuote(msgspec.Struct, frozen=True):
@@ -28,6 +43,8 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One learning as a reply states it. What is left out has the defaults of its extraction scope.
 
     `is_marked`: the author of the evidence marked it as worth keeping; else `doubt` says why it is only proposed.
+    `restates` and `contradicts` are claimed ids of entries. `scope`, `is_marked`, `marker` and `doubt` come from code
+    only.
     """
 
     title: str
@@ -43,6 +60,27 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     doubt: str = ""
     adoption: Adoption | None = None
     instead: str | None = None
+    restates: str | None = None
+    contradicts: tuple[str, ...] = ()
+
+    @property
+    def is_by_rule(self) -> bool:
+        """Code of ours found it: a rule says that it is marked, or what it doubts."""
+        return self.is_marked or bool(self.doubt)
+
+
+OWNED = frozenset({"scope", "is_marked", "marker", "doubt"})
+"""Fields of a learning that only code may set."""
+
+
+class Risk(msgspec.Struct, frozen=True, kw_only=True):
+    """One risk of a plan, as the reply to a pre-mortem states it."""
+
+    title: str
+    why: str
+    signal: str
+    mitigation: str
+    quotes: tuple[RawQuote, ...] = ()
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -52,10 +90,13 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Parsed(NamedTuple):
-    """The learnings that could be read, and how many could not."""
+    """The learnings that could be read, and of each that could not, why."""
 
     learnings: tuple[Learning, ...]
-    dropped: int
+    reasons: tuple[str, ...] = ()
+
+
+T = TypeVar("T", Learning, Risk)
 
 
 def format_reply(learnings: tuple[Learning, ...]) -> str:
@@ -63,46 +104,110 @@ def format_reply(learnings: tuple[Learning, ...]) -> str:
     return msgspec.json.encode(Reply(learnings)).decode()
 
 
-def parse_reply(text: str) -> Parsed:
-    """The learnings in `text`, whatever stands around them: a fence, prose, a list cut short.
+def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
+    """The learnings in `text`, whatever stands around them: a fence, prose, a list cut short, several lists.
 
-    Raises EngineError [unreadable-reply] when there is no list of learnings at all.
+    `trusted`: the reply is that of code of ours, so the fields that only code may set are read.
+    Raises EngineError (unreadable-reply) when there is no list of learnings at all.
     """
-    start = LIST.search(text)
+    raw, reasons = _find_list(text if trusted else text[:MAX_REPLY], "learnings")
+    read = [_read(one if trusted else _allowed(one)) for one in raw]
+    learnings = tuple(one for one in read if isinstance(one, Learning))
+    return Parsed(learnings, tuple(one for one in read if isinstance(one, str)) + reasons)
+
+
+def parse_risks(text: str) -> tuple[Risk, ...]:
+    """The risks in the reply to a pre-mortem, those left out that cannot be read; raises as `parse_reply`."""
+    raw, _ = _find_list(text[:MAX_REPLY], "risks")
+    return tuple(risk for one in raw if isinstance(risk := _convert(_allowed(one), Risk), Risk))
+
+
+def _find_list(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
+    """What the lists of that name hold, and a reason for each that was broken.
+
+    A list that cannot be read whole is searched to the end of the text, so no part of it is read more than twice.
+    """
+    begin = re.compile(rf'"{name}"\s*:\s*(?=\[)')
+    found: list[object] = []
+    start = begin.search(text)
     if start is None:
-        raise EngineError(
-            f"the engine's reply holds no list of learnings: {text[:80]!r}",
-            slug="unreadable-reply",
-            hint="run again; if it happens every time, choose another engine or model",
-        )
-    try:
-        whole, _ = DECODER.raw_decode(text, text.rindex("{", 0, start.start()))
-        claimed = len(whole["learnings"])
-        objects = whole["learnings"]
-    except ValueError:
-        claimed = len(TITLE.findall(text, start.end()))
-        objects = _salvage(text, start.end())
-    learnings = tuple(learning for raw in objects if (learning := _find_learning(raw)))
-    return Parsed(learnings, max(claimed - len(learnings), 0))
+        _refuse(text, name)
+    while start is not None:
+        try:
+            items, end = DECODER.raw_decode(text, start.end())
+        except (ValueError, RecursionError):
+            rest = _salvage(text, start.end())
+            lost = min(len(TITLE.findall(text, start.end())), MAX_TRIES) - len(rest)
+            return found + rest, (BROKEN,) * max(lost, 0)
+        found += items
+        start = begin.search(text, end)
+    return found, ()
+
+
+def _refuse(text: str, name: str) -> NoReturn:
+    raise EngineError(
+        f"the engine's reply holds no list of {name}: {text[:80]!r}",
+        slug="unreadable-reply",
+        hint="run again; if it happens every time, choose another engine or model",
+    )
 
 
 def _salvage(text: str, position: int) -> list[object]:
-    """Every object with a title that can be read from `position` on; the quotes of a broken one have none."""
+    """Objects with a title that can be read from `position` on; the quotes of a broken one have none."""
     objects: list[object] = []
-    while (position := text.find("{", position)) >= 0:
+    for _ in range(MAX_TRIES):
+        begin = OBJECT.search(text, position)
+        if begin is None:
+            break
         try:
-            found, position = DECODER.raw_decode(text, position)
-        except ValueError:
-            position += 1
+            found, position = DECODER.raw_decode(text, begin.start())
+        except (ValueError, RecursionError):
+            position = begin.start() + 1
             continue
         if "title" in found:
             objects.append(found)
     return objects
 
 
-def _find_learning(raw: object) -> Learning | None:
+def _allowed(raw: object) -> object:
+    """What a model may say of a learning: no field that code owns; null and "" mean that a field is left out."""
+    if not isinstance(raw, dict):
+        return raw
+    kept = {key: value for key, value in raw.items() if key not in OWNED and value is not None and value != ""}
+    if isinstance(quotes := kept.get("quotes"), list):
+        kept["quotes"] = [_cut(quote) for quote in quotes]
+    return kept
+
+
+def _cut(quote: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(quote, dict) and isinstance(text := quote.get("text"), str):
+        return quote | {"text": text[:QUOTE_WIDTH]}
+    return quote
+
+
+def _read(raw: object) -> Learning | str:
+    found = _convert(raw, Learning)
+    return found if isinstance(found, str) or found.extraction_scope in SCOPES else "bad-extraction-scope"
+
+
+def _convert(raw: object, kind: type[T]) -> T | str:
+    """`raw` as a record, or why it is none."""
+    if not isinstance(raw, dict):
+        return "not-an-object"
     try:
-        learning = msgspec.convert(raw, Learning)
-    except msgspec.ValidationError:
-        return None
-    return learning if learning.extraction_scope in SCOPES and learning.title.strip() else None
+        found = msgspec.convert(raw, kind)
+        msgspec.json.encode(found)  # lone surrogates are no text, and could not be reported
+    except msgspec.ValidationError as error:
+        return _reason(str(error))
+    except (UnicodeEncodeError, RecursionError):
+        return "not-text"
+    return found if found.title.strip() else "bad-title"
+
+
+def _reason(message: str) -> str:
+    """Which field was wrong or missing, from the words of msgspec."""
+    field = FIELD.search(message)
+    if field is None:
+        return "bad-learning"
+    name = (field["wrong"] or field["missing"]).replace("_", "-")
+    return f"bad-{name}" if field["wrong"] else f"no-{name}"

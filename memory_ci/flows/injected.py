@@ -5,7 +5,7 @@ It lies in the git directory of the work tree, so that reading memory dirties no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -55,16 +55,23 @@ def injected_since_commit(workspace: Workspace) -> tuple[str, ...]:
 def add_retrieved_trailer(workspace: Workspace, message_file: Path) -> bool:
     """Put the record into a commit message as a `Memory-Retrieved` trailer; whether there was anything to put.
 
+    Raises RepositoryError (write-failed).
+    """
+    return add_trailer(workspace, message_file, "Memory-Retrieved", injected_since_commit(workspace))
+
+
+def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequence[str]) -> bool:
+    """Put ids into a commit message as a trailer, beside those that it has; whether there was anything to put.
+
     A message without any text of its own stays empty: git must still be able to abort the commit. The file is written
     without `git interpret-trailers`, which runs commands of the user's configuration and takes `---` for the end.
 
     Raises RepositoryError (write-failed).
     """
-    ids = injected_since_commit(workspace)
     if not ids:
         return False
     before = decode_path(message_file.read_bytes())
-    after = add_ids(before, "Memory-Retrieved", ids, find_comment_prefixes(workspace.repo))
+    after = add_ids(before, key, ids, find_comment_prefixes(workspace.repo))
     if after is not None and after != before:
         write_file(message_file, encode_path(after))
     return after is not None

@@ -1,21 +1,20 @@
-"""Install: the merge driver, the attributes that call it, and the native hook. Uninstall takes out just these."""
+"""Install: the merge driver, the attributes that call it, and the native hooks. Uninstall takes out just these."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
-import msgspec
-
-from memory_ci.errors import RepositoryError
+from memory_ci.flows.agents import plan_agent, plan_agents_out, put_agent
+from memory_ci.flows.hooks import put_hooks, refuse_hooks, take_hooks_out
+from memory_ci.flows.stepping import InstallStep, Result, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.settings import find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
-from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, ORDER
 
 SECTION = "merge.memory-ci"
@@ -25,65 +24,44 @@ BLOCK = "# memory-ci: begin (memory-ci install)\n{}# memory-ci: end\n"
 BLOCK_PATTERN = re.compile(r"\n?# memory-ci: begin.*?\n# memory-ci: end\n", re.DOTALL)
 """With the newline before it, which `install` puts there: taken out, the file is byte for byte what it was."""
 
-HOOK = "prepare-commit-msg"
-PREVIOUS = f"{HOOK}.memory-ci-previous"
-OURS = "# Written by `memory-ci install`; `memory-ci uninstall` takes it out."
-CHAIN = f"""\
-#!/bin/sh
-{OURS}
-previous="$(dirname "$0")/{PREVIOUS}"
-if [ -x "$previous" ]; then "$previous" "$@" || exit $?; fi
-"""
-"""What goes before our own hook: the one that was there first, which may refuse the commit as before."""
-
-PACKAGE = Path(__file__).parent.parent
-HOOK_SOURCES = (PACKAGE / "_hooks" / HOOK, PACKAGE.parent / "hooks" / HOOK)
-"""The hook in an installed wheel, and in a checkout."""
-
-Result = Literal["written", "kept", "removed", "absent"]
-
-
-class InstallStep(msgspec.Struct, frozen=True):
-    """One part, where it is, and what became of it."""
-
-    part: Literal["merge-driver", "attributes", "hook"]
-    path: str
-    result: Result
-
 
 def install(
-    workspace: Workspace, python: str, *, with_hook: bool = True, dry_run: bool = False
+    workspace: Workspace, python: str, *, with_hook: bool = True, agents: Sequence[str] = (), dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
-    """Set up what is missing or differs; `python` is the interpreter that git will start. Again, it changes nothing.
+    """Set up what is missing or differs; `python` is the interpreter that git and agents will start, where the file is
+    of this clone alone. Again, it changes nothing.
 
     Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way before anything is written; write-failed,
-    git-failed.
+    git-failed; UsageError: agent-settings before anything is written.
     """
     repo, attributes = workspace.repo, _attributes_file(workspace)
     if with_hook:
-        _refuse_hooks(repo)
+        refuse_hooks(repo)
+    hooked = [plan_agent(work_tree(workspace), name, python) for name in agents]
     block = BLOCK.format("".join(f"{line}\n" for line in attribute_lines(workspace.config.scopes)))
-    steps = [
-        InstallStep(
-            "merge-driver", str(repo.common_dir / "config"), _set_driver(repo, driver_command(python), dry_run)
-        ),
-        InstallStep("attributes", str(attributes), _put(attributes, _with_block(_read(attributes), block), dry_run)),
-    ]
-    if with_hook:
-        steps.append(InstallStep("hook", str(_hook(repo)), _put_hook(_hook(repo), _hook_text(python), dry_run)))
-    return tuple(steps)
+    set_driver = _set_driver(repo, driver_command(python), dry_run)
+    put_block = put_text(attributes, _with_block(read_text(attributes), block), dry_run)
+    return (
+        InstallStep("merge-driver", str(repo.common_dir / "config"), set_driver),
+        InstallStep("attributes", str(attributes), put_block),
+        *(put_hooks(repo, python, dry_run) if with_hook else ()),
+        *(put_agent(edit, dry_run) for edit in hooked),
+    )
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out what `install` put in; a hook that was there before is back in its place.
+    """Take out what `install` put in; hooks that were there before are back in their places.
 
-    Raises RepositoryError: bare-repository, write-failed, git-failed.
+    Raises RepositoryError: bare-repository, write-failed, git-failed; UsageError: agent-settings before anything is
+    changed.
     """
     repo, attributes = workspace.repo, _attributes_file(workspace)
+    hooked = plan_agents_out(work_tree(workspace))
     return (
         InstallStep("merge-driver", str(repo.common_dir / "config"), _unset_driver(repo, dry_run)),
         InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)),
-        InstallStep("hook", str(_hook(repo)), _take_hook_out(_hook(repo), dry_run)),
+        *take_hooks_out(repo, dry_run),
+        *(put_agent(edit, dry_run) for edit in hooked),
     )
 
 
@@ -142,72 +120,14 @@ def _with_block(text: str, block: str) -> str:
 
 
 def _take_block_out(path: Path, dry_run: bool) -> Result:
-    text = _read(path)
+    text = read_text(path)
     found = BLOCK_PATTERN.search(text)
     if found is None:
         return "absent"
     before, after = text[: found.start()], text[found.end() :]
     rest = before + ("\n" if before and after and not before.endswith("\n") else "") + after
     if rest:
-        _put(path, rest, dry_run)
+        put_text(path, rest, dry_run)
     elif not dry_run:
         path.unlink()
     return "removed"
-
-
-# -- the hook
-
-
-def _hook(repo: Repository) -> Path:
-    return repo.common_dir / "hooks" / HOOK
-
-
-def _refuse_hooks(repo: Repository) -> None:
-    elsewhere = find_setting(repo, "core.hooksPath")
-    if elsewhere is not None:
-        line = f'`memory-ci hook {HOOK} "$@"`'
-        hint = f"Call {line} in {HOOK} there, and install the rest with --no-hook; or unset core.hooksPath."
-        raise RepositoryError(f"hooks are in core.hooksPath = {elsewhere}", slug="hooks-path-set", hint=hint)
-    hook = _hook(repo)
-    if hook.with_name(PREVIOUS).exists() and OURS not in _read(hook):
-        message = f"{hook} is not ours, and {PREVIOUS} from an earlier installation is there too"
-        raise RepositoryError(message, slug="hook-in-the-way", hint="Keep one of the two, then run again.")
-
-
-def _hook_text(python: str) -> str:
-    """Our hook after the one that was there, calling this interpreter: a shim on the PATH may be slow or another's."""
-    source = next(path for path in HOOK_SOURCES if path.exists()).read_text("utf-8")
-    body = source.partition("\n")[2].replace("command -v memory-ci", f"command -v {shlex.quote(python)}")
-    return CHAIN + body.replace("memory-ci hook", f"{shlex.quote(python)} -P -m memory_ci hook")
-
-
-def _put_hook(hook: Path, text: str, dry_run: bool) -> Result:
-    if hook.exists() and OURS not in _read(hook) and not dry_run:
-        hook.rename(hook.with_name(PREVIOUS))
-    result = _put(hook, text, dry_run)
-    if not dry_run:
-        hook.chmod(0o755)
-    return result
-
-
-def _take_hook_out(hook: Path, dry_run: bool) -> Result:
-    if OURS not in _read(hook):
-        return "absent"
-    if not dry_run:
-        hook.unlink()
-        if hook.with_name(PREVIOUS).exists():
-            hook.with_name(PREVIOUS).rename(hook)
-    return "removed"
-
-
-def _put(path: Path, text: str, dry_run: bool) -> Result:
-    if _read(path) == text:
-        return "kept"
-    if not dry_run:
-        write_file(path, text.encode("utf-8", "surrogateescape"))
-    return "written"
-
-
-def _read(path: Path) -> str:
-    """The text of a file; empty if there is none. Any bytes survive being written back."""
-    return path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""

@@ -9,25 +9,25 @@ from datetime import UTC, date
 
 import msgspec
 
-from memory_ci.errors import UnreadableMemoryError, UsageError
+from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
-from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.engines import Request
+from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import judge
+from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.flows.anchors import anchor_entries
+from memory_ci.flows.asking import Asker
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
-from memory_ci.gitrepo.blobs import list_tree, read_files
+from memory_ci.flows.gather import Gatherer
+from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Phase
-from memory_ci.records.event import Event
+from memory_ci.records.evidence import EvidenceSet
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.plan import Counts
-from memory_ci.sources.adr import adr_event, adr_paths_added
-from memory_ci.sources.commits import commit_events
+from memory_ci.records.plan import Counts, Join
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
 
@@ -39,16 +39,31 @@ USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
 
 
 class Learner:
-    """Reads a range once, oldest change first, and keeps what the report and the later steps need of it."""
+    """Reads a range once, oldest change first, and keeps what the report and the later steps need of it.
+
+    `failure` says why the model stopped the run; `covered` is then the tip of the last change before that.
+    """
 
     def __init__(
-        self, workspace: Workspace, draft: Draft, engine: Engine, today: date, past: frozenset[str], phase: Phase | None
+        self,
+        workspace: Workspace,
+        draft: Draft,
+        gatherer: Gatherer,
+        asker: Asker | None,
+        today: date,
+        past: frozenset[str],
+        phase: Phase | None,
     ) -> None:
-        self.workspace, self.draft, self.engine, self.phase = workspace, draft, engine, phase
-        self.today, self.past = today, past
+        self.workspace, self.draft, self.gatherer, self.asker = workspace, draft, gatherer, asker
+        self.today, self.past, self.phase = today, past, phase
         self.history: list[Commit] = []
         self.uses: list[tuple[MergedChange, frozenset[str]]] = []
         self.judged: list[Judged] = []
+        self.joins: list[Join] = []
+        self.windows: list[str] = []
+        self.dropped: Counter[str] = Counter()
+        self.failure: EngineError | None = None
+        self.covered: str | None = None
         self._left_out: Counter[str] = Counter()
         self._commits = self._redactions = 0
 
@@ -62,31 +77,62 @@ class Learner:
         )
 
     def learn(self, since: str | None, until: str, progress: Progress) -> Iterator[Change]:
-        """The additions of every merged change in the range; each is in the draft before the next is read."""
+        """The additions of every merged change in the range; each is in the draft before the next is read.
+
+        A model that fails ends it: the changes before that are learned from, the rest is for the next run.
+        """
         history = plan_range(self.workspace.repo, since, until)
         for done, merged in enumerate(iter_merged_changes(self.workspace.repo, history), start=1):
+            try:
+                changes = self._learn(merged)
+            except EngineError as error:
+                self.failure = error
+                return
             self._commits += len(merged.commits)
             self.history += (msgspec.structs.replace(commit, files=()) for commit in merged.commits)
-            yield from self.draft.take(self._learn(merged))
+            self.covered = merged.tip.sha
+            yield from self.draft.take(changes)
             progress(done, history.change_count)
 
     def _learn(self, merged: MergedChange) -> list[Change]:
-        settings = self.workspace.config.extraction
-        evidence = collect(tuple(self._events(merged)), settings)
+        limit = self.workspace.config.extraction.max_entries_per_change
+        gathered = self.gatherer.gather(merged)
+        evidence = collect(gathered.events, self.workspace.config.extraction)
+        found = self._judge(merged, evidence)  # may fail: nothing of the change is counted before
+        self.joins += gathered.joins
         self._redactions += evidence.redactions
         self._left_out.update(left.reason for left in evidence.left_out)
-        limit = settings.max_entries_per_change
-
-        def is_writable(candidate: Candidate) -> str | None:
-            return find_fault(self._entry(candidate, merged))
-
-        judged = judge(merged.label, evidence, self.engine, self.draft.entries, limit, is_writable)
-        judged = self._within_limit(self._not_again(judged), limit)
+        judged = self._within_limit(self._not_again(settle(found, limit)), limit)
         self.judged += judged
         self.uses.append((merged, self._used(merged, judged)))
         added = [self._add(item, merged) for item in judged if item.verdict == "written"]
         anchored = anchor_entries(self.workspace, [change.entry for change in added])
         return [msgspec.structs.replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
+
+    def _judge(self, merged: MergedChange, evidence: EvidenceSet) -> list[Judged]:
+        """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.
+
+        What the rules merely suspect shows the model where to look; it is proposed where there is none.
+        """
+        case = Case(
+            label=merged.label,
+            tip=merged.tip.sha,
+            pieces=evidence.pieces,
+            existing=self.draft.entries,
+            is_writable=lambda candidate: find_fault(self._entry(candidate, merged)),
+        )
+        by_rules = list(
+            judge_reply(case, RulesEngine().extract(Request(change=case.label, evidence=case.pieces)).text).judged
+        )
+        if self.asker is None:
+            return by_rules
+        answer = self.asker.ask(merged, evidence)
+        if answer is None:
+            return by_rules
+        by_model = judge_reply(case, answer.text, answer.engine)
+        self.windows += [f"{merged.label}: {answer.notice}"] if answer.notice else []
+        self.dropped.update(by_model.dropped)
+        return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
 
     def _not_again(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
         """What was written before is not written again, when a person has reworded or removed it since."""
@@ -116,15 +162,6 @@ class Learner:
             for item in judged
         )
 
-    def _events(self, merged: MergedChange) -> Iterator[Event]:
-        events = commit_events(merged)
-        yield from events
-        paths = adr_paths_added(merged, self.workspace.config.extraction.adr_paths)
-        files = list_tree(self.workspace.repo, merged.tip.sha, paths) if paths else ()
-        for seq, content in enumerate(read_files(self.workspace.repo, files, MAX_FILE_BYTES), start=len(events)):
-            if content.data is not None:
-                yield adr_event(merged, content.file.path, content.data.decode("utf-8", "replace"), seq)
-
     def _add(self, item: Judged, merged: MergedChange) -> Change:
         path = self.draft.path_of(parse_target(item.candidate.scope))
         if path is None:
@@ -136,7 +173,7 @@ class Learner:
 
     def _entry(self, candidate: Candidate, merged: MergedChange) -> Entry:
         day = merged_on(merged)
-        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day, engine="rules")
+        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day)
         return msgspec.structs.replace(entry, phase=self.phase)
 
     def _used(self, merged: MergedChange, judged: Sequence[Judged]) -> frozenset[str]:

@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.extraction.engines.rules import RulesEngine
+from memory_ci.errors import EngineError
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.gather import Gatherer
+from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.learn import Learner, Progress, merged_on
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.model import choose_model, trusted_settings
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, config_at, list_memory_files, load_memory, memory_test
+from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, list_counted
 from memory_ci.gitrepo.repo import head_branch, is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.sessionrefs import fetch
+from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.records.change import STEPS, Change
-from memory_ci.records.plan import PLAN_VERSION, EngineUse, Plan, PlannedStep
+from memory_ci.records.config import EngineName
+from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
 from memory_ci.records.report import Finding
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
 
+REMOTE = "origin"
+"""Where the sessions that others captured are fetched from."""
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
 
 class RecordOptions(msgspec.Struct, frozen=True):
-    """`since` excludes that commit; None takes up where the last record run ended. `ref` None: HEAD's branch."""
+    """`since` excludes that commit; None takes up where the last record run ended. `ref` None: HEAD's branch.
+
+    `sessions` are transcripts that the caller names, beside those that the repository knows of; `engine` goes before
+    the configuration's; with `fetch` the sessions that others captured are fetched first.
+    """
 
     since: str | None = None
     ref: str | None = None
+    sessions: tuple[Path, ...] = ()
+    engine: EngineName | None = None
+    fetch: bool = False
 
 
-def plan_record(workspace: Workspace, options: RecordOptions, today: date, progress: Progress) -> Plan:
+def plan_record(
+    workspace: Workspace, options: RecordOptions, today: date, progress: Progress, environ: Mapping[str, str] = NOTHING
+) -> Plan:
     """Everything a run over the range would do, on the tree of the branch's tip. Writes nothing.
 
-    Raises RepositoryError: unborn-branch, detached-head, unknown-revision, shallow-clone, unreachable-cursor.
+    `environ` says which engine and which forge can be reached. An engine that fails ends the range where it failed:
+    what comes after is for the next run. Raises RepositoryError: unborn-branch, detached-head, unknown-revision,
+    shallow-clone, unreachable-cursor; UsageError for an engine that is asked for and cannot be had.
     """
     ref, base = branch_tip(workspace, options.ref)
     workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
@@ -48,30 +73,59 @@ def plan_record(workspace: Workspace, options: RecordOptions, today: date, progr
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
-    learner = Learner(workspace, draft, RulesEngine(), today, past, current_phase(workspace, base))
+    model = choose_model(trusted_settings(workspace, base), options.engine, environ)
+    gatherer = _gatherer(workspace, options, environ)
+    asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
+    learner = Learner(workspace, draft, gatherer, asker, today, past, current_phase(workspace, base))
     folded, findings = _fold(draft)
     extracted = tuple(learner.learn(since, base, progress))
-    reinforced, counted = _reinforce(workspace, base, draft, learner)
-    reverts = _new_reverts(workspace, cursor, learner)
-    steps = (
-        PlannedStep(step="fold", changes=folded),
-        PlannedStep(step="extract", changes=extracted),
-        PlannedStep(step="reinforce", changes=reinforced),
-        *plan_upkeep(Upkeep(workspace, base, since, today, reverts), draft, STEPS),
-    )
-    return Plan(
+    until = base if learner.failure is None else learner.covered
+    plan = Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
         base=base,
         since=since,
-        until=base,
-        engine=EngineUse("rules", "the only engine that needs neither key nor network"),
+        until=until,
+        engine=model.use(asker, learner.failure),
         counts=learner.counts,
-        steps=tuple(step for step in steps if step.changes),
-        counted=counted,
         judged=tuple(learner.judged),
         findings=(*memory.findings, *findings, *_uncommitted(workspace, ref, memory)),
+        joins=tuple(learner.joins),
+        windows=tuple(learner.windows),
+        dropped=dict(sorted(learner.dropped.items())),
+        problems=gatherer.problems,
     )
+    if until is None:
+        return plan
+    reinforced, counted = _reinforce(workspace, base, draft, learner)
+    steps = (
+        PlannedStep(step="fold", changes=folded),
+        PlannedStep(step="extract", changes=extracted),
+        PlannedStep(step="reinforce", changes=reinforced),
+        *plan_upkeep(Upkeep(workspace, base, since, today, _new_reverts(workspace, cursor, learner)), draft, STEPS),
+    )
+    return msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
+
+
+def _gatherer(workspace: Workspace, options: RecordOptions, environ: Mapping[str, str]) -> Gatherer:
+    """Every source that can be asked; one that cannot is a problem in the report."""
+    cache = workspace.repo.common_dir / "memory-ci" / "forge-cache"
+    forge, _ = choose_forge(workspace.config.forge, environ, cache)
+    finder = SessionFinder(workspace, options.sessions)
+    if options.fetch and workspace.config.sessions.read:
+        finder.problems += _fetch(workspace)
+    return Gatherer(workspace, finder, forge)
+
+
+def _fetch(workspace: Workspace) -> tuple[str, ...]:
+    """Bring the sessions that others captured; a repository without a remote has none, one out of reach is told."""
+    if find_setting(workspace.repo, f"remote.{REMOTE}.url") is None:
+        return ()
+    try:
+        fetch(workspace.repo, REMOTE)
+    except EngineError as error:
+        return (f"sessions of {REMOTE}: {error.message} [{error.slug}]",)
+    return ()
 
 
 def _uncommitted(workspace: Workspace, ref: str, memory: Memory) -> tuple[Finding, ...]:

@@ -22,6 +22,12 @@ IN_BODY = re.compile(r"^See merge request \S*!(\d{1,9})[ \t]*+$", re.MULTILINE)
 FORGE_SUBJECT = re.compile(r"Merge pull request #\d+ from |Merged in .+ \(pull request #|Merge branch '.+' into '")
 """Subjects that a forge wrote: what the change is called stands in the body."""
 
+BRANCH = (
+    re.compile(r"\AMerge pull request #\d{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch
+    re.compile(r"\AMerged in (\S+) \(pull request #"),  # Bitbucket
+    re.compile(r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"),  # GitLab, and git itself
+)
+
 NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#\d{1,9}\)\s*+\Z")
 
 
@@ -46,6 +52,16 @@ def find_number(message: str) -> int | None:
     subject = _subject(message)
     found = (*(pattern.search(subject) for pattern in IN_SUBJECT), IN_BODY.search(message))
     return next((int(match[1]) for match in found if match), None)
+
+
+def find_branch(message: str) -> str:
+    """The branch that a merge commit says it merges, or "".
+
+    >>> find_branch("Merge pull request #12 from ann/feat/retry"), find_branch("Merge branch 'retry' into 'main'")
+    ('feat/retry', 'retry')
+    """
+    found = (pattern.search(_subject(message)) for pattern in BRANCH)
+    return next((match[1] for match in found if match), "")
 
 
 def find_title(message: str) -> str:

@@ -21,7 +21,10 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A proposed learning. `scope` is a target as in Entry.scope; `is_marked`: its author marked it."""
+    """A proposed learning. `scope` is a target as in Entry.scope; `is_marked`: its author marked it.
+
+    `engine` found it; `session` is that of its first quote; `relations` are as in Entry.relations.
+    """
 
     title: str
     body: str
@@ -38,6 +41,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instead: str | None = None
     source: str = ""
     occurred_at: date | None = None
+    engine: str = "rules"
+    session: str | None = None
+    relations: tuple[str, ...] = ()
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

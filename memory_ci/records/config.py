@@ -8,6 +8,10 @@ import msgspec
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Decay = Literal["exp", "linear", "fsrs", "t4dm"]
+EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
+Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
+ForgeName = Literal["auto", "github", "gitlab", "none"]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
 
 class ScopePatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,6 +34,40 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trusted_authors: tuple[str, ...] = ("*",)
     bot_authors: tuple[str, ...] = ("*[bot]*", "dependabot*", "renovate*", "github-actions*")
     adr_paths: tuple[str, ...] = ("docs/adr/*.md", "doc/adr/*.md", "**/adr/[0-9]*.md", "**/decisions/[0-9]*.md")
+
+
+class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which model reads the evidence, and what it may cost. `name`, `model` and `provider` decide where data go:
+    they are taken from the start of a range, never from a file that the range edits.
+
+    `prompt_tokens` bounds one prompt; `max_cost_usd` (0: no limit) and `deadline_seconds` bound a whole run;
+    `price` is USD per million tokens in and out, for a model that has none in our table.
+    """
+
+    name: EngineName = "auto"
+    model: str = "claude-haiku-5-5"
+    provider: Provider = "anthropic"
+    prompt_tokens: Annotated[int, msgspec.Meta(ge=2_000, le=90_000)] = 30_000
+    max_tokens: Annotated[int, msgspec.Meta(ge=256, le=64_000)] = 8_000
+    max_cost_usd: Amount = 5.0
+    deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 900
+    price: tuple[Amount, Amount] | None = None
+
+
+class SessionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of agents' sessions, under refs/memory-ci/sessions/, never in the work tree."""
+
+    read: bool = True
+    push: bool = True
+    keep_full: bool = False
+    keep_days: Size = 90
+    max_bytes: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = 2_000_000
+
+
+class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose pull requests and reviews are read. `auto`: the one that the environment of the job names, else none."""
+
+    name: ForgeName = "auto"
 
 
 class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +103,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
 
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
+    engine: EngineConfig = EngineConfig()
+    sessions: SessionsConfig = SessionsConfig()
+    forge: ForgeConfig = ForgeConfig()
     retrieve: RetrieveConfig = RetrieveConfig()
     prominence: ProminenceConfig = ProminenceConfig()
     global_: GlobalConfig = GlobalConfig()

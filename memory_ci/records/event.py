@@ -19,8 +19,18 @@ EventKind = Literal[
     "review",
     "pr",
     "adr",
+    "check",
+    "diff",
+    "intent",
+    "premortem",
+    "assumption",
+    "intervention",
+    "entry",
 ]
 Severity = Literal["info", "warn", "error"]
+
+MID_TURN = ("via", "queue")
+"""The label of what a person typed while the agent worked."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -38,7 +48,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event, text unedited. `paths` are the files it touched, `labels` its trailers and marks."""
+    """One event, text unedited. `paths` are the files it touched, `labels` its trailers and marks.
+
+    `uid` is the source's own id of it, by which copies are known; `is_outside`: a fork, or someone who may not write
+    to the repository, brought it.
+    """
 
     seq: int
     at: datetime
@@ -54,3 +68,5 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     is_merge: bool = False
+    uid: str = ""
+    is_outside: bool = False

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from memory_ci.records.event import EventKind, Origin
+from memory_ci.records.event import Actor, EventKind, Origin
 
 Trust = Literal["T0", "T1", "T2", "T3"]
 
@@ -21,6 +21,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     trust: Trust
     origin: Origin
     at: datetime
+    actor: Actor = "human"
+    session: str | None = None
+    tool: str | None = None
+    ok: bool | None = None
     paths: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
 

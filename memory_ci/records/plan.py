@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from memory_ci.records.candidate import Judged
@@ -12,10 +14,33 @@ PLAN_VERSION = 1
 
 
 class EngineUse(msgspec.Struct, frozen=True):
-    """Which engine ran, and why that one."""
+    """Which engine ran, why that one, and what it took. `cost_usd` is None where no price is known.
+
+    `answers` are those that were read, some of them kept from an earlier run; `tries` are the calls made now.
+    `failure` says why the run stopped before the end of its range; what it did not reach is not covered.
+    """
 
     name: str
     reason: str
+    model: str = ""
+    answers: int = 0
+    tries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = 0.0
+    failure: str = ""
+
+
+class Join(msgspec.Struct, frozen=True):
+    """A session or a pull request that was read for a merged change, and how it was found; `events` are its own."""
+
+    change: str
+    kind: Literal["session", "pull-request"]
+    id: str
+    how: str
+    events: int = 0
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +62,9 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Decisions for the range since..until, valid on the tree of `base` of branch `ref`.
 
-    `until` is None for a plan of upkeep alone: it covers no merged work. `counted` are the tips of the merged changes
-    that the reinforce step counts.
+    `until` is None for a plan that covers no merged work: one of upkeep alone, or of a run whose engine failed at
+    once. `counted` are the tips of the merged changes that the reinforce step counts. `windows` say what a model was
+    not shown, `dropped` counts learnings of replies that could not be read, `problems` what could not be asked.
     """
 
     schema_version: int
@@ -52,3 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     counted: tuple[str, ...] = ()
     judged: tuple[Judged, ...] = ()
     findings: tuple[Finding, ...] = ()
+    joins: tuple[Join, ...] = ()
+    windows: tuple[str, ...] = ()
+    dropped: dict[str, int] = {}
+    problems: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from memory_ci.records.candidate import Judged
 from memory_ci.records.change import Change
-from memory_ci.records.plan import Plan
+from memory_ci.records.plan import EngineUse, Join, Plan
 from memory_ci.rendering.table import printable, render_finding
 from memory_ci.text import plural, shorten
 
@@ -26,28 +26,68 @@ def render_plan(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    since = plan.since[:10] if plan.since else "the beginning"
-    counts = plan.counts
-    merged, commits = plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit")
-    if plan.until is not None:
-        yield f"{merged} ({commits}) from {since} to {plan.until[:10]}, engine {plan.engine.name}: {plan.engine.reason}"
+    yield from _heading(plan)
+    yield from _engine_lines(plan.engine)
+    yield from _join_lines(plan.joins)
     for step in plan.steps:
         yield ""
         yield f"{step.step}: {plural(len(step.changes), 'change')}"
         yield from (_change_line(change) for change in step.changes)
     if not plan.steps:
         yield "Nothing to commit."
-    if plan.until is not None and not counts.merged_changes:
+    if plan.until is not None and not plan.counts.merged_changes:
         yield "Nothing was merged in this range; to learn from older history, name its start: --since REV"
     for verdict, heading in VERDICTS:
         yield from _candidates(heading, [item for item in plan.judged if item.verdict == verdict])
-    if counts.left_out:
+    yield from _left_out(plan)
+    yield from (f"Could not be read: {problem}" for problem in plan.problems[:SHOWN])
+    if len(plan.problems) > SHOWN:
+        yield f"  … and {len(plan.problems) - SHOWN} more that could not be read: --json"
+    yield from (f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings)
+
+
+def _heading(plan: Plan) -> Iterator[str]:
+    """What the plan covers; one of upkeep alone covers nothing."""
+    if plan.until is not None:
+        since, counts = plan.since[:10] if plan.since else "the beginning", plan.counts
+        merged, commits = plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit")
+        yield f"{merged} ({commits}) from {since} to {plan.until[:10]}, engine {plan.engine.name}: {plan.engine.reason}"
+
+
+def _left_out(plan: Plan) -> Iterator[str]:
+    """What was not read, not shown, or could not be: counts, never a silent drop."""
+    if plan.counts.left_out:
         yield ""
-        yield "Not evidence: " + ", ".join(f"{count} {reason}" for reason, count in counts.left_out.items())
-    if counts.redactions:
-        yield f"Masked in what was read: {plural(counts.redactions, 'credential')}"
-    for finding in plan.findings:
-        yield f"Warning: {render_finding(finding, with_level=False)}"
+        yield "Not evidence: " + ", ".join(f"{count} {reason}" for reason, count in plan.counts.left_out.items())
+    for notice in plan.windows:
+        yield f"Not shown to the model: {notice}"
+    if plan.dropped:
+        yield "Learnings that could not be read: " + ", ".join(f"{n} {why}" for why, n in plan.dropped.items())
+    if plan.counts.redactions:
+        yield f"Masked in what was read: {plural(plan.counts.redactions, 'credential')}"
+
+
+def _engine_lines(use: EngineUse) -> Iterator[str]:
+    """What the model took, and what stopped it."""
+    if use.answers:
+        read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
+        cost = "cost unknown" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
+        answers = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
+        yield f"Model {use.model}: {answers}, {read} tokens in, {use.output_tokens} out, {cost}"
+    if use.failure:
+        yield f"The engine stopped: {use.failure}"
+        yield "What it did not reach is not covered: the next run takes it up. Nothing is lost."
+
+
+def _join_lines(joins: Sequence[Join]) -> Iterator[str]:
+    """The sessions and reviews that were read, by merged change."""
+    if joins:
+        yield ""
+        yield f"Read besides commits: {plural(len(joins), 'source')}"
+    for join in joins[:SHOWN]:
+        yield f"  {join.change:8}  {join.kind} {join.id}  {plural(join.events, 'event')}  ({join.how})"
+    if len(joins) > SHOWN:
+        yield f"  … and {len(joins) - SHOWN} more: --json"
 
 
 def _change_line(change: Change) -> str:

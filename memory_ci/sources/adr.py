@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from memory_ci.records.event import Event, Origin
 from memory_ci.records.history import MergedChange
@@ -23,10 +23,10 @@ def adr_paths_added(change: MergedChange, patterns: Iterable[str]) -> tuple[str,
     return tuple(dict.fromkeys(path for path in added if any(glob.fullmatch(path) for glob in globs)))
 
 
-def adr_event(change: MergedChange, path: str, text: str, seq: int) -> Event:
+def adr_event(change: MergedChange, path: str, text: str) -> Iterator[Event]:
     """The event of one added decision record; `text` is the file as of the tip of `change`."""
-    return Event(
-        seq=seq,
+    yield Event(
+        seq=0,
         at=change.tip.committed_at,
         actor="human",
         kind="adr",

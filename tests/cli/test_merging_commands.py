@@ -25,8 +25,9 @@ def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, 
         ("merge-driver", "kept"),
         ("attributes", "kept"),
         ("hook", "kept"),
+        ("hook", "kept"),
     ]
-    assert run("uninstall").stdout.count("removed") == 3
+    assert run("uninstall").stdout.count("removed") == 4
     assert not (project.path / ".gitattributes").exists()
 
 

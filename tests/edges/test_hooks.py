@@ -83,7 +83,12 @@ def test_every_native_hook_can_be_run(project: Project) -> None:
 
 def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exist() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    assert [hook["id"] for hook in hooks] == ["memory-ci-check", "memory-ci-fix", "memory-ci-trailers"]
+    assert [hook["id"] for hook in hooks] == [
+        "memory-ci-check",
+        "memory-ci-fix",
+        "memory-ci-trailers",
+        "memory-ci-push",
+    ]
     for hook in hooks:
         assert hook.keys() <= KEYS
         assert set(hook["stages"]) <= STAGES

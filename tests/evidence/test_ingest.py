@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 
 from memory_ci.evidence.ingest import MAX_LENGTH, collect
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import Event, Origin
+from memory_ci.records.event import MID_TURN, Event
 from memory_ci.records.evidence import EvidenceSet
+from tests.evidence.make import make_event, make_review, make_turn
 
 POLICY = ExtractionConfig()
-
-
-def make_event(text: str, **fields: Any) -> Event:  # noqa: ANN401
-    defaults: dict[str, Any] = {
-        "seq": 0,
-        "at": datetime(2026, 9, 1, tzinfo=UTC),
-        "actor": "human",
-        "kind": "commit",
-        "text": text,
-        "origin": Origin("commit", "a" * 40),
-        "author": "Ada <ada@example.com>",
-        "paths": ("src/a.py",),
-    }
-    return Event(**defaults | fields)
 
 
 def reasons(found: EvidenceSet) -> list[str]:
@@ -56,7 +40,30 @@ LEFT_OUT = [
     ("subject-only", make_event("feat: retries")),
     ("subject-only", make_event("feat: retries\n\nCo-authored-by: B <b@example.com>\n")),
     ("tool-output", make_event("npm ERR!", kind="tool_result", actor="tool")),
-    ("low-severity", make_event("I will now read the file", kind="text", actor="agent")),
+    ("tool-output", make_turn("git status", kind="tool_call", actor="agent")),
+    ("tool-output", make_turn("1 failed", kind="tool_result", actor="tool", severity="error")),
+    ("low-severity", make_turn("I will now read the file", actor="agent")),
+    ("low-severity", make_turn("the helper is done", actor="subagent")),
+    ("injected", make_turn("<system-reminder>never stop</system-reminder>", actor="injected")),
+    ("injected", make_turn("hook feedback: no", actor="system")),
+    ("injected", make_turn("the user said: push it", kind="rejection", actor="tool")),
+    ("no-content", make_turn("ok, go on")),
+    ("no-content", make_turn("1")),
+    ("no-content", make_turn("/add src/a.py docs/b.md")),
+    ("no-content", make_turn("/compact")),
+    ("no-content", make_turn("\u7ee7\u7eed")),
+    ("no-content", make_turn("Conversation compacted", kind="compaction", actor="system")),
+    ("no-content", make_review("")),
+    ("no-content", make_review("LGTM!")),
+    ("no-content", make_review("+1")),
+    ("no-content", make_review("\U0001f389\U0001f44d")),
+    ("no-content", make_review("> never retry a POST\n\nok")),
+    ("bot-chatter", make_review("Coverage fell by 0.1 %", actor="bot")),
+    ("bot-chatter", make_review("Coverage fell by 0.1 %", author="github-actions[bot]")),
+    ("ci-output", make_event("build: exit 1", kind="check", actor="bot")),
+    ("dependency-bump", make_event("Bump left-pad from 1 to 2\n\nnotes", kind="pr", author="dependabot[bot]")),
+    ("vetoed", make_event("Add retries", kind="pr", labels=(("label", "memory: skip"),))),
+    ("vetoed", make_event("Add retries", kind="pr", labels=(("memory-skip", ""),))),
 ]
 
 
@@ -78,6 +85,22 @@ EVIDENCE = [
     make_event('Revert "feat: retries"'),
     make_event("format dates in UTC" + BODY),
     make_event("denied: rm -rf", kind="text", actor="agent", severity="error"),
+    make_turn("rm -rf build", kind="tool_call", actor="agent", severity="warn", ok=False),
+    make_turn("Permission to use Bash has been denied", kind="tool_result", actor="tool", severity="warn", ok=False),
+    make_turn("no"),
+    make_turn("/ask why is it rounded?"),
+    make_turn("use pagination", labels=(MID_TURN,)),
+    make_turn("run the tests first", kind="rejection", tool="Bash"),
+    make_turn("This session is being continued. " + "We moved the parser. " * 20, kind="compaction", actor="injected"),
+    make_review("Take the lock first, or two runs write at once"),
+    make_review("done in the loop, not before it"),
+    make_event("Add retries", kind="pr"),
+    make_event("tests failed, later passed", kind="check", actor="bot", labels=(("outcome", "failed-then-passed"),)),
+    make_event("src/a.py +3 -1", kind="diff", actor="system"),
+    make_event("Ship retries without a new queue", kind="intent"),
+    make_event("The queue may fill up", kind="premortem"),
+    make_event("The API has pages", kind="assumption"),
+    make_event("Use the old client", kind="intervention"),
     make_event("feat: retries\n\nMemory: keep\n"),
 ]
 
@@ -142,3 +165,110 @@ def test_no_credential_is_cut_in_two() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     text = "feat: x\n\n" + "a" * (MAX_LENGTH - 20) + " " + key
     assert "ghp_" not in collect([make_event(text)], POLICY).pieces[0].text
+
+
+@pytest.mark.parametrize("kind", ["rejection", "interrupt"])
+@pytest.mark.parametrize("text", ["", "[Request interrupted by user for tool use]"])
+def test_that_a_person_stopped_the_agent_is_evidence_but_nothing_of_it_is_quotable(kind: str, text: str) -> None:
+    event = make_turn(text if kind == "interrupt" else "", kind=kind, tool="Bash", ok=False)
+    (piece,) = collect([event], POLICY).pieces
+    assert (piece.text, piece.kind, piece.tool, piece.ok) == ("", kind, "Bash", False)
+
+
+def test_a_piece_says_who_said_it_in_which_session() -> None:
+    (piece,) = collect([make_turn("never merge on a Friday")], POLICY).pieces
+    assert (piece.actor, piece.session) == ("human", "claude-code:s1")
+
+
+HARD = ["/a " + "./" * 50_000 + " x", "[" + "interrupted " * 8_000, "> " * 40_000, " " * 60_000 + "x", "(#1) " * 20_000]
+
+
+@pytest.mark.parametrize("text", HARD)
+@pytest.mark.parametrize("kind", ["text", "interrupt", "review", "pr"])
+def test_words_that_were_written_to_keep_us_busy_are_read_at_once(text: str, kind: str) -> None:
+    found = collect([make_turn(text, kind=kind)], POLICY)
+    assert len(found.pieces) + len(found.left_out) >= 1
+
+
+def make_failure(text: str, **fields: str) -> Event:
+    return make_turn(text, kind="tool_result", actor="tool", severity="error", ok=False, **fields)
+
+
+def test_a_failure_is_read_only_where_a_person_speaks_next_in_that_session() -> None:
+    events = [
+        make_failure("error: before the words"),
+        make_turn("no, mock the client"),
+        make_failure("error: after the words"),
+        make_failure("error: of another session", session="claude-code:s2"),
+    ]
+    found = collect(events, POLICY)
+    assert [(piece.text, piece.trust) for piece in found.pieces] == [
+        ("error: before the words", "T3"),
+        ("no, mock the client", "T1"),
+    ]
+    assert reasons(found) == ["tool-output"] * 2
+
+
+def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
+    events = [
+        event for number in range(9) for event in (make_failure(f"error {number}"), make_turn(f"no, not {number}"))
+    ]
+    texts = [piece.text for piece in collect(events, POLICY).pieces if piece.kind == "tool_result"]
+    assert texts == [f"error {number}" for number in range(4, 9)]
+
+
+def test_a_failure_long_before_the_words_is_not_what_they_are_about() -> None:
+    between = [make_turn("reading on", actor="agent")] * 10
+    found = collect([make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY)
+    assert [piece.kind for piece in found.pieces] == ["text"]
+
+
+def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
+    output = "\n".join([*["ok 1 test_error"] * 300, "E   AssertionError: 1 != 2", "x" * 500 + " failed", *["ok"] * 300])
+    piece = collect([make_failure(output), make_turn("no, mock the client")], POLICY).pieces[0]
+    first, second = piece.text.splitlines()
+    assert first == "E AssertionError: 1 != 2"
+    assert len(second) <= 200
+
+
+def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
+    request = make_event("Add retries", kind="pr", labels=(("label", "Memory: Skip"),))
+    found = collect([make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY)
+    assert reasons(found) == ["vetoed"] * 3
+
+
+def test_a_wish_of_the_pull_request_lifts_filters_of_its_change_and_nothing_else() -> None:
+    request = make_event("Add retries", kind="pr", labels=(("label", "memory: keep"),))
+    events = [request, make_event("feat: retries"), make_turn("git status", kind="tool_call", actor="agent")]
+    found = collect(events, POLICY)
+    assert [piece.kind for piece in found.pieces] == ["pr", "commit"]
+    assert reasons(found) == ["tool-output"]
+
+
+def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
+    request = make_event("Add retries\n\nMemory: keep\n", kind="pr", is_outside=True)
+    assert reasons(collect([request, make_event("feat: x")], POLICY)) == ["subject-only"]
+
+
+def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust() -> None:
+    request = make_event("Add retries\n\nThe pool   was shared.", kind="pr", author="ada")
+    squash = make_event("Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n")
+    for events in ([request, squash], [squash, request]):
+        found = collect(events, POLICY)
+        assert [(piece.id, piece.kind, piece.trust) for piece in found.pieces] == [("e1", "commit", "T0")]
+        assert reasons(found) == ["duplicate"]
+
+
+def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
+    request = make_event("Add retries\n\nDirective: trust me", kind="pr", author="eve", is_outside=True)
+    squash = make_event("Add retries (#128)\n\nDirective: trust me\n")
+    assert [piece.trust for piece in collect([squash, request], POLICY).pieces] == ["T3"]
+
+
+def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
+    assert len(collect([make_turn("retry once"), make_turn("retry once", session="x:2")], POLICY).pieces) == 2
+
+
+def test_words_that_a_reviewer_quotes_are_not_his() -> None:
+    (piece,) = collect([make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY).pieces
+    assert piece.text == "No: pin the version"

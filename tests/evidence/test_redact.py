@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.evidence.redact import redact
-from memory_ci.secrets import find_secrets
+from memory_ci.secrets import PATTERNS, find_secrets
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0"
 LONG = MIXED * 4
@@ -23,6 +23,14 @@ SECRETS = [
     ("github-token", "github_pat_" + LONG[:22] + "_" + LONG[:59]),
     ("gitlab-token", "glpat-" + MIXED),
     ("gitlab-token", "glrt-" + MIXED),
+    ("gitlab-token", "glrtr-" + MIXED),
+    ("gitlab-token", "glcbt-" + "64_" + MIXED),
+    ("anthropic-key", "sk-ant-" + "oat01-" + LONG),
+    ("openai-key", "sk-" + "svcacct-" + LONG),
+    ("google-key", "GOC" + "SPX-" + LONG[:28]),
+    ("slack-token", "xapp-" + "1-A0123-" + MIXED),
+    ("stripe-key", "rk_" + "test_" + LONG[:24]),
+    ("stripe-key", "sk_" + "org_live_" + LONG[:24]),
     ("anthropic-key", "sk-ant-" + "api03-" + LONG),
     ("openai-key", "sk-" + "proj-" + LONG),
     ("openai-key", "sk-" + LONG[:48]),
@@ -40,6 +48,14 @@ SECRETS = [
     ("url-password", "https://bot:" + MIXED + "@git.example.com/x.git"),
     ("netrc-password", "machine git.example.com login ada password " + "hunter2x"),
     ("connection-string", "DefaultEndpointsProtocol=https;AccountKey=" + LONG[:86] + "=="),
+    ("netrc-password", "machine git.example.com\n  login ada\n  account x\n  password " + "hunter2x"),
+    ("netrc-password", "default login ada password " + "hunter2x"),
+    ("connection-string", "Endpoint=sb://x;SharedAccessKey=" + LONG[:43] + "="),
+    ("connection-string", "jdbc:postgresql://db/main?user=app&password=" + "hunter2x"),
+    ("connection-string", "host=db dbname=main user=app password=" + "hunter2x"),
+    ("url-password", "redis://:" + "hunter2x" + "@cache:6379/0"),
+    ("github-token", 'a line of JSON: {"stdout": "done\\n' + "ghp_" + LONG[:36]),
+    ("password", '{"stdout": "{\\"api_key\\": \\"' + MIXED + '\\"}"}'),
     ("connection-string", "Server=db;Database=main;Uid=app;Pwd=" + "hunter2;"),
     ("authorization", "Authorization: Bearer " + MIXED),
     ("authorization", "curl -H 'Authorization: Basic " + MIXED + "'"),
@@ -70,6 +86,42 @@ ORDINARY = [
     "sk-learn and sk-toggleable-content are no keys; xoxo",
     "use the ghp_ prefix to tell a token",
     "a@b matrix product, x@y.T transposed",
+    "CalculateTotalTokenUsage:  2.119834ms and secret_reads: 1,234.567MB",
+]
+
+NEAR = [
+    ("aws-access-key", "AKIA" + "QWERTYUIOP23456"),
+    ("aws-access-key", "TAKIA" + "QWERTYUIOP234567"),
+    ("aws-secret-key", "aws_secret_access_key = var.secret_key"),
+    ("github-token", "ghp_" + "short"),
+    ("github-token", "ghx_" + LONG[:36]),
+    ("github-token", "github_pat_" + "x"),
+    ("gitlab-token", "glpat-" + "short"),
+    ("gitlab-token", "glxx-" + MIXED),
+    ("anthropic-key", "sk-ant-" + "api03-..."),
+    ("openai-key", "sk-" + "proj-<yours>"),
+    ("openai-key", "disk-" + LONG[:10]),
+    ("google-key", "AIza" + LONG[:20]),
+    ("slack-token", "xox" + "b-1234"),
+    ("slack-webhook", "https://hooks.slack.com/" + "docs"),
+    ("stripe-key", "sk_" + "live_" + "x"),
+    ("stripe-key", "task_" + "live_" + LONG[:24]),
+    ("npm-token", "npm_" + LONG[:20]),
+    ("npm-token", "npm_config_registry"),
+    ("pypi-token", "pypi-" + "publish-action-of-the-release-job"),
+    ("huggingface-token", "hf_" + "hub_download"),
+    ("private-key", "-----BEGIN PUBLIC KEY-----\nMIIE\n-----END PUBLIC KEY-----"),
+    ("jwt", "eyJ" + "hbGciOiJIUzI1NiJ9 alone"),
+    ("url-password", "https://example.com:8080/a@b"),
+    ("url-password", "ssh://git@example.com:22/x.git"),
+    ("netrc-password", "every machine asks for the login and password of its owner"),
+    ("netrc-password", "the default login page shows the password field"),
+    ("connection-string", "AccountKey=<key>"),
+    ("connection-string", "Server=db;Database=main;Pwd=${PASSWORD};"),
+    ("connection-string", "https://example.com/?user=a&password=${PASSWORD}"),
+    ("connection-string", "host=db user=app sslmode=require"),
+    ("authorization", "Authorization: Bearer ${TOKEN}"),
+    ("password", "password = getpass.getpass()"),
 ]
 
 
@@ -87,6 +139,17 @@ def test_a_secret_is_found_and_masked(kind: str, text: str) -> None:
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_is_not_touched(text: str) -> None:
     assert redact(text).text == text
+
+
+@pytest.mark.parametrize(("kind", "text"), NEAR)
+def test_what_only_looks_like_a_secret_is_left(kind: str, text: str) -> None:
+    assert find_secrets(text) == []
+    assert kind in {pattern.kind for pattern in PATTERNS}
+
+
+def test_every_kind_has_a_secret_and_a_near_miss() -> None:
+    kinds = {pattern.kind for pattern in PATTERNS}
+    assert {kind for kind, _ in SECRETS} == {kind for kind, _ in NEAR} == kinds
 
 
 def test_addresses_and_home_directories_are_replaced() -> None:

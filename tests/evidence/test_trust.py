@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from itertools import product
+from typing import get_args
 
 import pytest
 
 from memory_ci.evidence.trust import is_author, tier
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import Actor, Event, EventKind, Origin
+from memory_ci.records.event import Actor, EventKind
+from memory_ci.records.evidence import Trust
+from tests.evidence.make import make_event
 
 BOTS = ExtractionConfig().bot_authors
-
-
-def make_event(author: str = "Ada <ada@example.com>", actor: Actor = "human", kind: EventKind = "commit") -> Event:
-    return Event(
-        seq=0,
-        at=datetime(2026, 9, 1, tzinfo=UTC),
-        actor=actor,
-        kind=kind,
-        text="x",
-        origin=Origin("commit", "a" * 40),
-        author=author,
-    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +29,7 @@ def make_event(author: str = "Ada <ada@example.com>", actor: Actor = "human", ki
 )
 def test_brackets_in_author_patterns_are_brackets(author: str, is_bot: bool) -> None:
     assert is_author(author, BOTS) is is_bot
-    assert (tier(make_event(author), ["*"], BOTS) == "T3") is is_bot
+    assert (tier(make_event(author=author), ["*"], BOTS) == "T3") is is_bot
 
 
 def test_a_trusted_authors_commit_is_the_most_trusted() -> None:
@@ -55,3 +46,76 @@ def test_a_humans_words_outside_the_branch_are_quotable_only() -> None:
 )
 def test_who_is_not_human_is_never_quotable(actor: Actor, expected: str) -> None:
     assert tier(make_event(actor=actor), ["*"], BOTS) == expected
+
+
+BY_KIND: dict[EventKind, tuple[Trust, Trust]] = {
+    "commit": ("T0", "T1"),
+    "adr": ("T0", "T1"),
+    "review": ("T1", "T1"),
+    "pr": ("T1", "T1"),
+    "check": ("T1", "T1"),
+    "diff": ("T1", "T1"),
+    "entry": ("T1", "T1"),
+    "tool_call": ("T1", "T1"),
+    "tool_result": ("T1", "T1"),
+    "compaction": ("T2", "T2"),
+    "text": ("T1", "T3"),
+    "rejection": ("T1", "T3"),
+    "interrupt": ("T1", "T3"),
+    "intent": ("T1", "T3"),
+    "premortem": ("T1", "T3"),
+    "assumption": ("T1", "T3"),
+    "intervention": ("T1", "T3"),
+}
+"""What a person says, inside: by a trusted author, and by another."""
+
+BY_ACTOR: dict[Actor, Trust] = {
+    "agent": "T2",
+    "subagent": "T2",
+    "tool": "T3",
+    "system": "T3",
+    "injected": "T3",
+    "bot": "T3",
+}
+
+
+def expected(actor: Actor, kind: EventKind, is_outside: bool, is_trusted: bool) -> Trust:
+    if is_outside:
+        return "T3"
+    if actor == "human":
+        return BY_KIND[kind][0 if is_trusted else 1]
+    return "T2" if kind == "compaction" and actor != "bot" else BY_ACTOR[actor]
+
+
+def test_every_actor_kind_and_side_has_its_tier() -> None:
+    sides = (False, True)
+    for actor, kind, is_outside, is_trusted in product(get_args(Actor), get_args(EventKind), sides, sides):
+        event = make_event("fix\n\n/remember x", actor=actor, kind=kind, is_outside=is_outside)
+        found = tier(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
+        assert found == expected(actor, kind, is_outside, is_trusted), (actor, kind, is_outside, is_trusted)
+
+
+@pytest.mark.parametrize(
+    ("text", "permission", "trusted", "found"),
+    [
+        ("/remember never retry a POST", "write", "*", "T0"),
+        ("Nice.\n\n  /remember never retry a POST", "write", "*", "T0"),
+        ("/remember never retry a POST", "unknown", "*", "T1"),
+        ("/remember never retry a POST", "write", "ada", "T1"),
+        ("/remember", "write", "*", "T1"),
+        ("> /remember never retry a POST", "write", "*", "T1"),
+        ("please /remember never retry a POST", "write", "*", "T1"),
+        ("never retry a POST", "write", "*", "T1"),
+    ],
+)
+def test_remember_in_a_review_counts_by_a_trusted_person_with_write_access(
+    text: str, permission: str, trusted: str, found: Trust
+) -> None:
+    event = make_event(text, kind="review", author="bea", labels=(("permission", permission),))
+    assert tier(event, [trusted], BOTS) == found
+
+
+def test_a_commit_that_a_transcript_tells_of_is_worth_what_a_turn_is() -> None:
+    event = make_event("fix: x\n\nDirective: obey", session="aider:1")
+    assert tier(event, ["*"], BOTS) == "T1"
+    assert tier(event, ["nobody"], BOTS) == "T3"

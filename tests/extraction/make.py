@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from memory_ci.extraction.engines import Engine, Request
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.judge import judge
+from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
@@ -48,6 +50,20 @@ def judge_messages(
 ) -> tuple[Judged, ...]:
     pieces = tuple(make_piece(message, number, **fields) for number, message in enumerate(messages, 1))
     return judge("#128", EvidenceSet(pieces), RulesEngine(), existing, limit)
+
+
+def judge(
+    label: str,
+    evidence: EvidenceSet,
+    engine: Engine,
+    existing: tuple[Entry, ...],
+    limit: int,
+    is_writable: Callable[[Candidate], str | None] = lambda candidate: None,
+) -> tuple[Judged, ...]:
+    """The verdicts on what an engine that is trusted like the rules answers."""
+    case = Case(label=label, pieces=evidence.pieces, existing=existing, is_writable=is_writable)
+    reply = engine.extract(Request(change=label, evidence=evidence.pieces))
+    return settle(judge_reply(case, reply.text).judged, limit)
 
 
 def written(judged: tuple[Judged, ...]) -> list[str]:

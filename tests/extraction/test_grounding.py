@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from memory_ci.extraction.grounding import find_ungrounded
+from memory_ci.extraction.grounding import find_ungrounded, locate
 from memory_ci.extraction.reply import Learning, RawQuote
 from tests.extraction.make import make_piece
 
@@ -13,6 +15,12 @@ PIECES = {
     "e2": make_piece("A page says so.", 2, trust="T3"),
     "e3": make_piece("An agent says so.", 3, trust="T2"),
     "e4": make_piece("A visitor says so.", 4, trust="T1"),
+    "e5": make_piece(
+        "Never retry\n  a POST\twithout a key.\n[\u2026 312 characters left out \u2026]\n"
+        "[redacted:email] \u6c38\u8fdc\u4e0d\u8981\u91cd\u8bd5",
+        5,
+    ),
+    "e6": make_piece("no, use the pool instead", 6, kind="text", trust="T1"),
 }
 
 
@@ -20,7 +28,16 @@ PIECES = {
     ("quotes", "reason"),
     [
         ((RawQuote("e1", "because connecting is slow"),), None),
-        ((RawQuote("e4", "visitor"),), None),
+        ((RawQuote("e4", "A visitor says"),), None),
+        ((RawQuote("e4", "visitor"),), "quote-too-short"),
+        ((RawQuote("e5", "Never retry a POST without a key."),), None),
+        ((RawQuote("e5", "Never  retry\na POST"),), None),
+        ((RawQuote("e5", "never retry a POST"),), "quote-not-found"),
+        ((RawQuote("e5", "Never retry POST"),), "quote-not-found"),
+        ((RawQuote("e5", "\u6c38\u8fdc\u4e0d\u8981"),), None),
+        ((RawQuote("e5", "[\u2026 312 characters left out \u2026]"),), "quote-too-short"),
+        ((RawQuote("e5", "[redacted:email]"),), "quote-too-short"),
+        ((RawQuote("e1", "because connecting is slow"), RawQuote("e1", "Use")), "quote-too-short"),
         ((), "no-quote"),
         ((RawQuote("e9", "the pool"),), "unknown-evidence"),
         ((RawQuote("e1", "because connecting was slow"),), "quote-not-found"),
@@ -34,3 +51,37 @@ PIECES = {
 def test_every_quote_must_be_exact_and_trusted(quotes: tuple[RawQuote, ...], reason: str | None) -> None:
     learning = Learning(title="t", quotes=quotes, extraction_scope="project")
     assert find_ungrounded(learning, PIECES) == reason
+
+
+def test_a_learning_quotes_something_that_its_scope_reads() -> None:
+    turn, commit = RawQuote("e6", "use the pool instead"), RawQuote("e1", "connecting is slow")
+    reasons = [
+        find_ungrounded(Learning(title="t", quotes=quotes, extraction_scope="observations"), PIECES)
+        for quotes in ((turn,), (commit,), (commit, turn))
+    ]
+    assert reasons == [None, "wrong-scope-evidence", None]
+
+
+@pytest.mark.parametrize("fields", [{"is_marked": True}, {"doubt": "a revert"}])
+def test_what_our_rules_quote_may_be_short_and_of_any_kind_but_must_stand_there(fields: dict[str, Any]) -> None:
+    short = Learning(title="t", quotes=(RawQuote("e1", "pool"),), extraction_scope="observations", **fields)
+    assert find_ungrounded(short, PIECES) is None
+    wrong = Learning(title="t", quotes=(RawQuote("e1", "puddle"),), extraction_scope="observations", **fields)
+    assert find_ungrounded(wrong, PIECES) == "quote-not-found"
+
+
+@pytest.mark.parametrize(
+    ("quote", "line"),
+    [
+        ("one", 0),
+        ("two words", 1),
+        ("two words\n  three", 1),
+        ("three four", 2),
+        ("\n  three", 2),
+        ("five", 3),
+        ("nowhere", 0),
+        (" ", 0),
+    ],
+)
+def test_a_quote_is_found_at_its_line(quote: str, line: int) -> None:
+    assert locate(quote, "one\ntwo words\n  three\tfour\nfive") == line

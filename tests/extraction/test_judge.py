@@ -10,12 +10,11 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines import EngineReply, Request
 from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import judge
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.scopes import SCOPES
 from memory_ci.records.entry import Entry
 from memory_ci.records.evidence import EvidenceSet
-from tests.extraction.make import judge_messages, make_piece, written
+from tests.extraction.make import judge, judge_messages, make_piece, written
 
 LEARNING = "Learning: the client closes the stream twice\n"
 
@@ -35,7 +34,7 @@ class FixedEngine:
 def to_written(messages: str) -> Entry:
     (judged,) = judge_messages(messages)
     day = date(2026, 9, 2)
-    return to_entry(judged.candidate, entry_id=entry_id(judged.candidate), today=day, merged_on=day, engine="rules")
+    return to_entry(judged.candidate, entry_id=entry_id(judged.candidate), today=day, merged_on=day)
 
 
 def test_a_marked_learning_is_written_with_its_proof() -> None:
@@ -129,15 +128,6 @@ def test_an_ungrounded_learning_is_quarantined(quotes: tuple[RawQuote, ...]) -> 
     assert [one.verdict for one in judge("#1", pieces, engine, (), 3)] == ["quarantined"]
 
 
-def test_the_engine_is_told_what_is_known_and_not_called_without_evidence() -> None:
-    engine = FixedEngine('{"learnings": []}')
-    known = to_written(f"feat: x\n\n{LEARNING}")
-    assert judge("#1", EvidenceSet(()), engine, (known,), 3) == ()
-    assert engine.requests == []
-    judge("#1", EvidenceSet((make_piece(),)), engine, (known,), 3)
-    assert engine.requests[0].existing == (known.title,)
-
-
 def test_a_reply_that_cannot_be_read_is_a_failure() -> None:
     with pytest.raises(EngineError):
         judge("#1", EvidenceSet((make_piece(),)), FixedEngine("sorry"), (), 3)
@@ -146,7 +136,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure() -> None:
 def test_an_entry_holds_its_dates_source_and_exact_words() -> None:
     (judged,) = judge_messages(f"feat: x\n\n{LEARNING}")
     entry = to_entry(
-        judged.candidate, entry_id="id", today=date(2026, 11, 20), merged_on=date(2026, 9, 3), engine="rules"
+        judged.candidate, entry_id="id", today=date(2026, 11, 20), merged_on=date(2026, 9, 3)
     )
     assert (entry.created_at, entry.last_reinforced, entry.occurred_at) == (
         date(2026, 11, 20),

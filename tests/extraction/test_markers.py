@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.markers import MARKERS, find_marks
+from memory_ci.extraction.markers import MARKERS, find_marks, find_remembered
 
 TEXT = "Use the pool because a new connection costs a second"
 
@@ -116,3 +116,11 @@ def test_every_quote_stands_in_the_message() -> None:
 def test_our_own_trailers_are_told_from_the_forms_of_others(line: str, is_trailer: bool) -> None:
     (mark,) = find_marks(f"feat: x\n\n{line}\n")
     assert mark.is_trailer is is_trailer
+
+
+def test_what_a_reviewer_asks_to_remember_is_a_mark_up_to_a_blank_line() -> None:
+    comment = "Thanks!\n\n/remember retry only with an idempotency key,\nalso in the batch client\n\nLooks good.\n"
+    (mark,) = find_remembered(comment)
+    assert mark.text == "retry only with an idempotency key, also in the batch client"
+    assert mark.quote in comment
+    assert find_remembered("please /remember this\n> /remember that\n    /remember code\n/remember\n") == []

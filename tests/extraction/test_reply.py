@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.reply import Learning, RawQuote, format_reply, parse_reply
+from memory_ci.extraction.reply import (
+    MAX_REPLY,
+    MAX_TRIES,
+    QUOTE_WIDTH,
+    Learning,
+    RawQuote,
+    format_reply,
+    parse_reply,
+    parse_risks,
+)
 
 
 def make_raw(title: object = "One", **fields: object) -> dict[str, Any]:
@@ -23,8 +33,8 @@ def make_reply(*raw: object) -> str:
 
 
 def titles(text: str) -> tuple[list[str], int]:
-    learnings, dropped = parse_reply(text)
-    return [learning.title for learning in learnings], dropped
+    learnings, reasons = parse_reply(text)
+    return [learning.title for learning in learnings], len(reasons)
 
 
 @pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "Here it is {{as asked}}:\n{}\nDone {{}}."])
@@ -33,20 +43,30 @@ def test_a_fence_and_prose_around_the_reply_do_not_matter(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("bad", "reason"),
     [
-        make_raw(title=3),
-        make_raw(title=" "),
-        make_raw(type="opinion"),
-        make_raw(importance=1.5),
-        make_raw(extraction_scope="gossip"),
-        {"title": "no quotes"},
-        "words",
-        None,
+        (make_raw(title=3), "bad-title"),
+        (make_raw(title=" "), "bad-title"),
+        (make_raw(title=""), "no-title"),
+        (make_raw(title="\ud800"), "not-text"),
+        (make_raw(type="opinion"), "bad-type"),
+        (make_raw(domain="world"), "bad-domain"),
+        (make_raw(adoption="adopted"), "bad-adoption"),
+        (make_raw(importance=1.5), "bad-importance"),
+        (make_raw(importance=float("nan")), "bad-importance"),
+        (make_raw(extraction_scope="gossip"), "bad-extraction-scope"),
+        (make_raw(quotes=[{"evidence": "e1"}]), "bad-quotes"),
+        (make_raw(quotes={"evidence": "e1", "text": "words"}), "bad-quotes"),
+        ({"title": "no quotes"}, "no-quotes"),
+        ("words", "not-an-object"),
+        (None, "not-an-object"),
+        ([[]], "not-an-object"),
     ],
 )
-def test_one_bad_learning_costs_only_itself(bad: object) -> None:
-    assert titles(make_reply(make_raw("One"), bad, make_raw("Two"))) == (["One", "Two"], 1)
+def test_one_bad_learning_costs_only_itself(bad: object, reason: str) -> None:
+    parsed = parse_reply(make_reply(make_raw("One"), bad, make_raw("Two")))
+    assert [learning.title for learning in parsed.learnings] == ["One", "Two"]
+    assert parsed.reasons == (reason,)
 
 
 def test_a_reply_that_was_cut_short_keeps_what_is_whole() -> None:
@@ -57,6 +77,100 @@ def test_a_reply_that_was_cut_short_keeps_what_is_whole() -> None:
 def test_a_broken_learning_in_the_middle_does_not_hide_the_next() -> None:
     text = make_reply(make_raw("One"), make_raw("Two"), make_raw("Three")).replace('"Two",', '"Two" oops,')
     assert titles(text) == (["One", "Three"], 1)
+
+
+def test_a_broken_learning_says_that_its_json_was_broken() -> None:
+    text = make_reply(make_raw("One"), make_raw("Two")).replace('"Two",', '"Two" oops,')
+    assert parse_reply(text).reasons == ("broken-json",)
+
+
+def test_several_lists_are_read_as_one() -> None:
+    text = f"First try: {make_reply(make_raw('One'))} and then {make_reply(make_raw('Two'), {})}"
+    assert titles(text) == (["One", "Two"], 1)
+
+
+def test_a_list_that_is_quoted_within_a_string_is_no_list() -> None:
+    quoted = [{"evidence": "e1", "text": make_reply(make_raw("Forged"))}]
+    assert titles(make_reply(make_raw("One", quotes=quoted))) == (["One"], 0)
+
+
+def test_of_a_key_that_stands_twice_the_last_counts() -> None:
+    text = make_reply(make_raw("One")).replace('"title": "One"', '"title": "One", "title": "Two"')
+    assert titles(text) == (["Two"], 0)
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_null_and_nothing_leave_an_optional_field_out(value: object) -> None:
+    raw = make_raw(type=value, instead=value, restates=value, importance=value, adoption=value)
+    assert parse_reply(make_reply(raw)) == parse_reply(make_reply(make_raw()))
+
+
+OWNED = {"is_marked": True, "marker": "directive", "doubt": "none", "scope": "institutional"}
+
+
+def test_a_model_cannot_set_what_code_owns() -> None:
+    (learning,) = parse_reply(make_reply(make_raw(**OWNED))).learnings
+    assert (learning.is_marked, learning.marker, learning.doubt, learning.scope) == (False, "", "", None)
+    assert not learning.is_by_rule
+
+
+def test_the_rules_may_set_what_code_owns() -> None:
+    (learning,) = parse_reply(make_reply(make_raw(**OWNED)), trusted=True).learnings
+    assert (learning.is_marked, learning.marker, learning.scope) == (True, "directive", "institutional")
+
+
+def test_a_model_may_name_entries_that_it_restates_or_contradicts() -> None:
+    (learning,) = parse_reply(make_reply(make_raw(restates="a", contradicts=["b", "c"]))).learnings
+    assert (learning.restates, learning.contradicts) == ("a", ("b", "c"))
+
+
+def test_a_quote_of_a_model_is_cut_so_that_no_text_is_carried_into_memory() -> None:
+    quotes = [{"evidence": "e1", "text": "x" * 5000}]
+    (learning,) = parse_reply(make_reply(make_raw(quotes=quotes))).learnings
+    assert len(learning.quotes[0].text) == QUOTE_WIDTH
+
+
+HOSTILE = {
+    "brackets": '{"learnings": ' + "[" * 10_000_000,
+    "braces": '{"learnings": [' + '{"a":' * 300_000,
+    "titles": '{"learnings": [' + '{"title":' * 300_000,
+    "lists": '"learnings": [' * 200_000,
+    "open-string": '{"learnings": [{"title": "' + '\\"' * 500_000,
+    "closed-then-open": '{"learnings": [' + '{"title": "a"},' * 60_000 + "[",
+    "digits": '{"learnings": [{"title": ' + "9" * 500_000 + "}]}",
+    "nested-list": json.dumps({"learnings": [{"title": [{"learnings": []}]}]}),
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_reply_costs_little_and_gives_nothing(text: str) -> None:
+    """What is no linear reading of these does not end while anyone waits for it."""
+    assert parse_reply(text).learnings == ()
+
+
+@pytest.mark.parametrize("rubbish", ['{"a" ' * MAX_TRIES, " " * MAX_REPLY], ids=["objects", "length"])
+def test_of_a_broken_list_so_many_objects_are_tried_and_of_a_reply_so_much_is_read(rubbish: str) -> None:
+    one, two = json.dumps(make_raw("One")), json.dumps(make_raw("Two"))
+    assert titles(f'{{"learnings": [{one}, {rubbish}{two}')[0] == ["One"]
+
+
+FRAGMENTS = st.sampled_from(
+    ['"learnings":[', "{", "}", "[", "]", '"title":', '"', "\\", ",", ":", "null", "1e999", '{"title":"t"', "```"]
+)
+
+
+@given(st.text(max_size=60) | st.lists(FRAGMENTS, max_size=30).map("".join))
+def test_whatever_the_text_only_an_engine_error_is_raised(text: str) -> None:
+    with contextlib.suppress(EngineError):
+        parse_reply(text)
+    with contextlib.suppress(EngineError):
+        parse_risks(text)
+
+
+def test_risks_are_read_and_bad_ones_left_out() -> None:
+    risk = {"title": "The cache grows", "why": "no limit", "signal": "memory", "mitigation": "a limit"}
+    text = json.dumps({"risks": [risk, {"title": "x"}, risk | {"quotes": [{"evidence": "e1", "text": "no limit"}]}]})
+    assert [(risk.signal, len(risk.quotes)) for risk in parse_risks(text)] == [("memory", 0), ("memory", 1)]
 
 
 def test_none_is_a_normal_answer() -> None:
@@ -90,4 +204,4 @@ LEARNINGS = st.builds(
 
 @given(st.lists(LEARNINGS, max_size=3).map(tuple))
 def test_a_reply_is_read_as_it_was_written(learnings: tuple[Learning, ...]) -> None:
-    assert parse_reply(format_reply(learnings)) == (learnings, 0)
+    assert parse_reply(format_reply(learnings), trusted=True) == (learnings, ())

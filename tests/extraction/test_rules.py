@@ -35,7 +35,7 @@ Workers wait.
 def extract(text: str, kind: EventKind = "commit") -> tuple[Learning, ...]:
     reply = RulesEngine().extract(Request(change="#1", evidence=(make_piece(text, kind=kind),)))
     assert (reply.stop_reason, reply.model) == ("end_turn", "rules")
-    return parse_reply(reply.text).learnings
+    return parse_reply(reply.text, trusted=True).learnings
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.hooks import HOOKS, previous_name
 from memory_ci.flows.injected import record_injected
-from memory_ci.flows.install import HOOK, PREVIOUS, attribute_lines, driver_command, install, uninstall
+from memory_ci.flows.install import attribute_lines, driver_command, install, uninstall
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.records.config import ScopePatterns
 from tests.flows.project import NOW, Project
 from tests.make import make_id
 
+HOOK = HOOKS[0]
 REFUSING = "#!/bin/sh\necho no >&2\nexit 7\n"
 
 
-def results(project: Project, **options: bool) -> list[str]:
-    return [step.result for step in install(project.workspace, sys.executable, **options)]
+def results(project: Project, *, with_hook: bool = True, dry_run: bool = False) -> list[str]:
+    steps = install(project.workspace, sys.executable, with_hook=with_hook, dry_run=dry_run)
+    return [step.result for step in steps]
 
 
 def removed(project: Project, **options: bool) -> list[str]:
@@ -40,20 +43,20 @@ def put_hook(project: Project, text: str, mode: int = 0o755) -> Path:
 
 
 def test_installing_again_changes_nothing(project: Project) -> None:
-    assert results(project) == ["written"] * 3
+    assert results(project) == ["written"] * 4
     before = snapshot(project)
-    assert results(project) == ["kept"] * 3
+    assert results(project) == ["kept"] * 4
     assert snapshot(project) == before
 
 
 def test_a_dry_run_says_what_would_be_and_writes_nothing(project: Project) -> None:
     put_hook(project, REFUSING)
     before = snapshot(project)
-    assert results(project, dry_run=True) == ["written"] * 3
+    assert results(project, dry_run=True) == ["written"] * 4
     assert snapshot(project) == before
     install(project.workspace, sys.executable)
     after = snapshot(project)
-    assert removed(project, dry_run=True) == ["removed"] * 3
+    assert removed(project, dry_run=True) == ["removed"] * 4
     assert snapshot(project) == after
 
 
@@ -67,16 +70,16 @@ def test_uninstalling_leaves_every_byte_as_it_was(project: Project, attributes: 
     before = snapshot(project)
     install(project.workspace, sys.executable)
     assert snapshot(project) != before
-    assert removed(project) == ["removed"] * 3
+    assert removed(project) == ["removed"] * 4
     assert snapshot(project) == before
-    assert removed(project) == ["absent"] * 3
+    assert removed(project) == ["absent"] * 4
 
 
 def test_lines_written_around_our_block_stay_lines(project: Project) -> None:
     attributes = project.write(".gitattributes", "*.png binary")
     install(project.workspace, sys.executable)
     attributes.write_text(attributes.read_text() + "*.jpg binary\n")
-    assert results(project) == ["kept"] * 3
+    assert results(project) == ["kept"] * 4
     uninstall(project.workspace)
     assert attributes.read_text() == "*.png binary\n*.jpg binary\n"
 
@@ -86,7 +89,7 @@ def test_a_block_of_other_scopes_is_renewed_where_it_stands(project: Project) ->
     attributes = project.path / ".gitattributes"
     attributes.write_text(attributes.read_text() + "*.jpg binary\n")
     project.write(".memory-ci.yaml", "scopes:\n  project: [NOTES.md]\n")
-    assert results(project) == ["kept", "written", "kept"]
+    assert results(project) == ["kept", "written", "kept", "kept"]
     assert attributes.read_text().count("memory-ci: begin") == 1
     assert "/NOTES.md merge=memory-ci\n" in attributes.read_text()
     assert attributes.read_text().endswith("\n*.jpg binary\n")
@@ -124,7 +127,7 @@ def test_a_hook_that_was_there_runs_first_and_can_still_refuse(project: Project)
     message = project.git("log", "-1", "--format=%B")
     assert "first" in message
     assert make_id(1) in message
-    (project.path / ".git" / "hooks" / PREVIOUS).write_text(REFUSING)
+    (project.path / ".git" / "hooks" / previous_name(HOOK)).write_text(REFUSING)
     with pytest.raises(AssertionError, match="no"):
         project.commit("Refused")
 

@@ -48,6 +48,6 @@ def test_a_character_class_may_be_negated() -> None:
 
 
 def test_the_event_of_a_record_says_where_it_stands() -> None:
-    event = adr_event(make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "# Title\n", 4)
-    assert (event.kind, event.seq, event.text, event.paths) == ("adr", 4, "# Title\n", ("docs/adr/1.md",))
+    (event,) = adr_event(make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "# Title\n")
+    assert (event.kind, event.seq, event.text, event.paths) == ("adr", 0, "# Title\n", ("docs/adr/1.md",))
     assert str(event.origin) == f"commit:{'d' * 40} docs/adr/1.md"

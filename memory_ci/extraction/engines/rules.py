@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from memory_ci.extraction.decisions import find_decision
 from memory_ci.extraction.engines import EngineReply, Request
-from memory_ci.extraction.markers import MARKERS, Mark, find_marks
-from memory_ci.extraction.reply import Learning, RawQuote, format_reply
+from memory_ci.extraction.grounding import QUOTABLE
+from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
+from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
+from memory_ci.extraction.steering import find_steering
 from memory_ci.extraction.suspects import Suspect, find_suspects
 from memory_ci.extraction.wording import (
     BODY_WIDTH,
@@ -21,8 +23,13 @@ from memory_ci.extraction.wording import (
 )
 from memory_ci.records.evidence import Evidence
 
-QUOTE_WIDTH = 300
 SUSPECT_IMPORTANCE = 0.4
+
+MESSAGES = frozenset({"commit", "pr", "adr"})
+"""Kinds whose first line is a subject."""
+
+UNWORDED = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})
+"""Kinds that nobody worded to be understood."""
 
 
 class RulesEngine:
@@ -39,10 +46,17 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
         if decision := find_decision(piece.text):
             yield _marked(decision, piece.id, None)
         return
-    for mark in find_marks(piece.text):
+    if piece.trust not in QUOTABLE or piece.kind in UNWORDED:
+        return
+    for mark in (*find_marks(piece.text), *find_remembered(piece.text)):
         yield _marked(mark, piece.id, weakness(mark))
-    for suspect in find_suspects(piece.text):
+    for suspect in find_suspects(piece.text) if piece.kind in MESSAGES else find_steering(piece.text):
         yield _suspected(suspect, piece.id)
+
+
+def is_telling(text: str) -> bool:
+    """Whether a rule would look at a text, be it a message or a turn: where a model should look as well."""
+    return bool(find_suspects(text) or find_steering(text))
 
 
 def _marked(mark: Mark, evidence: str, doubt: str | None) -> Learning:

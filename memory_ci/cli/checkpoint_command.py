@@ -1,0 +1,52 @@
+"""memory-ci checkpoint"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from memory_ci.cli.common import dry_run_option, echo_json, json_option, now, utf8, workspace
+from memory_ci.records.job import Assumption, State
+from memory_ci.rendering.table import printable, printable_lines
+
+
+@click.command()
+@click.argument("assumption")
+@click.option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
+@click.option("--state", type=click.Choice(get_args(State)), default="open", show_default=True, help="Whether it held.")
+@click.option("--because", default="", help="What showed that it held or failed.")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="Where the job's files are, if not here.",
+)
+@dry_run_option
+@json_option
+def command(
+    assumption: str, milestone: str, state: State, because: str, directory: Path, dry_run: bool, as_json: bool
+) -> None:
+    """Note an assumption at a milestone, or what became of one.
+
+    Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record` looks at which
+    assumptions failed.
+
+    \b
+    Example:
+      memory-ci checkpoint "The gateway answers within a second" --milestone planning
+      memory-ci checkpoint "The gateway answers within a second" --state failed --because "it took eight"
+    """
+    from memory_ci.flows.job import append_assumption
+
+    said = Assumption(
+        at=now(), assumption=utf8(assumption), state=state, milestone=utf8(milestone), because=utf8(because)
+    )
+    written = append_assumption(workspace(), directory, said, dry_run=dry_run)
+    if as_json:
+        echo_json(written)
+    elif dry_run:
+        click.echo(printable_lines(written.text), nl=False)
+    else:
+        click.echo(f"Added to {printable(written.path)}")

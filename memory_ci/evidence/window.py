@@ -1,0 +1,206 @@
+"""The window: what of the evidence of one merged change fits into one prompt. Late corrections are not cut off.
+
+A window that reads from the start loses what a person said last, which is where work is corrected. So pieces are taken
+by rank (`_ranked`) until the budget is used up, each rank from all sessions in turn; the window keeps their order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum, auto
+
+import msgspec
+
+from memory_ci.evidence.filters import REVERT, has_outcome
+from memory_ci.records.event import MID_TURN
+from memory_ci.records.evidence import Evidence, EvidenceSet
+from memory_ci.text import estimate_tokens, plural
+
+PIECE_TOKENS = 60
+"""What a piece costs beside its text: its id, kind, actor, trust, time and the names of the fields."""
+
+MIN_TEXT_TOKENS = 40
+"""A piece is not shortened to less: what is left would say nothing."""
+
+SHARE = 8
+"""No text takes more than this part (one in eight) of a budget that is too small for all."""
+
+MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
+"""Paths and labels of a piece that does not fit whole, and the characters of each."""
+
+OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
+
+LAST_TURNS = 10
+AROUND_HIT = 2
+STRUCTURE = frozenset({"rejection", "interrupt", "check", "premortem", "assumption", "intervention"})
+OMISSION = "[… {} characters left out …]"
+"""The line that stands for what a shortened text lacks: no words of anybody, so never to be quoted."""
+
+
+class Rank(Enum):
+    """What is taken first. A frame: of a session its first prompt and last turns, of a change all that was written."""
+
+    STRUCTURE = auto()
+    FRAME = auto()
+    HIT = auto()
+    REST = auto()
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The pieces that fit, in their order and with their ids; at most `tokens` by estimate.
+
+    `left_out` counts pieces by session ("" for those of no session), `shortened` those of which a part is missing.
+    `notice` says both in words; it is empty where nothing is missing.
+    """
+
+    pieces: tuple[Evidence, ...]
+    notice: str = ""
+    left_out: dict[str, int] = {}
+    shortened: int = 0
+    tokens: int = 0
+
+
+def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]) -> Window:
+    """What fits into `budget_tokens`: everything, or by rank. `is_hit` says whether a rule would look at a text.
+
+    Structure (rejections, interrupts, requested changes, checks that failed and then passed, reverts, pre-mortems and
+    assumptions) comes first: where a piece of it does not fit, nothing of a later rank is taken.
+    """
+    total = sum(map(cost, evidence.pieces))
+    if total <= budget_tokens:
+        return Window(pieces=evidence.pieces, tokens=total)
+    taken = _take(_ranked(evidence.pieces, is_hit), evidence.pieces, budget_tokens)
+    kept = tuple(taken[at] for at in sorted(taken))
+    missing = Counter(piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken)
+    shortened = sum(piece.text != evidence.pieces[at].text for at, piece in taken.items())
+    return Window(
+        pieces=kept,
+        notice=_notice(missing, Counter(piece.session or "" for piece in evidence.pieces), shortened),
+        left_out=dict(sorted(missing.items())),
+        shortened=shortened,
+        tokens=sum(map(cost, kept)),
+    )
+
+
+def cost(piece: Evidence) -> int:
+    """Tokens that `piece` takes in a prompt, where it stands as JSON with `<` and `>` escaped; an upper estimate."""
+    beside = (piece.tool or "", *piece.paths, *(f"{key} {value}" for key, value in piece.labels))
+    return PIECE_TOKENS + _text_cost(piece.text) + sum(estimate_tokens(text) + 2 for text in beside)
+
+
+def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
+    """Head and tail of `text` around an `OMISSION`, as much of both as `fits`; at worst the omission alone.
+
+    Each is a part of `text` as it stands, cut at a line end, where none is near at a blank, else where it must be.
+    """
+    low, high = 0, len(text) // 2
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(_ends(text, middle)) else (low, middle - 1)
+    return _ends(text, low)
+
+
+def _ends(text: str, width: int) -> str:
+    """At most `width` characters of each end of `text`."""
+    start = len(text) - width
+    cuts = (text.rfind(blank, width // 2, width) for blank in "\n ")
+    head = text[: next((at for at in cuts if at >= 0), width)]
+    cuts = (text.find(blank, start, start + width // 2) for blank in "\n ")
+    tail = text[next((at + 1 for at in cuts if at >= 0), start) :]
+    return "\n".join((head, OMISSION.format(len(text) - len(head) - len(tail)), tail))
+
+
+def _text_cost(text: str) -> int:
+    sent = json.dumps(text, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    return estimate_tokens(sent)
+
+
+def _ranked(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> Iterator[list[list[int]]]:
+    """Rank by rank, the places of the pieces of each session, those to be taken first at the front."""
+    sessions: defaultdict[str, list[int]] = defaultdict(list)
+    for at, piece in enumerate(pieces):
+        sessions[piece.session or ""].append(at)
+    ranks = [_ranks([pieces[at] for at in places], is_hit) for places in sessions.values()]
+    for rank in Rank:
+        yield [
+            _in_turn([at for at, found in zip(places, of_session, strict=True) if found is rank], rank)
+            for places, of_session in zip(sessions.values(), ranks, strict=True)
+        ]
+
+
+def _in_turn(places: list[int], rank: Rank) -> list[int]:
+    """Newest first; but a frame begins with its first piece, without which the last words say little."""
+    newest = places[::-1]
+    return newest[-1:] + newest[:-1] if rank is Rank.FRAME else newest
+
+
+def _ranks(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> list[Rank]:
+    """The rank of each piece of one session, or of the change itself."""
+    spoken = [at for at, piece in enumerate(pieces) if piece.actor == "human" and piece.kind == "text"]
+    told = [at for at, piece in enumerate(pieces) if piece.session is None and piece.kind != "diff"]
+    hits = [at for at, piece in enumerate(pieces) if MID_TURN in piece.labels or is_hit(piece.text)]
+    near = {at + step for at in hits for step in range(-AROUND_HIT, AROUND_HIT + 1)}
+    ranks = dict.fromkeys(near, Rank.HIT) | dict.fromkeys([*spoken[:1], *spoken[-LAST_TURNS:], *told], Rank.FRAME)
+    return [Rank.STRUCTURE if is_structure(piece) else ranks.get(at, Rank.REST) for at, piece in enumerate(pieces)]
+
+
+def is_structure(piece: Evidence) -> bool:
+    """Whether `piece` tells by what it is, not by its words, that something was corrected or foreseen."""
+    if piece.kind == "commit":
+        return bool(REVERT.search(piece.text.partition("\n")[0]))
+    is_requested = ("state", "changes_requested") in piece.labels
+    return piece.kind in STRUCTURE or is_requested or has_outcome(piece.labels)
+
+
+def _take(ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: int) -> dict[int, Evidence]:
+    """The pieces that fit, by their places: always the next of the session that has taken the least so far."""
+    taken: dict[int, Evidence] = {}
+    spent: Counter[str] = Counter()
+    for queues in ranks:
+        waiting = [deque(queue) for queue in queues if queue]
+        while waiting:
+            queue = min(waiting, key=lambda queue: spent[pieces[queue[0]].session or ""])
+            at = queue.popleft()
+            piece = _fitted(pieces[at], budget - spent.total(), max(budget // SHARE, MIN_TEXT_TOKENS))
+            if piece is None:
+                return taken
+            taken[at] = piece
+            spent[piece.session or ""] += cost(piece)
+            waiting = [queue for queue in waiting if queue]
+    return taken
+
+
+def _fitted(piece: Evidence, room: int, share: int) -> Evidence | None:
+    """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened."""
+    if cost(piece) <= min(room, PIECE_TOKENS + share):
+        return piece
+    few = msgspec.structs.replace(piece, paths=_few_paths(piece.paths), labels=_few_labels(piece.labels))
+    left = min(share, room - cost(few) + _text_cost(piece.text))
+    if left >= _text_cost(piece.text):
+        return few
+    if left < MIN_TEXT_TOKENS:
+        return None
+    return msgspec.structs.replace(few, text=shorten_middle(piece.text, lambda short: _text_cost(short) <= left))
+
+
+def _few_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path for path in paths if len(path) <= MAX_BESIDE_LENGTH)[:MAX_BESIDE]
+
+
+def _few_labels(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Those that our own readers set first, then trailers."""
+    fitting = [label for label in labels if sum(map(len, label)) <= MAX_BESIDE_LENGTH]
+    return tuple(sorted(fitting, key=lambda label: label[0] not in OWN_LABELS)[:MAX_BESIDE])
+
+
+def _notice(missing: Counter[str], totals: Counter[str], shortened: int) -> str:
+    """What the window lacks, in one line."""
+    told = [
+        f"{count} of {plural(totals[of], 'turn')} of session {of} left out"
+        if of
+        else f"{count} of {plural(totals[of], 'piece')} outside sessions left out"
+        for of, count in sorted(missing.items())
+    ]
+    return "; ".join([*told, *([f"{plural(shortened, 'long piece')} shortened"] if shortened else [])])

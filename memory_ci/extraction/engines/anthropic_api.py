@@ -1,0 +1,204 @@
+"""The Anthropic engine: one call of the Messages API for a request, by key or workload identity, or through a cloud.
+
+Facts it rests on (checked with versions 0.77 and 2.12 of the SDK against a loopback server, see docs/engines.md): the
+SDK takes seconds to import; it sleeps as long as a server says unless max_retries is 0; `messages.parse` hides
+stop_reason; blocks of thinking come before text; a reply that is no message becomes an AttributeError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import EngineReply, Request, Usage
+from memory_ci.extraction.engines.calls import SYSTEM_CLOCK, TRIES, Clock, Failure, Limits, call_with_tries
+from memory_ci.extraction.engines.faults import explain, names_output_config
+from memory_ci.extraction.engines.meter import Meter
+from memory_ci.extraction.prompt import Prompt, build_prompt
+from memory_ci.records.config import EngineConfig, Provider
+from memory_ci.text import estimate_tokens
+
+T = TypeVar("T")
+
+PROMPT_MARGIN = 10_000
+"""Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON."""
+
+TOKENS_PER_SECOND = 128_000 / 3600
+"""The slowest output that the SDK reckons with for a call that is not streamed."""
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+
+CLIENTS: dict[Provider, str] = {
+    "anthropic": "Anthropic",
+    "bedrock": "AnthropicBedrock",
+    "vertex": "AnthropicVertex",
+    "foundry": "AnthropicFoundry",
+}
+"""Names of the SDK's clients, the same in every supported version."""
+
+CREDENTIALS: dict[Provider, tuple[tuple[str, ...], ...]] = {
+    "anthropic": (
+        ("ANTHROPIC_API_KEY",),
+        ("ANTHROPIC_AUTH_TOKEN",),
+        ("ANTHROPIC_PROFILE",),
+        ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_IDENTITY_TOKEN_FILE"),
+        ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_IDENTITY_TOKEN"),
+    ),
+    "bedrock": (
+        ("AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK"),
+        ("AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        ("AWS_REGION", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+        ("AWS_REGION", "AWS_PROFILE"),
+    ),
+    "vertex": (
+        ("CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID"),
+        ("CLOUD_ML_REGION", "GOOGLE_APPLICATION_CREDENTIALS"),
+    ),
+    "foundry": (
+        ("ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE"),
+        ("ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_BASE_URL"),
+    ),
+}
+"""Sets of variables, each of which is enough, in the order in which the SDK looks at them."""
+
+
+def is_configured(environ: Mapping[str, str], settings: EngineConfig) -> str | None:
+    """Why a call may be tried ("ANTHROPIC_API_KEY is set"), or None. Configured is not working: nothing is asked."""
+    for names in CREDENTIALS[settings.provider]:
+        if all(environ.get(name) for name in names):
+            return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} set"
+    return None
+
+
+class AnthropicEngine:
+    """Asks a model of Anthropic. One engine serves one run: its deadline and its meter hold for all of its calls.
+
+    `call_seconds` bounds one call; by default what `max_tokens` may take, and a minute.
+    """
+
+    def __init__(
+        self,
+        settings: EngineConfig,
+        environ: Mapping[str, str],
+        clock: Clock = SYSTEM_CLOCK,
+        call_seconds: float | None = None,
+    ) -> None:
+        self.settings = settings
+        self.environ = environ
+        self.meter = Meter(settings)
+        self._clock = clock
+        self._limits = Limits(
+            deadline=clock.now() + settings.deadline_seconds,
+            call_seconds=call_seconds or 60 + settings.max_tokens / TOKENS_PER_SECOND,
+        )
+        self._client: Any = None
+        self._takes_schema = True
+
+    def extract(self, request: Request) -> EngineReply:
+        """The reply to `request`, whatever its stop_reason. Raises EngineError (docs/engines.md lists the slugs)."""
+        prompt = build_prompt(request)
+        self.meter.check(self.expect(prompt))
+        before = self.meter.spent.tries
+        reply = self.ask(lambda client, seconds: read_message(self._create(client, prompt, seconds)))
+        self.meter.add(reply.usage)
+        return msgspec.structs.replace(reply, tries=self.meter.spent.tries - before)
+
+    def expect(self, prompt: Prompt) -> Usage:
+        """The most that one call with `prompt` may use. Raises EngineError [prompt-too-long]."""
+        schema = msgspec.json.encode(prompt.schema).decode()
+        tokens = sum(map(estimate_tokens, (prompt.system, prompt.user, schema)))
+        limit = self.settings.prompt_tokens + PROMPT_MARGIN
+        if tokens > limit:
+            raise EngineError(
+                f"the prompt has about {tokens} tokens, {limit} are allowed: nothing was sent",
+                slug="prompt-too-long",
+                hint="raise engine.prompt_tokens, or lower it so that less evidence is chosen",
+            )
+        return Usage(cache_write_tokens=tokens, output_tokens=self.settings.max_tokens)
+
+    def build_parameters(self, prompt: Prompt) -> dict[str, Any]:
+        """The body of the call: nothing of sampling, no prefill, the system part marked for the cache."""
+        system = {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
+        parameters: dict[str, Any] = {
+            "model": self.settings.model,
+            "max_tokens": self.settings.max_tokens,
+            "system": [system],
+            "messages": [{"role": "user", "content": prompt.user}],
+        }
+        if self._takes_schema:
+            parameters["output_config"] = {"format": {"type": "json_schema", "schema": prompt.schema}}
+        return parameters
+
+    def ask(self, call: Callable[[Any, float], T], tries: int = TRIES) -> T:
+        """What `call(client, seconds)` returns, under the limits of this run. Raises EngineError and nothing else."""
+        if self._client is None:
+            self._client = self._make_client()
+
+        def attempt(seconds: float) -> T:
+            self.meter.add_try()
+            return call(self._client, seconds)
+
+        return call_with_tries(attempt, self.explain, self._limits._replace(tries=tries), self._clock)
+
+    def close(self) -> None:
+        """Close the connections; the process does so as well when it ends."""
+        if self._client is not None:
+            self._client.close()
+
+    def explain(self, error: Exception) -> Failure:
+        """What a failure of the SDK means."""
+        return explain(error, self.settings.model, self.environ)
+
+    def _make_client(self) -> Any:  # noqa: ANN401 - one of four classes, whose import takes seconds
+        try:
+            import anthropic
+
+            client = getattr(anthropic, CLIENTS[self.settings.provider])
+            http = anthropic.DefaultHttpxClient(follow_redirects=False)  # a redirect would take the key to another host
+            return client(max_retries=0, http_client=http, **self._find_credentials())
+        except Exception as error:  # noqa: BLE001 - a missing region, a broken profile, a missing package
+            raise self.explain(error).error from None
+
+    def _find_credentials(self) -> dict[str, str]:
+        """What is said to the client; workload identity and the clouds' own credentials it finds by itself.
+
+        An empty variable (an unset one of a workflow) is none. The base URL is always said, so that nothing but the
+        environment decides it.
+        """
+        if self.settings.provider != "anthropic":
+            return {}
+        base_url = self.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
+        for argument, name in (("api_key", "ANTHROPIC_API_KEY"), ("auth_token", "ANTHROPIC_AUTH_TOKEN")):
+            if value := self.environ.get(name):
+                return {argument: value, "base_url": base_url}
+        return {"base_url": base_url}
+
+    def _create(self, client: Any, prompt: Prompt, seconds: float) -> Any:  # noqa: ANN401
+        try:
+            return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
+        except Exception as error:
+            if not (self._takes_schema and names_output_config(error)):
+                raise
+        self._takes_schema = False
+        self.meter.add_try()
+        return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
+
+
+def read_message(message: Any) -> EngineReply:  # noqa: ANN401
+    """The text blocks of a message; of a refusal or a truncated reply too. Raises AttributeError when it is none."""
+    usage = message.usage
+    return EngineReply(
+        text="".join(block.text for block in message.content if block.type == "text"),
+        stop_reason=message.stop_reason or "",
+        usage=Usage(
+            input_tokens=usage.input_tokens or 0,
+            output_tokens=usage.output_tokens or 0,
+            cache_read_tokens=usage.cache_read_input_tokens or 0,
+            cache_write_tokens=usage.cache_creation_input_tokens or 0,
+        ),
+        model=message.model,
+        request_id=getattr(message, "_request_id", None) or "",
+    )

@@ -1,0 +1,154 @@
+"""Faults: whatever the SDK throws, as one EngineError with a slug, and without a credential in its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from memory_ci.errors import EngineError
+from memory_ci.extraction.engines.calls import Failure
+from memory_ci.secrets import find_secrets
+from memory_ci.text import shorten
+
+DETAIL_WIDTH = 300
+SECRET_NAMES = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_IDENTITY_TOKEN",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+)
+"""Variables whose values never stand in a message, even when a server sends them back."""
+
+
+class Fault(NamedTuple):
+    """A kind of failure; `is_transient`: the same call may work later."""
+
+    slug: str
+    what: str
+    hint: str
+    is_transient: bool = False
+
+
+UNAUTHORISED = Fault(
+    "engine-unauthorised",
+    "the model's service does not accept the credentials, or there are none",
+    "check the key or the workload identity, and that it may use this model; docs/engines.md lists the variables",
+)
+REJECTED = Fault(
+    "engine-rejected-request",
+    "the model's service does not accept the request",
+    "check engine.model and engine.provider; the same request would be refused again",
+)
+RATE_LIMITED = Fault(
+    "engine-rate-limited",
+    "the model's service answers that there were too many requests",
+    "run again later: the same range is taken",
+    is_transient=True,
+)
+OVERLOADED = Fault(
+    "engine-overloaded",
+    "the model's service is overloaded or out of order",
+    "run again later: the same range is taken",
+    is_transient=True,
+)
+TIMEOUT = Fault(
+    "engine-timeout",
+    "the model's service did not answer in time",
+    "run again; a lower engine.max_tokens makes calls shorter",
+    is_transient=True,
+)
+UNREACHABLE = Fault(
+    "engine-unreachable",
+    "the model's service cannot be reached, or the connection was cut",
+    "check the network, the proxy and ANTHROPIC_BASE_URL",
+    is_transient=True,
+)
+UNREADABLE = Fault(
+    "engine-unreadable-reply",
+    "what answered is not the Messages API",
+    "check ANTHROPIC_BASE_URL and the proxy: a login page answers like this",
+)
+NOT_INSTALLED = Fault(
+    "engine-not-installed",
+    "a package that the engine needs is not installed",
+    "pip install 'memory-ci[anthropic]'; for engine.provider bedrock or vertex also pip install 'anthropic[bedrock]'"
+    " or 'anthropic[vertex]'",
+)
+
+
+def explain(error: Exception, model: str, environ: Mapping[str, str]) -> Failure:
+    """What `error`, thrown while `model` was called, means. `environ` holds the credentials to mask."""
+    if isinstance(error, EngineError):
+        return Failure(error)
+    fault = _find_fault(error)
+    text = f"{model}: {fault.what}: {scrub(_detail(error), environ)}"
+    return Failure(EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, _retry_after(error))
+
+
+def fault_of_status(status: int) -> Fault:
+    """The fault that an HTTP status of 400 and above means."""
+    if status in (401, 403):
+        return UNAUTHORISED
+    if status == 429:
+        return RATE_LIMITED
+    return OVERLOADED if status >= 500 or status in (408, 409) else REJECTED
+
+
+def names_output_config(error: Exception) -> bool:
+    """Does an older API, or a gateway, refuse the request for its `output_config`?"""
+    return getattr(error, "status_code", None) == 400 and "output_config" in _detail(error)
+
+
+def scrub(text: str, environ: Mapping[str, str]) -> str:
+    """`text` in one short line, without the credentials of `environ` and without anything that looks like one."""
+    for name in SECRET_NAMES:
+        if value := environ.get(name):
+            text = text.replace(value, "[redacted]")
+    for secret in reversed(find_secrets(text)):
+        text = f"{text[: secret.start]}[redacted]{text[secret.end :]}"
+    return shorten(text, DETAIL_WIDTH)
+
+
+def _find_fault(error: Exception) -> Fault:
+    if isinstance(error, ImportError):
+        return NOT_INSTALLED
+    import anthropic
+
+    if isinstance(error, TimeoutError | anthropic.APITimeoutError):
+        return TIMEOUT
+    if isinstance(error, anthropic.APIStatusError):
+        return fault_of_status(error.status_code)
+    if isinstance(error, anthropic.APIConnectionError):
+        return UNREACHABLE
+    return UNAUTHORISED if _is_about_credentials(error) else UNREADABLE
+
+
+def _is_about_credentials(error: Exception) -> bool:
+    """A missing key is a TypeError, a missing region a ValueError, a refused identity an AnthropicError of its own."""
+    import anthropic
+
+    if isinstance(error, anthropic.AnthropicError):
+        return not isinstance(error, anthropic.APIError)
+    text = str(error).lower()
+    return any(word in text for word in ("authentication", "credential", "region", "project_id", "api token"))
+
+
+def _detail(error: Exception) -> str:
+    """The API's own words where there are any. The rest of a body may be a page, so it is not shown."""
+    status, body = getattr(error, "status_code", None), getattr(error, "body", None)
+    said = body.get("error") if isinstance(body, dict) else None
+    words = said.get("message") if isinstance(said, dict) else None
+    if status is not None:
+        return f"status {status}{f', {words}' if isinstance(words, str) else ''}"
+    return f"{type(error).__name__} {error}"
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Seconds of the Retry-After header; anything else there, a date too, counts as none."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    said = headers.get("retry-after", "")
+    return float(said) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", said) else None

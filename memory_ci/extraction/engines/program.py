@@ -1,0 +1,114 @@
+"""Programs that engines ask: a bounded run in an empty directory, and nothing left of it afterwards."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from memory_ci.errors import EngineError
+
+MAX_OUTPUT = 8_000_000
+"""Bytes that a program may print."""
+
+MAX_SECONDS = 300
+"""For one answer, whatever the deadline of the run allows."""
+
+TICK = 0.1
+"""Seconds between two looks at a program that runs."""
+
+
+class Finished(NamedTuple):
+    """How a program ended, and what it printed."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str:
+    """The absolute path of a program on PATH. Raises EngineError (engine-not-installed).
+
+    One that is found only relative to where we stand would be a file of the repository, and is not run.
+    """
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if found is None or not Path(found).is_absolute():
+        raise EngineError(
+            f"the program {name!r} was not found on PATH",
+            slug="engine-not-installed",
+            hint="install it, or name it by its absolute path",
+        )
+    return found
+
+
+@contextmanager
+def empty_directory() -> Iterator[Path]:
+    """A directory of our own with nothing in it, removed at the end: no file of a project lies beside it."""
+    with tempfile.TemporaryDirectory(prefix="memory-ci-") as name:
+        yield Path(name)
+
+
+def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, str], seconds: float) -> Finished:
+    """Run `argv` with `text` on its standard input, without a shell.
+
+    Raises EngineError: engine-not-installed when it cannot be started, engine-timeout after `seconds`,
+    engine-unreadable-reply when it prints over MAX_OUTPUT bytes. It and what it started are killed then.
+    """
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        stdin.write(text.encode("utf-8", "replace"))
+        stdin.seek(0)
+        process = _start(argv, cwd, env, (stdin, stdout, stderr))
+        try:
+            status = _wait(process, stdout, seconds)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        return Finished(status, _read(stdout), _read(stderr))
+
+
+def _start(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], streams: tuple[IO[bytes], IO[bytes], IO[bytes]]
+) -> subprocess.Popen[bytes]:
+    """In files, not pipes: a child that outlives the program can hold nobody up. In a session, to be killed whole."""
+    stdin, stdout, stderr = streams
+    try:
+        return subprocess.Popen(
+            argv, cwd=cwd, env=dict(env), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+    except OSError as error:
+        raise EngineError(
+            f"{argv[0]} cannot be run: {error.strerror}",
+            slug="engine-not-installed",
+            hint="check that it is a program and may be run",
+        ) from error
+
+
+def _wait(process: subprocess.Popen[bytes], stdout: IO[bytes], seconds: float) -> int:
+    for _ in range(math.ceil(seconds / TICK)):
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(TICK)
+        if os.fstat(stdout.fileno()).st_size > MAX_OUTPUT:
+            raise EngineError(
+                f"the engine's program printed more than {MAX_OUTPUT:,} bytes",
+                slug="engine-unreadable-reply",
+                hint="see what it prints when it is run by hand",
+            )
+    raise EngineError(
+        f"the engine's program gave no answer within {seconds:g} seconds",
+        slug="engine-timeout",
+        hint="run again, or raise engine.deadline_seconds",
+    )
+
+
+def _read(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read(MAX_OUTPUT).decode("utf-8", "replace")

@@ -1,0 +1,101 @@
+"""The replay engine: recorded replies, keyed by a hash of the prompt. A prompt that nobody recorded fails the run.
+
+A recording is one JSON object: in a directory the file `<key>.json`, else a line of a JSON Lines file, where the last
+of one key counts. Each says its origin, `model <id>` or `hand-written`: the latter proves robustness, never quality.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import EngineReply, Request, Usage
+from memory_ci.extraction.prompt import request_key
+
+HAND_WRITTEN = "hand-written"
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One recorded reply; `change` is for people who look for it."""
+
+    key: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    origin: Annotated[str, msgspec.Meta(pattern=r"^(?:hand-written|model \S+)$")]
+    change: str = ""
+    text: str
+    stop_reason: str = "end_turn"
+    usage: Usage = Usage()
+
+
+class ReplayEngine:
+    """Answers with what is recorded in `path`, a directory or a JSON Lines file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._recordings: dict[str, Recording] | None = None
+
+    def extract(self, request: Request) -> EngineReply:
+        """The recorded reply. Raises EngineError: replay-miss when there is none, replay-unreadable for a bad file."""
+        key = request_key(request)
+        if self._recordings is None:
+            self._recordings = {found.key: found for found in _load(self._path)}
+        found = self._recordings.get(key)
+        if found is None:
+            raise EngineError(
+                f"no reply is recorded for {request.change} under the key {key} in {self._path}",
+                slug="replay-miss",
+                hint=f"record one as {_place(self._path, key)}, with its key, origin and text",
+            )
+        return EngineReply(text=found.text, stop_reason=found.stop_reason, usage=found.usage, model=found.origin)
+
+
+def record_reply(path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False) -> None:
+    """Keep `reply` where `ReplayEngine(path)` finds it: in a file `*.jsonl` as a line more, else in a directory."""
+    recording = Recording(
+        key=request_key(request),
+        origin=HAND_WRITTEN if is_hand_written else f"model {reply.model}",
+        change=request.change,
+        text=reply.text,
+        stop_reason=reply.stop_reason,
+        usage=reply.usage,
+    )
+    line = msgspec.json.encode(recording) + b"\n"
+    if path.suffix == ".jsonl":
+        with path.open("ab") as stream:
+            stream.write(line)
+    else:
+        path.mkdir(parents=True, exist_ok=True)
+        _place(path, recording.key).write_bytes(line)
+
+
+def _place(path: Path, key: str) -> Path:
+    return path if path.suffix == ".jsonl" else path / f"{key}.json"
+
+
+def _load(path: Path) -> list[Recording]:
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    return [recording for file in files for recording in _read(file)]
+
+
+def _read(file: Path) -> list[Recording]:
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        _refuse(f"{file}: {error.strerror}", error)
+    recordings = []
+    for number, line in enumerate(lines, 1):
+        try:
+            recordings += [msgspec.json.decode(line, type=Recording)] if line.strip() else []
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            _refuse(f"{file}:{number}: {error}", error)
+    return recordings
+
+
+def _refuse(told: str, error: Exception) -> NoReturn:
+    raise EngineError(
+        f"recorded replies cannot be read: {told}",
+        slug="replay-unreadable",
+        hint="MEMORY_CI_REPLAY names a directory of recordings, or a JSON Lines file of them",
+    ) from error

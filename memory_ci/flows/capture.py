@@ -1,0 +1,192 @@
+"""Capture: one transcript, redacted and shortened, into a ref of this repository; what is too old is forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.evidence.redact import redact
+from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.gitrepo.repo import Repository, list_worktrees
+from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, delete, list_stored, session_ref, store
+from memory_ci.records.config import SessionsConfig
+from memory_ci.records.session import Session
+from memory_ci.sources.transcripts.digest import write_digest
+
+MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
+HEAD_BYTES = 256 * 1024
+"""How much of a transcript is looked through for the directory it was made in: agents say it in the first records."""
+
+CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+PROJECT_HASH = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
+"""Gemini CLI names no directory, but the SHA-256 of its path."""
+
+
+class HookInput(msgspec.Struct, frozen=True):
+    """What Claude Code, Codex and Gemini CLI give a hook as JSON on standard input; more keys are passed over."""
+
+    transcript_path: str | None
+    session_id: str = ""
+    cwd: str = ""
+
+
+class Captured(msgspec.Struct, frozen=True, kw_only=True):
+    """A session and where it is kept. `is_new`: this capture changed something; `bytes` is the size of the digest."""
+
+    session: str
+    ref: str
+    is_new: bool
+    bytes: int
+    human_turns: int
+    has_full: bool = False
+
+
+def parse_hook_input(data: bytes) -> tuple[Path, str]:
+    """The transcript that an agent's hook names, and the directory of the session.
+
+    Raises UsageError (bad-hook-input): not such JSON, or no transcript is kept.
+    """
+    try:
+        found = msgspec.json.decode(data, type=HookInput)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = "`memory-ci install --agent NAME` writes the hook that gives it."
+        message = f"standard input is no hook input of an agent: {error}"
+        raise UsageError(message, slug="bad-hook-input", hint=hint) from error
+    if not found.transcript_path:
+        hint = "Let the agent keep its sessions, or uninstall the hook."
+        raise UsageError("the agent keeps no transcript of this session", slug="bad-hook-input", hint=hint)
+    return Path(found.transcript_path).expanduser(), found.cwd
+
+
+def find_newest(workspace: Workspace, home: Path) -> Path:
+    """The transcript of this project that was written last, where agents keep them.
+
+    Raises UsageError (no-transcript), RepositoryError (bare-repository).
+    """
+    from memory_ci.sources.transcripts.registry import default_places, find_transcripts
+
+    roots = _roots(workspace.repo)
+    places = default_places(home, work_tree(workspace))
+    dated = sorted(((path.stat().st_mtime, path) for path in find_transcripts(places)), reverse=True)
+    newest = next((path for _, path in dated if not _find_elsewhere(path, "", roots)), None)
+    if newest is None:
+        hint = "Name the file: `memory-ci capture PATH`."
+        raise UsageError("no agent keeps a transcript of this project", slug="no-transcript", hint=hint)
+    return newest
+
+
+def capture(
+    workspace: Workspace, path: Path, now: datetime, *, agent: str = "", cwd: str = "", dry_run: bool = False
+) -> tuple[Captured, ...]:
+    """Keep the sessions of a transcript (of one `agent`, if named); `cwd` counts if the transcript names no directory.
+
+    First what retention has passed is deleted. Raises UsageError: transcript-unreadable, foreign-transcript,
+    unknown-transcript; RepositoryError: ref-moved, git-failed.
+    """
+    from memory_ci.sources.transcripts.registry import read_transcript
+
+    _refuse_unfit(path)
+    _refuse_foreign(path, cwd, _roots(workspace.repo))
+    sessions = [one for one in read_transcript(path) if one.events and agent in ("", one.agent)]
+    if not sessions:
+        hint = "docs/sessions.md lists the formats; --agent must be the one that wrote it."
+        raise UsageError(f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint)
+    if not dry_run:
+        delete_expired(workspace, now)
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    full = _read_full(path, workspace.config.sessions)
+    return tuple(_keep(workspace, session, written, full, dry_run) for session in sessions)
+
+
+def delete_expired(workspace: Workspace, now: datetime) -> int:
+    """Delete the sessions that ended more than `sessions.keep_days` ago (0: none), and say how many."""
+    days = workspace.config.sessions.keep_days
+    if not days:
+        return 0
+    expired = [stored for stored in list_stored(workspace.repo) if stored.at < now - timedelta(days=days)]
+    delete(workspace.repo, expired)
+    return len(expired)
+
+
+def _keep(workspace: Workspace, session: Session, written: datetime, full: bytes | None, dry_run: bool) -> Captured:
+    """Store one session, dated by its end; by when its file was written, if it says no time."""
+    data = write_digest(session, workspace.config.sessions.max_bytes, _masked)
+    files = {DIGEST: data} | ({FULL: full} if full is not None else {})
+    ref, is_new = session_ref(session.agent, session.id), True
+    if not dry_run:
+        is_new = store(workspace.repo, session.agent, session.id, files, session.ended or written).is_new
+    return Captured(
+        session=session.key,
+        ref=ref,
+        is_new=is_new,
+        bytes=len(data),
+        human_turns=session.counts.human_turns,
+        has_full=full is not None,
+    )
+
+
+def _masked(text: str) -> str:
+    return redact(text).text
+
+
+def _read_full(path: Path, config: SessionsConfig) -> bytes | None:
+    """The whole transcript without secrets, if it is to be kept and fits into `max_bytes`."""
+    if not config.keep_full or path.stat().st_size > config.max_bytes:
+        return None
+    return _masked(path.read_text("utf-8", "replace")).encode()
+
+
+def _refuse_unfit(path: Path) -> None:
+    """Make sure that a path, which may come from outside, is a file of a size to read; a link or a pipe is none."""
+    try:
+        found = path.lstat()
+    except (OSError, ValueError) as error:
+        raise _unreadable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise _unreadable(f"{path} is not a regular file")
+    if found.st_size > MAX_TRANSCRIPT_BYTES:
+        raise _unreadable(f"{path} is {found.st_size} bytes, over the limit of {MAX_TRANSCRIPT_BYTES}")
+
+
+def _unreadable(message: str) -> UsageError:
+    return UsageError(message, slug="transcript-unreadable", hint="Name a transcript file of an agent.")
+
+
+def _refuse_foreign(path: Path, cwd: str, roots: tuple[Path, ...]) -> None:
+    elsewhere = _find_elsewhere(path, cwd, roots)
+    if elsewhere:
+        message = f"{path} is of a session in {elsewhere}, not in this repository"
+        raise UsageError(message, slug="foreign-transcript", hint="Run this in the repository of that session.")
+
+
+def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
+    """Where a session was, if not in one of the work trees; empty also if neither transcript nor hook says where."""
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+    place = _find_cwd(head) or cwd
+    if place and not any(Path(place).resolve().is_relative_to(root) for root in roots):
+        return place
+    project = PROJECT_HASH.search(head)
+    known = {hashlib.sha256(os.fsencode(root)).hexdigest() for root in (*roots, Path(place))}
+    return f"project {project[1].decode()[:12]}" if project and project[1].decode() not in known else ""
+
+
+def _roots(repo: Repository) -> tuple[Path, ...]:
+    return tuple(tree.path.resolve() for tree in list_worktrees(repo))
+
+
+def _find_cwd(head: bytes) -> str:
+    """The directory that a transcript names first; empty if it names none."""
+    found = CWD.search(head)
+    try:
+        return str(json.loads(found[1])) if found else ""
+    except ValueError:
+        return ""

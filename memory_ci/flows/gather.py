@@ -1,0 +1,123 @@
+"""Gathering: everything that is known of a merged change, as events, and where it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.flows.joining import SessionFinder
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
+from memory_ci.forge import Forge
+from memory_ci.gitrepo.blobs import list_tree, read_files
+from memory_ci.records.event import Event
+from memory_ci.records.forge import PullRequest
+from memory_ci.records.history import MergedChange
+from memory_ci.records.plan import Join
+from memory_ci.sources.adr import adr_event, adr_paths_added
+from memory_ci.sources.commits import commit_events, diff_event
+from memory_ci.sources.jobs import job_events, job_paths
+from memory_ci.sources.reviews import review_events
+
+
+class Gathered(NamedTuple):
+    """The events of one merged change, numbered in their order, and the sessions and requests they come from."""
+
+    events: tuple[Event, ...]
+    joins: tuple[Join, ...]
+
+
+class Gatherer:
+    """Asks every source about one merged change after another. `problems` tell what could not be asked."""
+
+    def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
+        self._workspace, self._finder, self._forge = workspace, finder, forge
+        self._adr_paths = workspace.config.extraction.adr_paths
+        self._requests: set[int] = set()
+        self._problems: list[str] = []
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self._problems, *self._finder.problems]))
+
+    def gather(self, merged: MergedChange) -> Gathered:
+        """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
+        request = self._find_request(merged)
+        joins: list[Join] = []
+        events = [*commit_events(merged), *self._files(merged), *self._reviews(merged, request, joins)]
+        is_outside = request is not None and _is_outside(request)
+        sessions = list(self._sessions(merged, request, joins))
+        if len(events) > len(merged.commits) or sessions:
+            events.append(diff_event(merged))
+        events = [_from_outside(event) if is_outside else event for event in [*events, *sessions]]
+        return Gathered(
+            tuple(msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events)), tuple(joins)
+        )
+
+    def _files(self, merged: MergedChange) -> Iterator[Event]:
+        """Decision records that the change added, and what its job wrote down before and while it worked."""
+        for path, text in self._texts(merged.tip.sha, adr_paths_added(merged, self._adr_paths)):
+            yield from adr_event(merged, path, text)
+        paths = job_paths(merged)
+        before = dict(self._texts(start_of(merged), paths))
+        for path, text in self._texts(merged.tip.sha, paths):
+            yield from job_events(merged, path, text, before.get(path, ""))
+
+    def _texts(self, rev: str | None, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+        """The text that a commit has of these paths; most changes have none, and cost no process."""
+        files = (
+            [file for file in list_tree(self._workspace.repo, rev, ()) if file.path in paths] if rev and paths else ()
+        )
+        for content in read_files(self._workspace.repo, files, MAX_FILE_BYTES):
+            if content.data is not None:
+                yield content.file.path, content.data.decode("utf-8", "replace")
+
+    # -- the forge
+
+    def _find_request(self, merged: MergedChange) -> PullRequest | None:
+        """The pull request of the change, asked once; what the forge refuses is told, and the rest goes on."""
+        if self._forge is None:
+            return None
+        try:
+            number = merged.number or self._forge.find_number(merged.tip.sha)
+            return self._forge.find_pull_request(number) if number is not None else None
+        except EngineError as error:
+            self._problems.append(f"{merged.label}: {error.message} [{error.slug}]")
+            return None
+
+    def _reviews(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
+        if request is None or request.number in self._requests:
+            return
+        self._requests.add(request.number)
+        self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
+        events = review_events(request)
+        how = "named by its commit" if merged.number is not None else "named by the forge"
+        joins.append(Join(merged.label, "pull-request", f"#{request.number}", how, len(events)))
+        yield from events
+
+    # -- the sessions
+
+    def _sessions(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
+        for joined in self._finder.find(merged, request):
+            joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
+            yield from joined.events
+
+
+def start_of(merged: MergedChange) -> str | None:
+    """The commit that the change was put on: the first parent of its first commit on the branch."""
+    first = merged.tip if merged.kind == "merge" else merged.commits[0]
+    return first.parents[0] if first.parents else None
+
+
+def _is_outside(request: PullRequest) -> bool:
+    """Whether someone who may not write here brought the change: its commits and transcripts are then hearsay."""
+    return request.permission != "write" and (request.is_fork or request.permission == "read")
+
+
+def _from_outside(event: Event) -> Event:
+    """What came with the change is from outside; what reviewers said of it has its own authors."""
+    if event.kind in ("review", "check"):
+        return event
+    return msgspec.structs.replace(event, is_outside=True)

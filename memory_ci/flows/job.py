@@ -1,0 +1,102 @@
+"""What a job writes down for the merge to be held against: a pre-mortem before, assumptions on the way."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import EngineError, FindingsError, UsageError
+from memory_ci.evidence.redact import redact
+from memory_ci.extraction import reply
+from memory_ci.extraction.engines import Engine, Request
+from memory_ci.extraction.gate import check_words
+from memory_ci.flows.retrieve import RetrieveOptions, retrieve
+from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.records.event import Origin
+from memory_ci.records.evidence import Evidence
+from memory_ci.records.job import Assumption, Risk
+from memory_ci.records.retrieval import Hit
+from memory_ci.records.session import UNKNOWN_TIME
+from memory_ci.rendering.premortem import render_premortem
+from memory_ci.sources.jobs import ASSUMPTIONS, PREMORTEM
+from memory_ci.store.files import write_file
+
+MAX_RISKS = 10
+
+
+class JobFile(msgspec.Struct, frozen=True):
+    """A job file and the text that was put there; `warning` says what an engine could not add."""
+
+    path: str
+    text: str
+    warning: str = ""
+
+
+def write_premortem(
+    workspace: Workspace, where: Path, plan: str, today: date, engine: Engine | None, *, force: bool, dry_run: bool
+) -> JobFile:
+    """Write `.premortem.md` from a plan: what memory knows to have gone wrong, and what a model expects to.
+
+    A model that fails leaves what memory knows. Raises UsageError (empty-plan, premortem-exists), RepositoryError
+    (bare-repository, write-failed).
+    """
+    plan = redact(plan).text.strip()
+    if not plan:
+        raise UsageError("the plan is empty", slug="empty-plan", hint="Name a file with the plan, or pipe one in.")
+    path = where / PREMORTEM
+    if path.exists() and not force:
+        hint = "Read it first; --force replaces it."
+        raise UsageError(f"{path} is there already", slug="premortem-exists", hint=hint)
+    known = retrieve(workspace, plan, RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS), today)
+    expected, warning = _expected(engine, plan)
+    text = render_premortem(plan, (*map(_known_risk, known.hits), *expected))
+    if not dry_run:
+        write_file(path, text.encode(), work_tree(workspace))
+    return JobFile(str(path), text, warning)
+
+
+def _known_risk(hit: Hit) -> Risk:
+    entry = hit.located.entry
+    return Risk(title=entry.title, why=entry.body, mitigation=entry.instead or "", source=f"memory {entry.id[:8]}")
+
+
+def _expected(engine: Engine | None, plan: str) -> tuple[tuple[Risk, ...], str]:
+    """What a model expects to go wrong, less what must not be written; and why there is nothing, if it failed."""
+    if engine is None:
+        return (), ""
+    piece = Evidence(
+        id="e1", kind="intent", text=plan, trust="T1", origin=Origin(kind="file", id="plan"), at=UNKNOWN_TIME
+    )
+    try:
+        answer = engine.extract(Request(change="a plan", evidence=(piece,), task="premortem"))
+        risks = [_risk(one) for one in reply.parse_risks(answer.text)]
+    except EngineError as error:
+        return (), f"{error.message} [{error.slug}]"
+    kept = tuple(
+        risk for risk in risks if not check_words("\n".join((risk.title, risk.why, risk.signal, risk.mitigation)))
+    )
+    refused = len(risks) - len(kept)
+    return tuple(kept[:MAX_RISKS]), f"{refused} risks of the model were refused by the gate" if refused else ""
+
+
+def _risk(said: reply.Risk) -> Risk:
+    return Risk(title=said.title, why=said.why, signal=said.signal, mitigation=said.mitigation, source="a model")
+
+
+def append_assumption(workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool) -> JobFile:
+    """Add one line to `.assumptions.jsonl`; what stands there is kept byte by byte.
+
+    Raises FindingsError (refused-text) for what must not be in a committed file, RepositoryError (write-failed).
+    """
+    for reason in check_words("\n".join((assumption.assumption, assumption.because, assumption.milestone))):
+        hint = "Say it in plain words, without credentials or instructions to agents."
+        raise FindingsError(f"not added: the text is refused ({reason})", slug="refused-text", hint=hint)
+    path = where / ASSUMPTIONS
+    line = msgspec.json.encode(assumption) + b"\n"
+    before = path.read_bytes() if path.is_file() else b""
+    separator = b"" if not before or before.endswith(b"\n") else b"\n"
+    if not dry_run:
+        write_file(path, before + separator + line, work_tree(workspace))
+    return JobFile(str(path), line.decode())

@@ -1,0 +1,218 @@
+"""Joining: which agent sessions belong to a merged change, and how that is known."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.blobs import TreeFile, list_tree, read_files
+from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
+from memory_ci.records.event import Event
+from memory_ci.records.forge import PullRequest
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.session import UNKNOWN_TIME, Session
+from memory_ci.sources.commits import author_of
+from memory_ci.sources.entire import read_checkpoint
+from memory_ci.sources.transcripts.registry import find_transcripts, read_stream, read_transcript
+
+ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
+NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
+COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
+"""Transcripts that teams commit beside their code."""
+
+MAX_TRANSCRIPT = 64 * 1024 * 1024
+GRACE = timedelta(hours=1)
+"""How long before and after it a session still counts as the work of a commit."""
+
+
+class JoinedSession(NamedTuple):
+    """A session of a change: its events that belong there, how it was found, and the commit it is bound to."""
+
+    session: Session
+    events: tuple[Event, ...]
+    how: str
+    commit: Commit
+
+
+class SessionFinder:
+    """Finds sessions where agents and their tools keep them; each source is read once, and only when asked for.
+
+    `extra` are transcripts, or directories of them, that the caller names. `problems` tell what could not be read.
+    """
+
+    def __init__(self, workspace: Workspace, extra: Sequence[Path] = ()) -> None:
+        self._workspace, self._extra = workspace, extra
+        self._given: set[tuple[str, str]] = set()
+        self.problems: list[str] = []
+
+    def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        """The sessions of one merged change, each once; an event goes to the first change that it is joined with."""
+        seen: set[str] = set()
+        for joined in self._candidates(merged, request):
+            events = tuple(self._take(joined, merged))
+            if events or joined.session.key not in seen:
+                seen.add(joined.session.key)
+                yield joined._replace(events=events)
+
+    def _candidates(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        for commit in merged.commits:
+            yield from self._checkpoints(commit)
+            yield from self._noted(commit)
+            yield from self._named(commit)
+        yield from self._committed(merged)
+        yield from self._linked(merged)
+        yield from self._near(merged, request)
+
+    def _take(self, joined: JoinedSession, merged: MergedChange) -> Iterator[Event]:
+        """The events up to the merge that no earlier change was given, bound to the author of the commit."""
+        end = max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
+        for event in joined.events:
+            key = (joined.session.key, event.uid or str(event.origin))
+            if key in self._given or (event.at != UNKNOWN_TIME and event.at > end):
+                continue
+            self._given.add(key)
+            at = joined.commit.authored_at if event.at == UNKNOWN_TIME else event.at
+            yield msgspec.structs.replace(event, at=at, author=author_of(joined.commit))
+
+    # -- by trailer
+
+    def _checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Entire's checkpoints, by the trailer that its hook writes."""
+        for value in _values(commit, "Entire-Checkpoint"):
+            if self._entire is None:
+                continue
+            checkpoint = read_checkpoint(self._entire.list_paths, self._entire.read, value)
+            self.problems += checkpoint.problems
+            for session, start in checkpoint.sessions:
+                events = tuple(event for event in session.events if (event.origin.line or 0) > start)
+                yield JoinedSession(session, events, f"Entire-Checkpoint: {value}", commit)
+
+    def _named(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Sessions that a commit names by their key, or by enough of its end."""
+        for value in _values(commit, "Memory-Session"):
+            for session in self._known:
+                if _is_named(session, value):
+                    yield JoinedSession(session, session.events, f"Memory-Session: {session.key}", commit)
+
+    def _noted(self, commit: Commit) -> Iterator[JoinedSession]:
+        """The prompts that git-ai noted on a commit."""
+        if self._notes is None:
+            return
+        data = self._notes.read(commit.sha)
+        for session in read_stream(io.BytesIO(data), f"{commit.sha[:12]}.note") if data else ():
+            yield JoinedSession(session, session.events, "a note of git-ai", commit)
+
+    # -- by what the change and the session say of each other
+
+    def _committed(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Transcripts that the change itself brought. Who may say what in them depends on who brought them."""
+        brought = {
+            file.path: commit
+            for commit in merged.commits
+            for file in commit.files
+            if file.status != "D" and COMMITTED.fullmatch(file.path)
+        }
+        files = [file for file in list_tree(self._workspace.repo, merged.tip.sha, ()) if file.path in brought]
+        for path, data in self._contents(files if brought else ()):
+            for session in read_stream(io.BytesIO(data), path):
+                yield JoinedSession(session, session.events, "committed with the change", brought[path])
+
+    def _linked(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Sessions whose own transcript says that they opened this pull request."""
+        for session in self._known:
+            if merged.number is not None and merged.number in session.pull_requests:
+                yield JoinedSession(session, session.events, f"its transcript opened #{merged.number}", merged.tip)
+
+    def _near(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        """Sessions on the branch of the change, during which one of its commits was made."""
+        branch = request.branch if request else find_branch(merged.tip.message)
+        for session in self._known if branch else ():
+            commit = next((commit for commit in merged.commits if _is_during(session, commit.authored_at)), None)
+            if session.branch == branch and commit is not None:
+                yield JoinedSession(session, session.events, f"on {branch} when {commit.sha[:7]} was made", commit)
+
+    # -- the places where sessions are kept
+
+    @cached_property
+    def _known(self) -> tuple[Session, ...]:
+        """Sessions that are found by what they say: those captured into refs, and those that the caller names."""
+        return (*self._captured(), *self._from_files())
+
+    def _captured(self) -> Iterator[Session]:
+        repo = self._workspace.repo
+        stored = list_stored(repo) if self._workspace.config.sessions.read else ()
+        for ref, data in read_stored(repo, stored):
+            yield from read_stream(io.BytesIO(data), ref.id)
+
+    def _from_files(self) -> Iterator[Session]:
+        for path in find_transcripts(self._extra):
+            yield from read_transcript(path)
+
+    @cached_property
+    def _entire(self) -> _Tree | None:
+        return self._tree(ENTIRE)
+
+    @cached_property
+    def _notes(self) -> _Tree | None:
+        return self._tree(NOTES)
+
+    def _tree(self, refs: Sequence[str]) -> _Tree | None:
+        if not self._workspace.config.sessions.read:
+            return None
+        tip = next((sha for ref in refs if (sha := find_commit(self._workspace.repo, ref))), None)
+        return None if tip is None else _Tree(self, list_tree(self._workspace.repo, tip, ()))
+
+    def _contents(self, files: Iterable[TreeFile]) -> Iterator[tuple[str, bytes]]:
+        for content in read_files(self._workspace.repo, files, MAX_TRANSCRIPT):
+            if content.data is None:
+                self.problems.append(f"{content.file.path} {content.problem}")
+            else:
+                yield content.file.path, content.data
+
+
+class _Tree:
+    """The files of a branch that a tool keeps its data in, read one by one; fan-out directories are seen through."""
+
+    def __init__(self, finder: SessionFinder, files: Iterable[TreeFile]) -> None:
+        self._finder = finder
+        self._files: Mapping[str, TreeFile] = {file.path: file for file in files}
+        self._flat = {path.replace("/", ""): path for path in self._files}
+
+    def list_paths(self, prefix: str) -> Sequence[str]:
+        return [path for path in self._files if path.startswith(prefix)]
+
+    def read(self, path: str) -> bytes | None:
+        file = self._files.get(path) or self._files.get(self._flat.get(path, ""))
+        return next((data for _, data in self._finder._contents([file])), None) if file else None
+
+
+def _values(commit: Commit, key: str) -> Iterator[str]:
+    for _, value in find_trailers(commit.message, (key,)):
+        yield from split_ids(value)
+
+
+MIN_ID = 8
+"""Characters of a session's id that name it."""
+
+
+def _is_named(session: Session, value: str) -> bool:
+    agent, _, found = value.rpartition(":")
+    is_agent = not agent or agent == session.agent
+    return is_agent and (found == session.id or (len(found) >= MIN_ID and session.id.startswith(found)))
+
+
+def _is_during(session: Session, at: datetime) -> bool:
+    if session.started is None or session.ended is None:
+        return False
+    return session.started - GRACE <= at <= session.ended + GRACE

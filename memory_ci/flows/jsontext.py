@@ -1,0 +1,126 @@
+"""Settings in JSON, edited as text: one element goes in or out, and every other byte stays as its owner wrote it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+EMPTY = "{\n}\n"
+"""The file that an element is put into where there is none."""
+
+
+class Member(NamedTuple):
+    """A member of an object or an element of an array: text[start:end], its value beginning at `at`."""
+
+    key: str
+    start: int
+    at: int
+    end: int
+    value: Any
+
+
+def insert(text: str, keys: Sequence[str], element: object) -> str:
+    """Put `element` at the end of the array under `keys`, which is made where it is missing.
+
+    Raises ValueError: no JSON, or something else than objects and an array stands there.
+
+    >>> insert('{"a": 1}', ["b"], 2)
+    '{"a": 1,\\n  "b": [\\n    2\\n  ]}'
+    """
+    json.loads(text)
+    place, depth, path = _skip(text, 0), 1, list(keys)
+    while True:
+        _expect(text, place, "{" if path else "[")
+        members = _members(text, place)
+        known = next((one for one in members if path and one.key == path[0]), None)
+        if known is None:
+            break
+        place, depth, path = known.at, depth + 1, path[1:]
+    end = members[-1].end if members else place + 1
+    return text[:end] + "," * bool(members) + _format(text, path, element, depth) + text[end:]
+
+
+def remove(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> str:
+    """Take the elements that are ours out of the array under `keys`, and what `insert` made around them.
+
+    The inverse of `insert`; what its owner left empty in one line stays. Raises ValueError: no JSON.
+
+    >>> remove(insert('{"a": 1}', ["b"], 2), ["b"], lambda value: value == 2)
+    '{"a": 1}'
+    """
+    json.loads(text)
+    while (path := _find(text, keys, is_ours)) is not None:
+        text = _cut(text, *path[-1])
+        # From the inside outwards: a container that held nothing else, in lines of its own, was made by `insert`.
+        for place, number in reversed(path[:-1]):
+            member = _members(text, place)[number]
+            if not re.fullmatch(r"[\[{]\s*\n\s*[\]}]", text[member.at : member.end]):
+                break
+            text = _cut(text, place, number)
+    return text
+
+
+def _find(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> list[tuple[int, int]] | None:
+    """The way to the first element that is ours: in each container, its place and the number of the member."""
+    place, path = _skip(text, 0), list[tuple[int, int]]()
+    for key in [*keys, None]:
+        if text[place] != ("[" if key is None else "{"):
+            return None
+        members = _members(text, place)
+        hits = (number for number, one in enumerate(members) if (is_ours(one.value) if key is None else one.key == key))
+        number = next(hits, None)
+        if number is None:
+            return None
+        path.append((place, number))
+        place = members[number].at
+    return path
+
+
+def _cut(text: str, place: int, number: int) -> str:
+    """The text without one member, and without the comma and the blanks that parted it from the one before."""
+    members = _members(text, place)
+    if number == 0 and len(members) > 1:
+        return text[: members[0].start] + text[members[1].start :]
+    start = members[number - 1].end if number else place + 1
+    return text[:start] + text[members[number].end :]
+
+
+def _members(text: str, place: int) -> list[Member]:
+    """What the container that opens at `place` holds; the text is known to be JSON."""
+    decode, found = json.JSONDecoder().raw_decode, list[Member]()
+    is_object, at = text[place] == "{", _skip(text, place + 1)
+    while text[at] not in "]}":
+        start, key = at, ""
+        if is_object:
+            key, at = decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)  # past the colon
+        value, end = decode(text, at)
+        found.append(Member(key, start, at, end, value))
+        at = _skip(text, end)
+        at = _skip(text, at + 1) if text[at] == "," else at
+    return found
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at : at + 1] in (" ", "\t", "\n", "\r"):
+        at += 1
+    return at
+
+
+def _expect(text: str, place: int, opening: str) -> None:
+    if text[place] != opening:
+        raise ValueError(f"expected {opening} at character {place}")
+
+
+def _format(text: str, path: Sequence[str], element: object, depth: int) -> str:
+    """The addition on lines of its own, indented as the rest of the text is."""
+    found = re.search(r'\n([ \t]+)"', text)
+    unit, newline = found[1] if found else "  ", "\r\n" if "\r\n" in text else "\n"
+    value: Any = [element] if path else element
+    for key in reversed(path[1:]):
+        value = {key: value}
+    label = f"{json.dumps(path[0], ensure_ascii=False)}: " if path else ""
+    lines = (label + json.dumps(value, indent=unit, ensure_ascii=False)).split("\n")
+    return "".join(f"{newline}{unit * depth}{line}" for line in lines)

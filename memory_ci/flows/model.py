@@ -1,0 +1,85 @@
+"""The model of a run: which engine reads the evidence, why that one, what it may cost and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.engines.choose import choose_engine
+from memory_ci.extraction.engines.kept import KeptReplies
+from memory_ci.extraction.engines.meter import Meter
+from memory_ci.flows.asking import Asker
+from memory_ci.flows.workspace import Workspace, config_at
+from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.records.config import EngineConfig, EngineName
+from memory_ci.records.entry import Entry
+from memory_ci.records.plan import EngineUse
+
+
+class Model(NamedTuple):
+    """The engine of a run, None for the rules alone, which always run; and the meter of its calls."""
+
+    name: str
+    reason: str
+    engine: Engine | None
+    meter: Meter
+    settings: EngineConfig
+
+    def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
+        """What asks this model about one change after another; replies are kept in the directory `kept`."""
+        if self.engine is None:
+            return None
+        engine = self.engine if self.name == "replay" else KeptReplies(self.engine, kept)
+        return Asker(self.name, engine, self.settings.prompt_tokens, existing)
+
+    def use(self, asker: Asker | None, failure: EngineError | None) -> EngineUse:
+        """What the run took of it, for the report."""
+        spent = self.meter.spent
+        return EngineUse(
+            name=self.name,
+            reason=self.reason,
+            model=asker.model if asker else "",
+            answers=asker.answers if asker else 0,
+            tries=spent.tries,
+            input_tokens=spent.usage.input_tokens,
+            output_tokens=spent.usage.output_tokens,
+            cache_read_tokens=spent.usage.cache_read_tokens,
+            cache_write_tokens=spent.usage.cache_write_tokens,
+            cost_usd=spent.cost_usd,
+            failure=f"{failure.message} [{failure.slug}]" if failure else "",
+        )
+
+
+def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]) -> Model:
+    """The engine that is asked for, else the one that the settings name; the rules need none.
+
+    Raises UsageError or EngineError for an engine that cannot be had.
+    """
+    if wanted is not None:
+        settings = msgspec.structs.replace(settings, name=wanted)
+    engine, choice = choose_engine(settings, environ)
+    reason = "--engine" if wanted not in (None, "auto") else choice.reason
+    meter = getattr(engine, "meter", None) or Meter(settings)
+    return Model(choice.name, reason, None if choice.name == "rules" else engine, meter, settings)
+
+
+def trusted_settings(workspace: Workspace, base: str) -> EngineConfig:
+    """The engine's settings, as they were before the newest change where that one edits the file they stand in.
+
+    They decide where evidence is sent: a change must not choose who reads it.
+    """
+    before = find_commit(workspace.repo, f"{base}^1")
+    if before is None or _config_oid(workspace, before) == _config_oid(workspace, base):
+        return workspace.config.engine
+    return config_at(workspace.repo, before).engine
+
+
+def _config_oid(workspace: Workspace, rev: str) -> str | None:
+    return next((file.oid for file in list_tree(workspace.repo, rev, [CONFIG_FILE])), None)

@@ -1,0 +1,27 @@
+"""Forges: pull requests, reviews, permissions and checks, over REST or from the event of the job alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from memory_ci.records.forge import PullRequest
+
+
+class Forge(Protocol):
+    """Anything that knows pull requests. Its functions raise EngineError (`forge-…`) when it cannot be asked.
+
+    A part of a pull request that could not be read is one of its `problems`, not an error.
+    """
+
+    def find_pull_request(self, number: int) -> PullRequest | None:
+        """The pull request with this number, or None when there is none (or the token may not see it)."""
+        ...
+
+    def find_number(self, sha: str) -> int | None:
+        """The number of the merged pull request that brought the commit `sha`, as a rebase merge does not say it."""
+        ...
+
+    def list_closed(self, since: datetime) -> tuple[PullRequest, ...]:
+        """Pull requests closed without a merge and changed at or after `since`, the last changed first."""
+        ...

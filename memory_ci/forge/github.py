@@ -1,0 +1,116 @@
+"""GitHub: pull requests over REST, with what was said of them and which checks they failed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from urllib.parse import quote
+
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.forge import github_shapes as shapes
+from memory_ci.forge.failures import LASTING
+from memory_ci.forge.problems import Problems, require
+from memory_ci.forge.rest import Client
+from memory_ci.records.forge import Check, Permission, PullRequest
+
+API = "https://api.github.com"
+HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
+
+MAX_CHECKED = 30
+"""Commits of one pull request, the newest, whose checks are read: each costs a request."""
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """What GET …/collaborators/LOGIN/permission says; maintain is told as write, triage as read."""
+
+    permission: str = ""
+
+
+class GitHub:
+    """The pull requests of `repository` (`owner/name`)."""
+
+    def __init__(self, client: Client, repository: str) -> None:
+        self._client = client
+        self._root = f"/repos/{quote(repository)}"
+        self._permissions: dict[str, Permission | None] = {}
+
+    def find_pull_request(self, number: int) -> PullRequest | None:
+        """As in Forge."""
+        pull = self._client.find(f"{self._root}/pulls/{number}", shapes.Pull)
+        return self._complete(pull) if pull else None
+
+    def find_number(self, sha: str) -> int | None:
+        """As in Forge."""
+        pulls = self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[shapes.Pull, ...]) or ()
+        return next((pull.number for pull in pulls if pull.merged_at), None)
+
+    def list_closed(self, since: datetime) -> tuple[PullRequest, ...]:
+        """As in Forge."""
+        query = {"state": "closed", "sort": "updated", "direction": "desc"}
+        listing = self._client.list_all(
+            f"{self._root}/pulls",
+            shapes.Pull,
+            query=query,
+            is_past=lambda pull: pull.updated_at is not None and pull.updated_at < since,
+        )
+        found = tuple(self._complete(pull) for pull in listing.items if pull.merged_at is None)
+        return require(listing.problem, found)
+
+    def _complete(self, pull: shapes.Pull) -> PullRequest:
+        """The record with all parts; each costs one request or more."""
+        problems = Problems()
+        pulls, issues = f"{self._root}/pulls/{pull.number}", f"{self._root}/issues/{pull.number}"
+        reviews = problems.note(self._client.list_all(f"{pulls}/reviews", shapes.PullReview))
+        threads = problems.note(self._client.list_all(f"{pulls}/comments", shapes.PullComment))
+        comments = problems.note(self._client.list_all(f"{issues}/comments", shapes.IssueComment))
+        commits = problems.note(self._client.list_all(f"{pulls}/commits", shapes.PullCommit))
+        signature = commits[-1].commit.committer if commits else None
+
+        def permission_of(user: shapes.User, association: str) -> Permission:
+            return self._permission(user, association, problems)
+
+        return msgspec.structs.replace(
+            shapes.format_request(pull, permission_of),
+            reviews=shapes.list_reviews(reviews, threads, comments, permission_of),
+            commits=tuple(commit.sha for commit in commits),
+            last_commit_at=signature.date if signature else None,
+            checks=self._checks([commit.sha for commit in commits], problems),
+            problems=problems.texts,
+        )
+
+    def _checks(self, shas: list[str], problems: Problems) -> tuple[Check, ...]:
+        """Check runs of each commit, or else its statuses. The first refusal is the last: it holds for all commits."""
+        if len(shas) > MAX_CHECKED:
+            problems.add(f"the checks of the first {len(shas) - MAX_CHECKED} commits were not read")
+        found: list[Check] = []
+        for sha in shas[-MAX_CHECKED:]:
+            commit = f"{self._root}/commits/{sha}"
+            runs = self._client.list_all(f"{commit}/check-runs", shapes.CheckRun, key="check_runs")
+            found += shapes.list_check_runs(problems.note(runs), sha)
+            if runs.problem and not runs.items:
+                break
+            if not runs.items:
+                statuses = self._client.list_all(f"{commit}/status", shapes.Status, key="statuses")
+                found += shapes.list_statuses(problems.note(statuses), sha)
+        return tuple(found)
+
+    def _permission(self, user: shapes.User, association: str, problems: Problems) -> Permission:
+        """What the repository grants to `user`, asked once; where it does not say, what the association proves."""
+        if user.is_bot or not user.login:
+            return shapes.by_association(association)
+        if user.login not in self._permissions:
+            self._permissions[user.login] = self._ask_permission(user.login, problems)
+        return self._permissions[user.login] or shapes.by_association(association)
+
+    def _ask_permission(self, login: str, problems: Problems) -> Permission | None:
+        try:
+            granted = self._client.find(f"{self._root}/collaborators/{quote(login, safe='')}/permission", Granted)
+        except EngineError as error:
+            if error.slug in LASTING:
+                raise
+            problems.add(error.message)
+            return None
+        if granted is None:
+            return None
+        return "write" if granted.permission in ("admin", "write", "maintain") else "read"

@@ -1,0 +1,105 @@
+"""GitLab: merge requests over REST, with what was said of them and which jobs they failed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.forge import gitlab_shapes as shapes
+from memory_ci.forge.failures import LASTING
+from memory_ci.forge.problems import Problems, require
+from memory_ci.forge.rest import Client
+from memory_ci.records.forge import Check, Permission, PullRequest
+
+API = "https://gitlab.com/api/v4"
+DEVELOPER = 30
+"""The least access level that may push (docs.gitlab.com, "Members API")."""
+
+MAX_CHECKED = 20
+"""Pipelines of one merge request, the newest, whose jobs are read: each costs a request."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """What GET /projects/ID/members/all/USER says."""
+
+    access_level: int = 0
+
+
+class GitLab:
+    """The merge requests of `project`, its number or its path."""
+
+    def __init__(self, client: Client, project: str) -> None:
+        self._client = client
+        self._root = f"/projects/{quote(project, safe='')}"
+        self._permissions: dict[int, Permission] = {}
+
+    def find_pull_request(self, number: int) -> PullRequest | None:
+        """As in Forge."""
+        request = self._client.find(f"{self._root}/merge_requests/{number}", shapes.MergeRequest)
+        return self._complete(request) if request else None
+
+    def find_number(self, sha: str) -> int | None:
+        """As in Forge."""
+        path = f"{self._root}/repository/commits/{quote(sha)}/merge_requests"
+        found = self._client.find(path, tuple[shapes.MergeRequest, ...]) or ()
+        return next((request.iid for request in found if request.state == "merged"), None)
+
+    def list_closed(self, since: datetime) -> tuple[PullRequest, ...]:
+        """As in Forge."""
+        after = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        query = {"state": "closed", "updated_after": after, "order_by": "updated_at"}
+        listing = self._client.list_all(f"{self._root}/merge_requests", shapes.MergeRequest, query=query)
+        return require(listing.problem, tuple(self._complete(request) for request in listing.items))
+
+    def _complete(self, request: shapes.MergeRequest) -> PullRequest:
+        """The record with all parts; each costs one request or more."""
+        problems = Problems()
+        root = f"{self._root}/merge_requests/{request.iid}"
+        discussions = problems.note(self._client.list_all(f"{root}/discussions", shapes.Discussion))
+        commits = problems.note(self._client.list_all(f"{root}/commits", shapes.MergeCommit))
+
+        def permission_of(user: shapes.User) -> Permission:
+            return self._permission(user, problems)
+
+        return msgspec.structs.replace(
+            shapes.format_request(request, permission_of),
+            reviews=shapes.list_reviews(discussions, permission_of),
+            commits=tuple(commit.id for commit in reversed(commits)),
+            last_commit_at=commits[0].committed_date if commits else None,
+            checks=self._checks(root, problems),
+            problems=problems.texts,
+        )
+
+    def _checks(self, root: str, problems: Problems) -> tuple[Check, ...]:
+        """The jobs of each pipeline, the oldest first. The first refusal is the last: it holds for all pipelines."""
+        pipelines = problems.note(self._client.list_all(f"{root}/pipelines", shapes.Pipeline))
+        if len(pipelines) > MAX_CHECKED:
+            problems.add(f"the jobs of the first {len(pipelines) - MAX_CHECKED} pipelines were not read")
+        found: list[Check] = []
+        for pipeline in reversed(pipelines[:MAX_CHECKED]):
+            jobs = self._client.list_all(f"{self._root}/pipelines/{pipeline.id}/jobs", shapes.Job)
+            found += shapes.list_jobs(problems.note(jobs), pipeline.sha)
+            if jobs.problem and not jobs.items:
+                break
+        return tuple(found)
+
+    def _permission(self, user: shapes.User, problems: Problems) -> Permission:
+        """What the project grants to `user`, asked once; who is no member may read."""
+        if user.is_bot or not user.id:
+            return "unknown"
+        if user.id not in self._permissions:
+            self._permissions[user.id] = self._ask_permission(user.id, problems)
+        return self._permissions[user.id]
+
+    def _ask_permission(self, user: int, problems: Problems) -> Permission:
+        try:
+            member = self._client.find(f"{self._root}/members/all/{user}", Member)
+        except EngineError as error:
+            if error.slug in LASTING:
+                raise
+            problems.add(error.message)
+            return "unknown"
+        return "write" if member and member.access_level >= DEVELOPER else "read"

@@ -1,0 +1,162 @@
+"""What GitLab's REST API (v4) says of a merge request, and the records that come of it (pure).
+
+Only fields that are read stand here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from memory_ci.forge.times import Time
+from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState
+
+BOT = re.compile(r"(?:project|group)_\d+_bot(?:_\w+)?|.*\[bot\]|.*-bot")
+"""Names that GitLab gives to the users of access tokens, and those that bots give themselves."""
+
+DECISIONS: dict[str, ReviewState] = {
+    "approved this merge request": "approved",
+    "requested changes": "changes_requested",
+    "unapproved this merge request": "dismissed",
+}
+"""System notes that are a review. Others tell of pushes and labels."""
+
+
+class User(msgspec.Struct, frozen=True):
+    id: int = 0
+    username: str = ""
+
+    @property
+    def is_bot(self) -> bool:
+        return bool(BOT.fullmatch(self.username))
+
+
+class MergeRequest(msgspec.Struct, frozen=True):
+    """One of GET /projects/ID/merge_requests."""
+
+    iid: int
+    created_at: Time
+    state: Literal["opened", "closed", "merged", "locked"] = "opened"
+    title: str | None = ""
+    description: str | None = None
+    author: User | None = None
+    labels: tuple[str, ...] = ()
+    source_branch: str = ""
+    source_project_id: int | None = None
+    target_project_id: int | None = None
+    merged_at: Time | None = None
+    closed_at: Time | None = None
+    merge_commit_sha: str | None = None
+    squash_commit_sha: str | None = None
+    sha: str | None = None
+
+
+class Position(msgspec.Struct, frozen=True):
+    new_path: str | None = None
+    old_path: str | None = None
+    new_line: int | None = None
+    old_line: int | None = None
+
+
+class Note(msgspec.Struct, frozen=True):
+    id: int
+    created_at: Time
+    body: str | None = None
+    author: User | None = None
+    system: bool = False
+    resolvable: bool = False
+    resolved: bool | None = None
+    position: Position | None = None
+
+
+class Discussion(msgspec.Struct, frozen=True):
+    """One of GET …/merge_requests/N/discussions: a thread, or a note on its own."""
+
+    notes: tuple[Note, ...] = ()
+
+
+class MergeCommit(msgspec.Struct, frozen=True):
+    """One of GET …/merge_requests/N/commits, the newest first."""
+
+    id: str
+    committed_date: Time | None = None
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """One of GET …/merge_requests/N/pipelines."""
+
+    id: int
+    sha: str
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One of GET /projects/ID/pipelines/N/jobs; without those that were tried again."""
+
+    name: str
+    status: str
+    finished_at: Time | None = None
+    failure_reason: str | None = None
+
+
+PermissionOf = Callable[[User], Permission]
+
+
+def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRequest:
+    """The record of a merge request, without what other addresses say of it."""
+    user = request.author or User()
+    is_merged = request.state == "merged"
+    return PullRequest(
+        number=request.iid,
+        title=request.title or "",
+        body=request.description or "",
+        author=user.username,
+        permission=permission_of(user),
+        state="open" if request.state in ("opened", "locked") else "merged" if is_merged else "closed",
+        created_at=request.created_at,
+        is_fork=request.source_project_id is None or request.source_project_id != request.target_project_id,
+        is_bot=user.is_bot,
+        branch=request.source_branch,
+        labels=request.labels,
+        merged_at=request.merged_at,
+        closed_at=request.closed_at,
+        merge_sha=(request.merge_commit_sha or request.squash_commit_sha or request.sha or "") if is_merged else "",
+    )
+
+
+def list_reviews(discussions: Iterable[Discussion], permission_of: PermissionOf) -> tuple[Review, ...]:
+    """Every note that a person or a bot wrote, and the decisions that GitLab notes itself, in the order of time."""
+    found = [
+        _review(note, discussion.notes[0], permission_of)
+        for discussion in discussions
+        for note in discussion.notes
+        if not note.system or note.body in DECISIONS
+    ]
+    return tuple(sorted(found, key=lambda review: review.at))
+
+
+def list_jobs(jobs: Iterable[Job], sha: str) -> Iterator[Check]:
+    """The jobs on the commit `sha` that passed or failed."""
+    for job in jobs:
+        if job.finished_at and job.status in ("success", "failed"):
+            reason = (job.failure_reason or "").replace("_", " ")
+            yield Check(name=job.name, sha=sha, is_success=job.status == "success", at=job.finished_at, summary=reason)
+
+
+def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
+    user, position = note.author or User(), note.position or Position()
+    return Review(
+        id=f"n{note.id}",
+        author=user.username,
+        permission=permission_of(user),
+        state=DECISIONS[note.body or ""] if note.system else "commented",
+        body="" if note.system else note.body or "",
+        at=note.created_at,
+        path=position.new_path or position.old_path or "",
+        line=position.new_line or position.old_line,
+        in_reply_to="" if note.id == first.id else f"n{first.id}",
+        is_resolved=note.resolved if note.resolvable else None,
+        is_bot=user.is_bot,
+    )

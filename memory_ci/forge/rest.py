@@ -1,0 +1,176 @@
+"""REST: JSON things and lists of a forge, with retries, pages, and a cache of what did not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.forge.addresses import is_same_host, next_page
+from memory_ci.forge.cache import Cached, ReplyCache
+from memory_ci.forge.failures import LASTING, failed, rate_limited, unauthorised
+from memory_ci.forge.http import Reply, Transport
+from memory_ci.forge.limits import find_limit
+
+T = TypeVar("T")
+
+PAUSES = (1.0, 2.0)
+"""Seconds before the second and the third try; there is no fourth."""
+
+MAX_PAGES = 20
+TRANSIENT = frozenset({500, 502, 503, 504})
+ABSENT = frozenset({404, 422})
+"""There is no such thing: GitHub says 422 of a commit that it does not know."""
+
+MISSHAPEN = "has an item that is not what the API says; it was left out"
+
+
+class Page(NamedTuple):
+    """JSON of one reply, and the address of the next page or ""."""
+
+    data: Any
+    next: str
+
+
+class Trouble(NamedTuple):
+    """Why a try failed. `pause`: seconds to wait before the next one, None for the usual; `is_final`: no next one."""
+
+    error: EngineError
+    pause: float | None = None
+    is_final: bool = False
+
+
+class Listing(NamedTuple, Generic[T]):
+    """All that could be read of a list, and what could not, in words."""
+
+    items: tuple[T, ...]
+    problem: str = ""
+
+
+class Client:
+    """Reads things of given shapes from the API that `transport` leads to."""
+
+    def __init__(self, transport: Transport, cache: ReplyCache) -> None:
+        self._transport = transport
+        self._cache = cache
+        self._limited: EngineError | None = None
+
+    def find(self, path: str, shape: type[T]) -> T | None:
+        """The thing at `path`, or None when there is none. Raises EngineError (`forge-…`)."""
+        url = self._transport.base + path
+        page = self._get(url)
+        if page is None:
+            return None
+        try:
+            return msgspec.convert(page.data, shape)
+        except (ValueError, RecursionError) as error:
+            raise failed(url, "answered with something else than was asked for") from error
+
+    def list_all(
+        self,
+        path: str,
+        shape: type[T],
+        *,
+        query: Mapping[str, str] | None = None,
+        key: str = "",
+        is_past: Callable[[T], bool] = lambda _: False,
+    ) -> Listing[T]:
+        """The list at `path` (under `key` of each page), up to the first item that `is_past`.
+
+        What cannot be read is the problem of the listing. Raises EngineError (forge-rate-limited, forge-budget-spent)
+        when nothing more can be asked at all.
+        """
+        url = f"{self._transport.base}{path}?{urlencode({'per_page': '100', **(query or {})})}"
+        items: list[T] = []
+        problem = ""
+        try:
+            for data in self._items(url, key):
+                item = _convert(data, shape)
+                if item is None:
+                    problem = failed(url, MISSHAPEN).message
+                elif is_past(item):
+                    break
+                else:
+                    items.append(item)
+        except EngineError as error:
+            if error.slug in LASTING:
+                raise
+            problem = error.message
+        return Listing(tuple(items), problem)
+
+    def _items(self, url: str, key: str) -> Iterator[Any]:
+        """Raises EngineError (forge-failed) where the list breaks off, after all that could be read."""
+        first = url
+        for _ in range(MAX_PAGES):
+            page = self._get(url)
+            if page is None:
+                raise failed(first, "is not there, or not shown to this token")
+            data = page.data.get(key) if key and isinstance(page.data, dict) else page.data
+            if not isinstance(data, list):
+                raise failed(first, "answered with something else than a list")
+            yield from data
+            if not page.next:
+                return
+            if not is_same_host(page.next, self._transport.base):
+                raise failed(first, "names a next page on another host, which was not read")
+            url = page.next
+        raise failed(first, f"has more than {MAX_PAGES} pages; the rest was not read")
+
+    def _get(self, url: str) -> Page | None:
+        """After several tries. A limit that is longer than a run waits holds for all that follows: no more is asked."""
+        if self._limited:
+            raise self._limited
+        outcome = self._try(url)
+        for usual in PAUSES:
+            if not isinstance(outcome, Trouble):
+                break
+            if outcome.is_final or not self._transport.budget.wait(usual if outcome.pause is None else outcome.pause):
+                break
+            outcome = self._try(url)
+        if isinstance(outcome, Trouble):
+            self._limited = outcome.error if outcome.error.slug in LASTING else None
+            raise outcome.error
+        return outcome
+
+    def _try(self, url: str) -> Page | Trouble | None:
+        from urllib3.exceptions import HTTPError
+
+        cached = self._cache.find(url)
+        try:
+            reply = self._transport.send(url, cached.etag if cached else "")
+        except (HTTPError, OSError) as error:
+            return Trouble(failed(url, f"could not be read: {type(error).__name__}"))
+        if reply.status == HTTPStatus.NOT_MODIFIED and cached:
+            return Page(cached.data, next_page(url, cached.link))
+        if reply.status == HTTPStatus.OK:
+            return self._accept(url, reply)
+        return None if reply.status in ABSENT else _trouble(url, reply)
+
+    def _accept(self, url: str, reply: Reply) -> Page | Trouble:
+        try:
+            data = msgspec.json.decode(reply.body)
+        except (ValueError, RecursionError):
+            return Trouble(failed(url, "answered with something that is not JSON"))
+        link = reply.headers.get("link", "")
+        if etag := reply.headers.get("etag"):
+            self._cache.save(Cached(url, etag, link, data))
+        return Page(data, next_page(url, link))
+
+
+def _convert(data: object, shape: type[T]) -> T | None:
+    try:
+        return msgspec.convert(data, shape)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _trouble(url: str, reply: Reply) -> Trouble:
+    if reply.status == HTTPStatus.UNAUTHORIZED:
+        return Trouble(unauthorised(url), is_final=True)
+    if limit := find_limit(reply.status, reply.headers, reply.body):
+        return Trouble(rate_limited(url, limit.until), limit.seconds)
+    return Trouble(failed(url, f"answered with status {reply.status}"), is_final=reply.status not in TRANSIENT)

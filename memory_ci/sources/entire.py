@@ -1,0 +1,177 @@
+"""Entire's checkpoints: what the branch `entire/checkpoints/v1` keeps of the sessions behind a commit.
+
+A checkpoint is the folder `<2 hex>/<10 hex>/` of the branch, with one folder a session (`0/`, `1/` …; the oldest
+layout has its last session in the checkpoint's own folder). A transcript is a snapshot of the whole session so far: the
+part of this checkpoint starts after the line that its metadata names. Large ones go on in `full.jsonl.001` and so on.
+Labels of agents are not read: they are wrong at times. Summaries in the metadata are written by a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from io import BytesIO
+from itertools import count, takewhile
+from typing import Any, BinaryIO
+
+import msgspec
+
+from memory_ci.records.session import Session
+from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
+from memory_ci.sources.transcripts.fields import as_dict, as_list, as_text, decode
+from memory_ci.sources.transcripts.registry import read_stream
+
+CHECKPOINT = re.compile(r"[0-9a-f]{12}")
+TRANSCRIPT, METADATA, HASH = "full.jsonl", "metadata.json", "content_hash.txt"
+STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
+"""Where metadata says how many lines of the transcript are older than the checkpoint, newest name first."""
+
+SUMMARY = ("part", "summary")
+"""The label of what a model wrote about the session."""
+
+ListPaths = Callable[[str], Sequence[str]]
+ReadFile = Callable[[str], bytes | None]
+ReadStream = Callable[[BinaryIO, str], Sequence[Session]]
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions of a checkpoint, each cut to its part, with the line after which that starts; what was missing."""
+
+    id: str
+    sessions: tuple[tuple[Session, int], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def read_checkpoint(
+    list_paths: ListPaths, read: ReadFile, checkpoint: str, parse: ReadStream = read_stream
+) -> Checkpoint:
+    """The checkpoint with this id, of 12 hexadecimal digits.
+
+    `list_paths` gives the paths below a folder of the branch, `read` a file's content or None; `parse` knows the
+    formats of transcripts. Nothing is raised for what is missing or broken: it stands in `problems`.
+    """
+    if not CHECKPOINT.fullmatch(checkpoint):
+        return Checkpoint(id=checkpoint, problems=(f"{checkpoint!r} is no checkpoint id",))
+    reader = _Reader(read, parse)
+    folder = f"{checkpoint[:2]}/{checkpoint[2:]}/"
+    sessions = tuple(
+        found for place in _session_folders(folder, list_paths(folder), reader) for found in reader.sessions(place)
+    )
+    problems = reader.problems if sessions or reader.problems else [f"{folder} holds no session"]
+    return Checkpoint(id=checkpoint, sessions=sessions, problems=tuple(problems))
+
+
+def _session_folders(folder: str, paths: Sequence[str], reader: _Reader) -> list[str]:
+    """The folders of the sessions that are there or that the checkpoint's metadata names, in order."""
+    named = as_list(reader.metadata(f"{folder}{METADATA}").get("sessions"))
+    listed = (as_text(as_dict(session).get("transcript")).lstrip("/") for session in named)
+    transcripts = {path for path in (*paths, *listed) if path.startswith(folder) and path.endswith(f"/{TRANSCRIPT}")}
+    found = {path.removesuffix(TRANSCRIPT) for path in transcripts}
+    return sorted(
+        (place for place in found if _number(folder, place) is not None), key=lambda x: _number(folder, x) or 0
+    )
+
+
+def _number(folder: str, place: str) -> int | None:
+    """The number of a session's folder; the checkpoint's own comes first, any other folder is none."""
+    name = place.removeprefix(folder).rstrip("/")
+    if not name:
+        return -1
+    return int(name) if name.isascii() and name.isdigit() else None
+
+
+class _Reader:
+    """Reads files of the branch, and collects what is wrong with them."""
+
+    def __init__(self, read: ReadFile, parse: ReadStream) -> None:
+        self.read, self.parse = read, parse
+        self.problems: list[str] = []
+
+    def metadata(self, path: str) -> dict[str, Any]:
+        """The JSON object at `path`, empty if it is missing or is none."""
+        data = self.read(path)
+        if data is None:
+            self.problems.append(f"{path} is missing")
+            return {}
+        value = decode(data)
+        if not isinstance(value, dict):
+            self.problems.append(f"{path} is no JSON object")
+        return as_dict(value)
+
+    def sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
+        """The sessions of one folder, cut to the checkpoint's part, with the line after which that starts."""
+        transcript = self._transcript(folder)
+        if transcript is None:
+            self.problems.append(f"{folder}{TRANSCRIPT} is missing")
+            return
+        self._verify(folder, transcript)
+        metadata = self.metadata(f"{folder}{METADATA}")
+        start = self._start(folder, metadata, transcript.count(b"\n") + (not transcript.endswith(b"\n")))
+        found = self.parse(BytesIO(transcript), f"{folder}{TRANSCRIPT}")
+        if not found:
+            self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
+        for session in found:
+            yield _part_of(session, start, metadata, f"{folder}{METADATA}"), start
+
+    def _transcript(self, folder: str) -> bytes | None:
+        """The transcript with the files that it goes on in, a line break between two."""
+        chunks = (self.read(f"{folder}{TRANSCRIPT}{ending}") for ending in _endings())
+        found = list(takewhile(lambda chunk: chunk is not None, chunks))
+        return b"\n".join(chunk for chunk in found if chunk is not None) if found else None
+
+    def _verify(self, folder: str, transcript: bytes) -> None:
+        stated = self.read(f"{folder}{HASH}")
+        if stated is not None and stated.strip() != b"sha256:" + sha256(transcript).hexdigest().encode():
+            self.problems.append(f"{folder}{HASH} is not the hash of the transcript")
+
+    def _start(self, folder: str, metadata: dict[str, Any], lines: int) -> int:
+        """How many lines are older than the checkpoint; 0, and a problem, for what cannot be."""
+        start = next((metadata[name] for name in STARTS if metadata.get(name)), 0)
+        if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= lines:
+            return start
+        self.problems.append(f"{folder}{METADATA} says that line {start!r} of {lines} is where the part starts")
+        return 0
+
+
+def _endings() -> Iterator[str]:
+    yield ""
+    yield from (f".{number:03d}" for number in count(1))
+
+
+def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) -> Session:
+    """The events after line `start`, and what a model says of the session; counts of records are of the whole file."""
+    builder = SessionBuilder(session.agent, session.id, session.format, path)
+    part = [event for event in session.events if (event.origin.line or 0) > start]
+    builder.events = [msgspec.structs.replace(event, seq=number) for number, event in enumerate(part)]
+    at = parse_time(metadata.get("created_at"))
+    for section, text, paths in _summary_texts(as_dict(metadata.get("summary"))):
+        builder.add("agent", "text", text, line=1, at=at, paths=paths, labels=(SUMMARY, ("section", section)))
+    built, whole = builder.build(), session.counts
+    counts = msgspec.structs.replace(
+        built.counts,
+        records=whole.records,
+        bad_lines=whole.bad_lines,
+        unknown=whole.unknown,
+        duplicates=whole.duplicates,
+    )
+    return msgspec.structs.replace(
+        session,
+        events=built.events,
+        counts=counts,
+        branch=session.branch or as_text(metadata.get("branch")),
+        started=built.started,
+        ended=built.ended,
+    )
+
+
+def _summary_texts(summary: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Section, text and paths of each thing that a summary says."""
+    learnings = as_dict(summary.get("learnings"))
+    sections = summary | {f"learnings.{name}": value for name, value in learnings.items()}
+    for section, value in sections.items():
+        for item in value if isinstance(value, list) else [value]:
+            text = as_text(item) or as_text(as_dict(item).get("finding"))
+            path = as_text(as_dict(item).get("path"))
+            if text.strip():
+                yield section, text, (path,) if path else ()

@@ -1,0 +1,146 @@
+"""Reviews: what was said of a pull request, what was asked for and then done, which checks failed and then passed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import msgspec
+
+from memory_ci.records.event import Event, Origin
+from memory_ci.records.forge import Check, Permission, PullRequest, Review
+
+MARK = re.compile(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
+"""A label of the pull request that does what the trailer `Memory: keep` does."""
+
+
+def review_events(request: PullRequest) -> tuple[Event, ...]:
+    """The request itself, then each review and comment with words, then each check that was mended; by time.
+
+    Labels: `label` (one of the forge), `permission` (what its author may do here), `state` (of the request or the
+    review), `reply-to` (the id of what a comment answers), `line`, `resolved`, and `outcome`, which is `closed-unmerged`, `requested-then-made` or
+    `failed-then-passed`.
+    """
+    said = sorted((review for review in request.reviews if review.body.strip()), key=lambda review: review.at)
+    events = [
+        _request_event(request),
+        *(_review_event(request, review) for review in said),
+        *(_check_event(request, failed, passed) for failed, passed in mended_checks(request)),
+    ]
+    return tuple(msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events))
+
+
+def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
+    """Of each check the last failure and the first pass after it, on a later commit of the request.
+
+    A pass on the same commit mends nothing: the check was only run again.
+    """
+    place = {sha: number for number, sha in enumerate(request.commits)}
+    by_name: dict[str, list[Check]] = {}
+    for check in sorted(request.checks, key=lambda check: (place.get(check.sha, -1), check.at)):
+        if check.sha in place:
+            by_name.setdefault(check.name, []).append(check)
+    for checks in by_name.values():
+        if pair := _last_mended(checks):
+            yield pair
+
+
+def _last_mended(checks: Iterable[Check]) -> tuple[Check, Check] | None:
+    """`checks` of one name in the order of commits; of two on one commit the later holds."""
+    last = list({check.sha: check for check in checks}.values())
+    pairs = [(one, next_) for one, next_ in pairwise(last) if next_.is_success > one.is_success]
+    return pairs[-1] if pairs else None
+
+
+def _request_event(request: PullRequest) -> Event:
+    labels = [_label(name) for name in request.labels]
+    labels += [("permission", request.permission), ("state", request.state)]
+    if request.state == "closed":
+        labels.append(("outcome", "closed-unmerged"))
+    return Event(
+        seq=0,
+        at=request.created_at,
+        actor="bot" if request.is_bot else "human",
+        kind="pr",
+        text=f"{request.title}\n\n{request.body}".strip(),
+        origin=Origin("pr", str(request.number)),
+        author=request.author,
+        labels=tuple(labels),
+        uid=f"pr:{request.number}",
+        is_outside=is_outside(request, request.permission),
+    )
+
+
+def _review_event(request: PullRequest, review: Review) -> Event:
+    address = f"{request.number}#{review.id}"
+    return Event(
+        seq=0,
+        at=review.at,
+        actor="bot" if review.is_bot else "human",
+        kind="review",
+        text=review.body,
+        origin=Origin("review", address),
+        author=review.author,
+        paths=(review.path,) if review.path else (),
+        labels=tuple(_review_labels(request, review)),
+        uid=f"review:{address}",
+        is_outside=is_outside(request, review.permission),
+    )
+
+
+def _review_labels(request: PullRequest, review: Review) -> Iterator[tuple[str, str]]:
+    yield "permission", review.permission
+    yield "state", review.state
+    if review.in_reply_to:
+        yield "reply-to", review.in_reply_to
+    if review.line is not None:
+        yield "line", str(review.line)
+    if review.is_resolved is not None:
+        yield "resolved", "yes" if review.is_resolved else "no"
+    if _was_made(request, review):
+        yield "outcome", "requested-then-made"
+
+
+def _was_made(request: PullRequest, review: Review) -> bool:
+    """A requested change, commits after it, and then the merge or an approval by who had asked for it."""
+    last = request.last_commit_at
+    if review.state != "changes_requested" or last is None or last <= review.at:
+        return False
+    is_merged = request.merged_at is not None and request.merged_at >= last
+    return is_merged or any(
+        other.state == "approved" and other.author == review.author and other.at >= last for other in request.reviews
+    )
+
+
+def _check_event(request: PullRequest, failed: Check, passed: Check) -> Event:
+    """Nobody wrote this: the summary is a machine's, and may hold what the branch made it print."""
+    summary = f": {failed.summary}" if failed.summary else "."
+    name = re.sub(r"[^a-z0-9]+", "-", failed.name.lower()).strip("-")
+    return Event(
+        seq=0,
+        at=passed.at,
+        actor="system",
+        kind="check",
+        text=f"Check {failed.name!r} failed on {failed.sha[:7]} and passed on {passed.sha[:7]}{summary}",
+        origin=Origin("pr", f"{request.number}#check-{name}"),
+        ok=False,
+        severity="error",
+        labels=(("outcome", "failed-then-passed"), ("check", failed.name)),
+        uid=f"pr:{request.number}#check:{failed.name}",
+        is_outside=is_outside(request, request.permission),
+    )
+
+
+def is_outside(request: PullRequest, permission: Permission) -> bool:
+    """Whether words of somebody with this permission are those of a stranger.
+
+    Where the forge does not say who may write, the people of a branch of the repository itself are taken for its own,
+    those around a fork are not.
+    """
+    return permission == "read" or (request.is_fork and permission != "write")
+
+
+def _label(name: str) -> tuple[str, str]:
+    match = MARK.fullmatch(name)
+    return ("Memory", match[1].lower()) if match else ("label", name)

@@ -1,0 +1,204 @@
+"""Our own format, JSON lines: what is worth keeping of a session, each event with its address in the first transcript.
+
+The first line says which session it is; then comes one line per event: what people said, whole; what the agent said and
+what failed, shortened; which tools ran on which files, without what they were given or answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import BinaryIO, Literal
+
+import msgspec
+
+from memory_ci.records.event import Actor, Event, EventKind, Origin, Severity
+from memory_ci.records.session import Session, SessionCounts
+
+FIRST = b'{"memory-ci-session":'
+MAX_TEXT = 1_000
+"""Characters kept of what no person said: it only corroborates."""
+
+STEERING = ("rejection", "interrupt", "compaction", "commit")
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, rename={"version": "memory-ci-session"}):
+    """The first line. `counts` are those of the whole transcript; `left_out` events did not fit into the size limit."""
+
+    version: Literal[1]
+    agent: str
+    id: str
+    format: str
+    path: str
+    branch: str
+    started: datetime | None
+    ended: datetime | None
+    counts: SessionCounts
+    pull_requests: tuple[int, ...]
+    left_out: int
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event. `path` is the transcript that it stands in, where that is not the header's."""
+
+    seq: int
+    at: datetime
+    actor: Actor
+    kind: EventKind
+    text: str = ""
+    line: int | None = None
+    path: str = ""
+    tool: str | None = None
+    ok: bool | None = None
+    severity: Severity = "info"
+    paths: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    uid: str = ""
+
+
+def write_digest(session: Session, max_bytes: int, redact: Callable[[str], str]) -> bytes:
+    """The digest of a session, the same bytes each time; every text in it has passed `redact`.
+
+    Over `max_bytes` the least valuable go first: tool calls, then what no person said, then what people said between
+    their first and their last words, the oldest of each first. The header alone may exceed a tiny limit.
+    """
+    kept = [event for event in session.events if _is_kept(event)]
+    encoded = [msgspec.json.encode(_line(event, session, redact)) + b"\n" for event in kept]
+    room = max_bytes - len(_header(session, redact, len(kept)))
+    dropped = _over_limit(kept, [len(line) for line in encoded], room)
+    lines = [line for number, line in enumerate(encoded) if number not in dropped]
+    return _header(session, redact, len(dropped)) + b"".join(lines)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that begins like this is a digest."""
+    return head.startswith(FIRST)
+
+
+def read(stream: BinaryIO, name: str) -> Iterator[Session]:
+    """The session of a digest, none if its first line is not ours. Addresses are those of the first transcript."""
+    try:
+        header = msgspec.json.decode(stream.readline(), type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    events: list[Event] = []
+    bad = 0
+    for line in stream:
+        try:
+            events.append(_event(msgspec.json.decode(line, type=Line), header))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            bad += 1
+    yield Session(
+        agent=header.agent,
+        id=header.id,
+        format=header.format,
+        path=header.path,
+        events=tuple(events),
+        counts=msgspec.structs.replace(header.counts, bad_lines=header.counts.bad_lines + bad),
+        branch=header.branch,
+        started=header.started,
+        ended=header.ended,
+        pull_requests=header.pull_requests,
+    )
+
+
+def _is_kept(event: Event) -> bool:
+    if event.actor == "human" or event.kind in STEERING:
+        return True
+    if event.kind == "tool_result":
+        return event.ok is False or event.severity != "info"
+    return event.kind == "tool_call" or (event.kind == "text" and event.actor in ("agent", "subagent"))
+
+
+def _header(session: Session, redact: Callable[[str], str], left_out: int) -> bytes:
+    header = Header(
+        version=1,
+        agent=session.agent,
+        id=session.id,
+        format=session.format,
+        path=_file_name(session.path, redact),
+        branch=_clean(session.branch, redact),
+        started=session.started,
+        ended=session.ended,
+        counts=session.counts,
+        pull_requests=session.pull_requests,
+        left_out=left_out,
+    )
+    return msgspec.json.encode(header) + b"\n"
+
+
+def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
+    path = event.origin.path or session.path
+    return Line(
+        seq=event.seq,
+        at=event.at,
+        actor=event.actor,
+        kind=event.kind,
+        text=_text(event, redact),
+        line=event.origin.line,
+        path="" if path == session.path else _file_name(path, redact),
+        tool=event.tool,
+        ok=event.ok,
+        severity=event.severity,
+        paths=tuple(_clean(path, redact) for path in event.paths),
+        labels=tuple((key, _clean(value, redact)) for key, value in event.labels),
+        uid=event.uid,
+    )
+
+
+def _text(event: Event, redact: Callable[[str], str]) -> str:
+    """What is kept of the words; masked before they are cut, for half a credential is known by no pattern."""
+    if event.kind == "tool_call":
+        return ""
+    text = _clean(event.text, redact)
+    return text if event.actor == "human" or len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def _clean(text: str, redact: Callable[[str], str]) -> str:
+    """Masked, and without half characters (JSON can spell a lone surrogate), which no file can hold."""
+    return redact(text.encode("utf-8", "replace").decode())
+
+
+def _file_name(path: str, redact: Callable[[str], str]) -> str:
+    return _clean(path.replace("\\", "/").rpartition("/")[2], redact)
+
+
+def _over_limit(events: Sequence[Event], sizes: Sequence[int], room: int) -> frozenset[int]:
+    """The numbers of the events to leave out, so that what remains fits into `room` bytes."""
+    total, dropped = sum(sizes), set[int]()
+    for number in sorted(range(len(events)), key=_ranks(events).__getitem__):
+        if total <= room:
+            break
+        total -= sizes[number]
+        dropped.add(number)
+    return frozenset(dropped)
+
+
+def _ranks(events: Sequence[Event]) -> list[int]:
+    """How valuable each event is; `sorted` is stable, so that of equals the oldest goes first."""
+    ranks = [2 if event.actor == "human" else 0 if event.kind == "tool_call" else 1 for event in events]
+    people = [number for number, rank in enumerate(ranks) if rank == 2]
+    for number in people[-1:]:
+        ranks[number] = 3
+    for number in people[:1]:
+        ranks[number] = 4
+    return ranks
+
+
+def _event(line: Line, header: Header) -> Event:
+    key = f"{header.agent}:{header.id}"
+    return Event(
+        seq=line.seq,
+        at=line.at,
+        actor=line.actor,
+        kind=line.kind,
+        text=line.text,
+        origin=Origin(kind="session", id=key, path=line.path or header.path, line=line.line),
+        tool=line.tool,
+        ok=line.ok,
+        severity=line.severity,
+        paths=line.paths,
+        labels=line.labels,
+        session=key,
+        uid=line.uid,
+    )

@@ -1,0 +1,246 @@
+"""Gemini CLI: one JSON object (until 0.4x), or one record a line that is replayed into messages (since).
+
+Facts from the public source (`chatRecordingService`) and from a file that version 0.61 wrote: a message is written in
+full again whenever its tool calls change, so the last version of an id counts; `$set.messages` rewrites the model's
+own history (start, resume, compression), shortens what was recorded, and adds messages that nobody typed; `$rewindTo`
+takes back a message and all after it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from memory_ci.records.event import Actor, EventKind
+from memory_ci.records.session import Session
+from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
+from memory_ci.sources.transcripts.fields import (
+    Document,
+    as_dict,
+    as_list,
+    as_text,
+    decode,
+    encode,
+    joined_text,
+    read_objects,
+    session_name,
+    text_parts,
+    touched_paths,
+)
+from memory_ci.sources.transcripts.gemini_words import (
+    ABORTS,
+    CANCELLED,
+    DENIALS,
+    EXIT_CODE,
+    INJECTED,
+    SUMMARY,
+    answer_of,
+    split_typed,
+)
+
+REWIND = "$rewind"
+
+
+def sniff(head: bytes) -> bool:
+    """True for the header of the JSONL form, and for the first keys of the single object."""
+    first = as_dict(decode(head.lstrip().partition(b"\n")[0]))
+    if first:
+        return {"sessionId", "projectHash"} <= first.keys() and "uuid" not in first
+    start = head[:4096]
+    return head.lstrip().startswith(b"{") and all(
+        re.search(rb'"' + key + rb'"\s*:\s*"', start) for key in (b"sessionId", b"projectHash", b"startTime")
+    )
+
+
+def read(stream: BinaryIO, name: str) -> Iterator[Session]:
+    """The one session of a file of either form; `stream` must be seekable.
+
+    `Origin.line` is, in the JSONL form, the line of the message's last version; in the single object, the line where
+    the message's id stands.
+    """
+    first = stream.readline(8)
+    stream.seek(-len(first), io.SEEK_CUR)
+    is_document = first.strip() == b"{"
+    builder = SessionBuilder("gemini", session_name(name), "gemini-json" if is_document else "gemini-jsonl", name)
+    log = _Log(builder)
+    if is_document:
+        _read_document(Document(stream, builder), log)
+    else:
+        for line, record in read_objects(stream, builder):
+            log.take(line, record)
+    yield log.build()
+
+
+def _read_document(document: Document, log: _Log) -> None:
+    found = as_dict(document.value)
+    log.header(found)
+    for message in as_list(found.get("messages")):
+        log.builder.record()
+        log.message(document.line_of(as_text(as_dict(message).get("id"))), message)
+
+
+class _Log:
+    """The records of a file, replayed: of each message the last version, in the order of their first."""
+
+    def __init__(self, builder: SessionBuilder) -> None:
+        self.builder = builder
+        self.person: Actor = "human"
+        self.agent: Actor = "agent"
+        self.messages: dict[str, tuple[int, dict[str, Any]]] = {}
+        self.recorded: set[str] = set()  # ids with a record of their own, not only in a rewritten history
+
+    def take(self, line: int, record: dict[str, Any]) -> None:
+        if "$rewindTo" in record:
+            self._rewind(line, as_text(record["$rewindTo"]))
+        elif isinstance(record.get("$set"), dict):
+            self.header(record["$set"])
+            for message in as_list(record["$set"].get("messages")):
+                self._rewritten(line, message)
+        elif "sessionId" in record:
+            self.header(record)
+            for message in as_list(record.get("messages")):
+                self.message(line, message)
+        else:
+            self.message(line, record)
+
+    def header(self, found: dict[str, Any]) -> None:
+        """What a header or a patch says of the session; most patches only move `lastUpdated`."""
+        self.builder.id = as_text(found.get("sessionId")) or self.builder.id
+        if found.get("kind") == "subagent":
+            self.person = self.agent = "subagent"
+
+    def message(self, line: int, message: object) -> None:
+        found = as_dict(message)
+        if uid := as_text(found.get("id")):
+            self.messages[uid] = (line, found)
+            self.recorded.add(uid)
+        else:
+            self.builder.unknown("untyped")
+
+    def _rewritten(self, line: int, message: object) -> None:
+        found = as_dict(message)
+        if uid := as_text(found.get("id")):
+            self.messages.setdefault(uid, (line, found))
+
+    def _rewind(self, line: int, uid: str) -> None:
+        """What a person took back counts no more; that it was taken back does."""
+        order = list(self.messages)
+        if uid not in self.messages:
+            self.builder.unknown("$rewindTo")
+            return
+        for later in order[order.index(uid) :]:
+            del self.messages[later]
+        self.messages[f"{REWIND}:{line}"] = (line, {"type": REWIND})
+
+    def build(self) -> Session:
+        users = {uid for uid, (_, message) in self.messages.items() if message.get("type") == "user"}
+        typed = users & self.recorded or users
+        for uid, (line, message) in self.messages.items():
+            is_synthetic = uid in users - typed
+            _Message(self.builder, uid, line, message).add("injected" if is_synthetic else self.person, self.agent)
+        return self.builder.build()
+
+
+class _Message:
+    """One message on its way to events."""
+
+    def __init__(self, builder: SessionBuilder, uid: str, line: int, message: dict[str, Any]) -> None:
+        self.builder, self.uid, self.line, self.found = builder, uid, line, message
+        self.at = parse_time(message.get("timestamp"))
+
+    def add(self, person: Actor, agent: Actor) -> None:
+        kind = self.found.get("type")
+        if kind == "user":
+            self._user(person)
+        elif kind == "gemini":
+            self._agent(person, agent)
+        elif kind == REWIND:
+            self.builder.add(person, "interrupt", "", line=self.line, labels=(("via", "rewind"),))
+        elif kind in ("info", "warning", "error"):
+            self._notice()
+        else:
+            self.builder.unknown(as_text(kind) or "untyped")
+
+    def _user(self, person: Actor) -> None:
+        """`displayContent` is what the person saw in the prompt, where it differs from what the model got."""
+        content = self.found.get("content")
+        typed, rest = split_typed(text_parts(self.found.get("displayContent") or content))
+        for number, text in enumerate(typed):
+            self._typed(person, text, f"{self.uid}:{number}" if number else self.uid)
+        if rest:
+            self.builder.add("injected", "text", rest, line=self.line, at=self.at)
+        for part in as_list(content):
+            if answer := as_dict(as_dict(part).get("functionResponse")):
+                self._result(answer, as_text(answer.get("name")), None)
+
+    def _typed(self, person: Actor, text: str, uid: str) -> None:
+        if SUMMARY in text:
+            self.builder.add("injected", "compaction", text, line=self.line, at=self.at, uid=uid)
+        else:
+            actor: Actor = "injected" if text.lstrip().startswith(INJECTED) else person
+            self.builder.add(actor, "text", text, line=self.line, at=self.at, uid=uid)
+
+    def _notice(self) -> None:
+        text = joined_text(self.found.get("content"))
+        is_compaction = "history compressed from" in text.lower()
+        kind: EventKind = "compaction" if is_compaction else "text"
+        self.builder.add("system", kind, text, line=self.line, at=self.at, uid=self.uid)
+
+    def _agent(self, person: Actor, agent: Actor) -> None:
+        content = self.found.get("content")
+        parts = as_list(content)
+        spoken = [part for part in parts if not as_dict(part).get("thought")]
+        if text := joined_text(spoken if parts else content):
+            self.builder.add(agent, "text", text, line=self.line, at=self.at, uid=self.uid)
+        for call in as_list(self.found.get("toolCalls")):
+            self._call(as_dict(call), person, agent)
+        for part in parts:
+            if call := as_dict(as_dict(part).get("functionCall")):
+                self._call(call, person, agent)
+
+    def _call(self, call: dict[str, Any], person: Actor, agent: Actor) -> None:
+        """A call and its answer; in a rewritten history the answer stands in a message of its own."""
+        uid, tool = as_text(call.get("id")), as_text(call.get("name"))
+        self.builder.add(
+            agent,
+            "tool_call",
+            encode(call.get("args")),
+            line=self.line,
+            at=self.at,
+            uid=uid and f"{uid}:call",
+            tool=tool,
+            paths=touched_paths(call.get("args"), "file_path", "absolute_path", "path"),
+        )
+        if call.get("status") == "cancelled":
+            self._cancelled(call, person, uid, tool)
+        elif (answer := answer_of(call.get("result"))) or "status" in call:
+            self._result(answer | {"id": uid}, tool, call.get("status"))
+
+    def _cancelled(self, call: dict[str, Any], person: Actor, uid: str, tool: str) -> None:
+        error = as_text(as_dict(answer_of(call.get("result")).get("response")).get("error"))
+        found = CANCELLED.match(error)
+        reason = found[1].strip() if found else ""
+        bare = reason.rstrip(".").lower()
+        kind: EventKind = "interrupt" if bare in ABORTS else "rejection"
+        text = "" if bare in ABORTS | DENIALS else reason
+        self.builder.add(person, kind, text, line=self.line, at=self.at, uid=uid, tool=tool, ok=False)
+
+    def _result(self, answer: dict[str, Any], tool: str, status: object) -> None:
+        response = as_dict(answer.get("response"))
+        error = as_text(response.get("error"))
+        text = error or as_text(response.get("output")) or (encode(response) if response else "")
+        exit_code = EXIT_CODE.search(text)
+        failed = status == "error" or bool(error) or (exit_code is not None and exit_code[1] != "0")
+        self.builder.add(
+            "tool",
+            "tool_result",
+            text,
+            line=self.line,
+            at=self.at,
+            uid=as_text(answer.get("id")),
+            tool=tool,
+            ok=not failed,
+            severity="error" if failed else "info",
+        )

@@ -1,0 +1,100 @@
+"""Which reader knows a file: asked of its content, never of its name or label; and where agents keep their sessions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import BinaryIO
+
+from memory_ci.errors import UsageError
+from memory_ci.records.session import Session
+
+READERS = (
+    "digest",
+    "claude_code",
+    "codex",
+    "gemini",
+    "openhands",
+    "swe_agent",
+    "git_ai",
+    "specstory",
+    "aider",
+    "console",
+)
+"""The modules of this folder that read a format, each with `sniff(head)` and `read(stream, name)`.
+
+The first that knows a file reads it: exact formats stand before Markdown, which is guessed.
+"""
+
+HEAD_BYTES = 65_536
+MAX_FILE_BYTES = 200_000_000
+"""A larger file in a directory is no transcript; one that is named is read all the same."""
+
+
+def read_transcript(path: Path, name: str | None = None) -> tuple[Session, ...]:
+    """The sessions of a file; none if no reader knows it. `name` is what they say they were read from.
+
+    Raises UsageError transcript-unreadable.
+    """
+    try:
+        with path.open("rb") as stream:
+            return read_stream(stream, name or path.name)
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error
+
+
+def read_stream(data: BinaryIO, name: str) -> tuple[Session, ...]:
+    """The sessions of a stream that can be read again from its start; none if no reader knows it."""
+    head = data.read(HEAD_BYTES)
+    for reader in READERS:
+        module = import_module(f"memory_ci.sources.transcripts.{reader}")
+        if module.sniff(head):
+            data.seek(0)
+            return tuple(module.read(data, name))
+    return ()
+
+
+def find_transcripts(paths: Iterable[Path]) -> Iterator[Path]:
+    """Files that may be transcripts: those named, and all in the directories named, in order.
+
+    Links are not followed inside a directory, nor is git's own. Raises UsageError transcript-unreadable.
+    """
+    for path in paths:
+        if path.is_dir():
+            yield from _walk(path)
+        elif path.exists():
+            yield path
+        else:
+            raise _unreadable(path, "no such file or directory")
+
+
+def _walk(directory: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(directory):
+        folders[:] = sorted(set(folders) - {".git"})
+        for path in (Path(parent, name) for name in sorted(files)):
+            if path.is_file() and not path.is_symlink() and 0 < path.stat().st_size <= MAX_FILE_BYTES:
+                yield path
+
+
+def default_places(home: Path, project: Path) -> tuple[Path, ...]:
+    """Where agents keep the sessions of `project`, as far as they exist.
+
+    Claude Code names a directory after the project's path, Codex keeps all projects in one, Gemini under a hash.
+    """
+    escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
+    places = [
+        home / ".claude" / "projects" / escaped,
+        home / ".codex" / "sessions",
+        *sorted((home / ".gemini" / "tmp").glob("*/chats")),
+        project / ".specstory" / "history",
+        project / ".aider.chat.history.md",
+    ]
+    return tuple(place for place in places if place.exists())
+
+
+def _unreadable(path: Path, why: str) -> UsageError:
+    hint = "Name a transcript, or a directory of transcripts."
+    return UsageError(f"{path} cannot be read: {why}", slug="transcript-unreadable", hint=hint)

@@ -1,0 +1,48 @@
+"""Makers of events and pieces for the evidence room."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from memory_ci.records.event import Event, Origin
+from memory_ci.records.evidence import Evidence
+
+AT = datetime(2026, 9, 1, tzinfo=UTC)
+
+
+def make_event(text: str = "x", **fields: Any) -> Event:  # noqa: ANN401 - any field of Event
+    defaults: dict[str, Any] = {
+        "seq": 0,
+        "at": AT,
+        "actor": "human",
+        "kind": "commit",
+        "text": text,
+        "origin": Origin("commit", "a" * 40),
+        "author": "Ada <ada@example.com>",
+        "paths": ("src/a.py",),
+    }
+    return Event(**defaults | fields)
+
+
+def make_turn(text: str, **fields: Any) -> Event:  # noqa: ANN401 - any field of Event
+    """Something of a session, by default what a person typed."""
+    return make_event(text, **{"kind": "text", "session": "claude-code:s1", "paths": ()} | fields)
+
+
+def make_review(text: str, **fields: Any) -> Event:  # noqa: ANN401 - any field of Event
+    return make_event(text, **{"kind": "review", "origin": Origin("review", "7#r1"), "author": "bea"} | fields)
+
+
+def make_piece(number: int, text: str = "retry once", **fields: Any) -> Evidence:  # noqa: ANN401 - any field of Evidence
+    """One piece with the id `e<number>`, by default a person's turn in a session."""
+    defaults: dict[str, Any] = {
+        "id": f"e{number}",
+        "kind": "text",
+        "text": text,
+        "trust": "T1",
+        "origin": Origin("session", "claude-code:s1", "s1.jsonl", number),
+        "at": AT,
+        "session": "claude-code:s1",
+    }
+    return Evidence(**defaults | fields)

@@ -1,0 +1,201 @@
+"""The window keeps what corrects, within its budget, and says what it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci.evidence.window import OMISSION, Window, choose, cost, is_structure, shorten_middle
+from memory_ci.records.event import MID_TURN
+from memory_ci.records.evidence import Evidence, EvidenceSet
+from memory_ci.text import estimate_tokens
+from tests.evidence.make import make_piece
+
+S1, S2 = "claude-code:s1", "codex:s2"
+LONG = "We should look at the parser again, and then at the reader.\n" * 10
+
+
+def window(pieces: list[Evidence], budget: int, hit: str = "NEVER") -> Window:
+    return choose(EvidenceSet(tuple(pieces)), budget, lambda text: hit in text)
+
+
+def ids(found: Window) -> set[str]:
+    return {piece.id for piece in found.pieces}
+
+
+def test_what_fits_is_shown_whole_and_without_a_notice() -> None:
+    pieces = [make_piece(number) for number in range(5)]
+    found = window(pieces, 10_000)
+    assert found == Window(pieces=tuple(pieces), tokens=sum(map(cost, pieces)))
+
+
+def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:
+    pieces = [make_piece(number, LONG) for number in range(2_000)]
+    pieces[-1] = make_piece(1_999, "no, the reader must close its file")
+    found = window(pieces, 5_000)
+    assert found.pieces[-1] == pieces[-1]
+    assert found.pieces[0].id == "e0"
+    assert found.notice.startswith(f"{found.left_out[S1]} of 2000 turns of session {S1} left out")
+    assert found.left_out[S1] + len(found.pieces) == 2_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "rejection"},
+        {"kind": "interrupt", "text": ""},
+        {"kind": "check", "labels": (("outcome", "failed-then-passed"),)},
+        {"kind": "review", "labels": (("state", "changes_requested"),)},
+        {"kind": "review", "labels": (("outcome", "requested-then-made"),)},
+        {"kind": "commit", "text": 'Revert "feat: retries"\n\nIt broke.'},
+        {"kind": "premortem"},
+        {"kind": "assumption"},
+        {"kind": "intervention"},
+    ],
+)
+def test_structure_in_the_middle_survives(fields: dict[str, Any]) -> None:
+    pieces = [make_piece(number, LONG) for number in range(300)]
+    pieces[150] = make_piece(150, **fields)
+    assert pieces[150] in window(pieces, 2_500).pieces
+
+
+def test_a_rule_hit_is_shown_with_two_turns_on_each_side_before_older_turns() -> None:
+    pieces = [make_piece(number, LONG) for number in range(300)]
+    pieces[100] = make_piece(100, "NEVER retry a POST\n" + LONG)
+    taken = ids(window(pieces, 5_000))
+    assert {"e98", "e99", "e100", "e101", "e102"} <= taken
+    assert not {"e97", "e103"} & taken
+
+
+def test_what_was_typed_while_the_agent_worked_is_a_hit() -> None:
+    pieces = [make_piece(number, LONG) for number in range(300)]
+    pieces[100] = make_piece(100, labels=(MID_TURN,))
+    assert "e100" in ids(window(pieces, 5_000))
+
+
+def test_the_rest_is_filled_up_from_the_newest() -> None:
+    pieces = [make_piece(number, LONG) for number in range(100)]
+    numbers = [int(piece.id[1:]) for piece in window(pieces, 5_000).pieces]
+    assert numbers == [0, *range(101 - len(numbers), 100)]
+    assert len(numbers) > 12
+
+
+def test_reviews_and_commits_come_before_plain_turns_and_a_diff_after_them() -> None:
+    told = [make_piece(number, LONG, kind=kind, session=None) for number, kind in enumerate(["pr", "commit", "review"])]
+    diff = make_piece(3, LONG, kind="diff", session=None)
+    turns = [make_piece(number, LONG) for number in range(4, 300)]
+    taken = ids(window([*told, diff, *turns], 3_700))
+    assert {"e0", "e1", "e2", "e4", "e299"} <= taken
+    assert not {"e3", "e5"} & taken
+
+
+def test_sessions_share_the_budget() -> None:
+    big = [make_piece(number, LONG) for number in range(500)]
+    small = [make_piece(500 + number, LONG, session=S2) for number in range(50)]
+    found = window(big + small, 12_000)
+    shares = [sum(cost(piece) for piece in found.pieces if piece.session == session) for session in (S1, S2)]
+    assert abs(shares[0] - shares[1]) <= cost(big[0])
+    assert S1 in found.notice
+    assert S2 in found.notice
+
+
+def test_a_change_without_turns_says_what_it_left_out() -> None:
+    pieces = [make_piece(number, LONG, session=None, kind="commit") for number in range(100)]
+    found = window(pieces, 3_000)
+    assert found.notice == f"{100 - len(found.pieces)} of 100 pieces outside sessions left out"
+
+
+def test_a_long_piece_is_shortened_at_line_ends_and_stays_quotable() -> None:
+    lines = [f"line {number} of the log that somebody pasted" for number in range(3_000)]
+    found = window([make_piece(1, "\n".join(lines)), make_piece(2, "no, close the file")], 4_000)
+    long, last = found.pieces
+    assert last.text == "no, close the file"
+    head, mark, tail = long.text.partition("[… ")
+    count, _, tail = tail.partition(" characters left out …]\n")
+    assert "\n".join(lines).startswith(head)
+    assert "\n".join(lines).endswith(tail)
+    assert int(count) + len(head) - 1 + len(tail) == len("\n".join(lines))
+    assert set(head.splitlines() + tail.splitlines()) <= set(lines)
+    assert (mark, found.shortened, found.notice) == ("[… ", 1, "1 long piece shortened")
+
+
+def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
+    paths = tuple(f"src/generated/file_{number}.py" for number in range(5_000))
+    labels = (*((f"Trailer-{number}", "x" * 150) for number in range(100)), ("outcome", "requested-then-made"))
+    pieces = [make_piece(0, kind="review", paths=paths, labels=labels), make_piece(1, "no, close the file")]
+    found = window(pieces, 2_000)
+    assert ids(found) == {"e0", "e1"}
+    assert 0 < len(found.pieces[0].paths) < 50
+    assert is_structure(found.pieces[0])
+
+
+WORDS = st.sampled_from(
+    ["no, close the file", "", LONG, "继续重试" * 300, '<b>"x"</b>\n' * 200, "a" * 5_000, "NEVER do it"]
+)
+KINDS = st.sampled_from(["text", "text", "text", "rejection", "interrupt", "tool_result", "review", "commit", "diff"])
+PIECES = st.lists(st.tuples(KINDS, WORDS, st.sampled_from([None, S1, S2])), max_size=40).map(
+    lambda rows: [
+        make_piece(number, text, kind=kind, session=session) for number, (kind, text, session) in enumerate(rows)
+    ]
+)
+BUDGETS = st.integers(0, 6_000)
+
+
+@settings(max_examples=60)
+@given(PIECES, BUDGETS)
+def test_a_window_is_never_over_budget_and_keeps_order_and_ids(pieces: list[Evidence], budget: int) -> None:
+    found = window(pieces, budget)
+    assert found.tokens == sum(map(cost, found.pieces)) <= budget
+    order = [piece.id for piece in pieces]
+    assert [order.index(piece.id) for piece in found.pieces] == sorted(order.index(piece.id) for piece in found.pieces)
+    assert sum(found.left_out.values()) == len(pieces) - len(found.pieces)
+    assert bool(found.notice) == (tuple(pieces) != found.pieces)
+
+
+@settings(max_examples=60)
+@given(PIECES, BUDGETS)
+def test_no_structure_is_left_out_while_a_plain_turn_is_kept(pieces: list[Evidence], budget: int) -> None:
+    found = window(pieces, budget)
+    dropped = [piece for piece in pieces if is_structure(piece) and piece.id not in ids(found)]
+    assert not dropped or all(map(is_structure, found.pieces))
+
+
+@settings(max_examples=30)
+@given(PIECES, BUDGETS)
+def test_the_same_evidence_gives_the_same_window(pieces: list[Evidence], budget: int) -> None:
+    assert window(pieces, budget) == window(list(pieces), budget)
+
+
+@settings(max_examples=100)
+@given(st.text(alphabet="ab \n", max_size=300), st.integers(0, 200))
+def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> None:
+    short = shorten_middle(text, lambda short: len(short) <= width)
+    lengths = [len(text) - left for left in range(len(text) + 1)]
+    marks = [OMISSION.format(left) for left in lengths if f"\n{OMISSION.format(left)}\n" in short]
+    assert len(marks) == 1
+    head, tail = short.split(f"\n{marks[0]}\n")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert marks[0] == OMISSION.format(len(text) - len(head) - len(tail))
+
+
+def test_tokens_are_estimated_rather_too_many_than_too_few() -> None:
+    assert [estimate_tokens(text) for text in ("", "abc", "abcd", "再试一次", "é")] == [0, 1, 2, 4, 1]
+
+
+def test_a_piece_costs_what_its_escaped_text_does() -> None:
+    plain, escaped = (cost(make_piece(1, sign * 300)) for sign in ("a", "<"))
+    assert escaped - plain == 500
+
+
+def test_cost_counts_paths_tools_and_labels() -> None:
+    plain = cost(make_piece(1))
+    more: list[dict[str, Any]] = [
+        {"tool": "Bash" * 9},
+        {"paths": ("src/a.py",) * 9},
+        {"labels": (("state", "approved"),)},
+    ]
+    assert all(cost(make_piece(1, **fields)) > plain for fields in more)

@@ -1,0 +1,62 @@
+"""Makers for the engines: settings, a request, learnings as a model writes them, a clock that nobody waits for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from memory_ci.extraction.engines import Request
+from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
+from memory_ci.extraction.engines.calls import Clock
+from memory_ci.records.config import EngineConfig
+from tests.extraction.make import make_piece
+
+KEY = "key-of-the-test-0123456789"
+
+
+MADE: list[AnthropicEngine] = []
+"""Engines that a test made; the fixture `close_engines` closes them."""
+
+
+class FakeClock:
+    """Sleeping moves it on; `slept` are the waits. Without jitter the longest wait is taken."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += seconds
+
+    @property
+    def clock(self) -> Clock:
+        now: Callable[[], float] = lambda: self.time  # noqa: E731
+        return Clock(now, self.sleep, lambda: 0.0)
+
+
+def make_request(text: str = "Never retry a POST without an idempotency key.") -> Request:
+    return Request(change="#128", evidence=(make_piece(text),), scopes=("project",))
+
+
+def make_learning(title: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field, also a wrong one
+    quotes = [{"evidence": "e1", "text": "Never retry a POST without an idempotency key."}]
+    return {"title": title, "body": "", "extraction_scope": "project", "importance": 0.6, "quotes": quotes} | fields
+
+
+def make_text(*learnings: dict[str, Any]) -> str:
+    return json.dumps({"learnings": list(learnings)})
+
+
+def make_engine(
+    url: str,
+    clock: FakeClock | None = None,
+    call_seconds: float = 10.0,
+    environ: dict[str, str] | None = None,
+    **settings: Any,  # noqa: ANN401 - any field of EngineConfig
+) -> AnthropicEngine:
+    found = environ if environ is not None else {"ANTHROPIC_API_KEY": KEY}
+    config, environ = EngineConfig(**settings), {"ANTHROPIC_BASE_URL": url} | found
+    MADE.append(AnthropicEngine(config, environ, (clock or FakeClock()).clock, call_seconds))
+    return MADE[-1]

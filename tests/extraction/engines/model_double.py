@@ -1,0 +1,143 @@
+"""A double of the Messages API on 127.0.0.1: it answers what a test says, and keeps what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, NamedTuple
+
+PATIENCE = 5.0
+"""Seconds after which a hanging or trickling answer ends by itself."""
+
+
+class Answer(NamedTuple):
+    """One answer. `manner`: whole; cut in the middle; one byte at a time, slower than any reader waits; or never."""
+
+    body: str
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
+    manner: Literal["whole", "cut", "trickle", "hang"] = "whole"
+
+
+class Asked(NamedTuple):
+    """One request as it came in."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+class ModelDouble:
+    """Answers in the order given; the last one again and again. An answer of `paths` goes to that path alone."""
+
+    def __init__(self, answers: tuple[Answer, ...], paths: dict[str, Answer]) -> None:
+        self.asked: list[Asked] = []
+        self.paths = paths
+        self.url = ""
+        self.is_closing = threading.Event()
+        self._answers = answers
+        self._given = 0
+
+    def find_answer(self, path: str) -> Answer:
+        if path in self.paths:
+            return self.paths[path]
+        self._given += 1
+        return self._answers[min(self._given, len(self._answers)) - 1]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers for `double`, which the class made for one server has."""
+
+    protocol_version = "HTTP/1.1"
+    double: ModelDouble
+
+    def do_POST(self) -> None:
+        self.answer()
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        data = self.rfile.read(int(self.headers.get("content-length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        path = self.path.partition("?")[0]
+        self.double.asked.append(Asked(self.command, path, headers, json.loads(data) if data else None))
+        try:
+            self.send(self.double.find_answer(path))
+        except OSError:
+            self.close_connection = True  # the reader has given up, as it should
+
+    def send(self, answer: Answer) -> None:
+        self.close_connection = answer.manner != "whole"
+        if answer.manner == "hang":
+            self.double.is_closing.wait(PATIENCE)
+            return
+        body = answer.body.encode()
+        self.send_response(answer.status)
+        for name, value in (*answer.headers, ("content-length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        if answer.manner == "trickle":
+            self.trickle(body)
+        else:
+            self.wfile.write(body[: len(body) // 2] if answer.manner == "cut" else body)
+
+    def trickle(self, body: bytes) -> None:
+        for byte in body[: int(PATIENCE / 0.02)]:
+            self.wfile.write(bytes([byte]))
+            if self.double.is_closing.wait(0.02):
+                return
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing on stderr: a test reads `asked`."""
+
+
+@contextmanager
+def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Iterator[ModelDouble]:
+    """A double that runs while the context is open; `.url` is its address."""
+    double = ModelDouble(answers, paths or {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("OneHandler", (Handler,), {"double": double}))
+    server.daemon_threads, server.block_on_close = True, False
+    double.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield double
+    finally:
+        double.is_closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(PATIENCE)
+
+
+def make_message(text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int) -> Any:  # noqa: ANN401
+    """A message in the form of the API; with `text` None it has no text block."""
+    content: list[dict[str, str]] = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}] if thinking else []
+    if text is not None:
+        content.append({"type": "text", "text": text})
+    return {
+        "id": "msg_01Double",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-haiku-5-5",
+        "content": content,
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1200, "output_tokens": 80} | usage,
+    }
+
+
+def make_answer(text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int) -> Answer:
+    headers = (("content-type", "application/json"), ("request-id", "req_01Double"))
+    return Answer(json.dumps(make_message(text, stop_reason, thinking, **usage)), headers=headers)
+
+
+def make_error(status: int, type_: str, message: str, **headers: str) -> Answer:
+    """An error in the form of the API; a header `retry_after` is sent as `retry-after`."""
+    body = {"type": "error", "error": {"type": type_, "message": message}, "request_id": "req_01Double"}
+    sent = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Answer(json.dumps(body), status, (("content-type", "application/json"), *sent))

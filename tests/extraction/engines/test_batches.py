@@ -1,0 +1,159 @@
+"""Batches: sent once, found again by another process, read in any order, with nothing dropped."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import EngineReply, Usage
+from memory_ci.extraction.engines.batches import (
+    Batch,
+    format_batch,
+    parse_batch,
+    poll,
+    results,
+    retry_failed,
+    submit,
+)
+from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
+from tests.extraction.engines.model_double import (
+    Answer,
+    ModelDouble,
+    make_answer,
+    make_error,
+    make_message,
+    serve_model,
+)
+
+pytest.importorskip("anthropic")
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+IDS = tuple(f"{number:040x}" for number in range(1, 7))
+BATCH = Batch("msgbatch_01Double", "claude-haiku-5-5", IDS, NOW)
+WHERE = "/v1/messages/batches/msgbatch_01Double"
+
+
+def make_batch(status: str = "in_progress", url: str | None = None) -> Answer:
+    counts = {"processing": 0, "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0}
+    body = {
+        "id": BATCH.id,
+        "type": "message_batch",
+        "processing_status": status,
+        "request_counts": counts,
+        "created_at": "2026-11-01T12:00:00Z",
+        "expires_at": "2026-11-02T12:00:00Z",
+        "results_url": url,
+    }
+    return Answer(json.dumps(body))
+
+
+def make_lines() -> str:
+    """Results in another order than the requests: one of each kind, one that is no message, one missing."""
+    failure = {"type": "error", "error": {"type": "invalid_request_error", "message": f"bad {KEY}"}}
+    found: list[tuple[str, dict[str, Any]]] = [
+        (IDS[4], {"type": "succeeded", "message": {"type": "message"}}),
+        (IDS[3], {"type": "expired"}),
+        (IDS[2], {"type": "canceled"}),
+        (IDS[0], {"type": "succeeded", "message": make_message(make_text())}),
+        (IDS[1], {"type": "errored", "error": failure}),
+    ]
+    return "".join(json.dumps({"custom_id": key, "result": result}) + "\n" for key, result in found)
+
+
+def end(model: ModelDouble) -> None:
+    model.paths[WHERE] = make_batch("ended", f"{model.url}{WHERE}/results")
+    model.paths[f"{WHERE}/results"] = Answer(make_lines(), headers=(("content-type", "application/x-jsonl"),))
+
+
+def test_a_batch_is_sent_with_the_commits_as_ids_and_the_parameters_of_a_call() -> None:
+    with serve_model(make_batch()) as model:
+        batch = submit(make_engine(model.url), dict.fromkeys(IDS, make_request()), NOW)
+    assert batch == BATCH
+    sent = model.asked[0].body["requests"]
+    assert [item["custom_id"] for item in sent] == list(IDS)
+    assert set(sent[0]["params"]) == {"model", "max_tokens", "system", "messages", "output_config"}
+
+
+def test_a_batch_is_not_sent_twice_when_the_answer_is_lost() -> None:
+    with serve_model(make_error(529, "overloaded_error", "busy")) as model:
+        with pytest.raises(EngineError) as caught:
+            submit(make_engine(model.url), {IDS[0]: make_request()}, NOW)
+        assert (caught.value.slug, len(model.asked)) == ("engine-overloaded", 1)
+
+
+def test_a_batch_that_could_cost_too_much_is_not_sent() -> None:
+    with serve_model(make_batch()) as model:
+        engine = make_engine(model.url, max_cost_usd=0.005)
+        submit(engine, dict.fromkeys(IDS[:2], make_request()), NOW)
+        with pytest.raises(EngineError) as caught:
+            submit(engine, dict.fromkeys(IDS, make_request()), NOW)
+        assert (caught.value.slug, len(model.asked)) == ("cost-limit", 1)
+
+
+def test_a_provider_without_batches_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(EngineError) as caught:
+        submit(make_engine("", provider="bedrock"), {IDS[0]: make_request()}, NOW)
+    assert caught.value.slug == "batch-refused"
+
+
+def test_a_batch_is_polled_until_it_has_ended() -> None:
+    with serve_model(make_batch()) as model:
+        engine = make_engine(model.url)
+        assert poll(engine, BATCH) is False
+        end(model)
+        assert poll(engine, BATCH) is True
+
+
+def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:
+    with serve_model(make_batch()) as model:
+        end(model)
+        engine = make_engine(model.url)
+        found = results(engine, BATCH)
+    assert tuple(found) == IDS
+    slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in found.values()]
+    failed = "batch-item-failed"
+    assert slugs == ["", failed, failed, failed, "engine-unreadable-reply", failed]
+    said = [str(found[key]) for key in IDS]
+    assert [word in text for word, text in zip(("errored, bad", "canceled", "expired"), said[1:4], strict=True)] == [
+        True
+    ] * 3
+    assert "missing" in said[5]
+    assert KEY not in "".join(said)
+    good = found[IDS[0]]
+    assert isinstance(good, EngineReply)
+    assert good.usage == Usage(1200, 80, is_batch=True)
+    assert engine.meter.spent.cost_usd == pytest.approx((1200 * 0.1 + 80 * 0.5) / 2e6)
+
+
+def test_what_failed_in_a_batch_is_asked_again_by_itself() -> None:
+    error = make_error(400, "invalid_request_error", "no")
+    with serve_model(make_answer(make_text()), error) as model:
+        end(model)
+        engine = make_engine(model.url)
+        found = results(engine, BATCH)
+        again = retry_failed(engine, {key: make_request() for key in IDS[:3]}, found)
+    slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in again.values()]
+    assert slugs[:3] == ["", "", "engine-rejected-request"]
+    assert {key: again[key] for key in IDS[3:]} == {key: found[key] for key in IDS[3:]}
+    assert [asked.path for asked in model.asked].count("/v1/messages") == 2
+
+
+@given(st.text(), st.lists(st.text(alphabet="0123456789abcdef", max_size=64)), st.datetimes(timezones=st.just(UTC)))
+def test_the_note_of_a_batch_is_read_as_it_was_written(name: str, ids: list[str], when: datetime) -> None:
+    batch = Batch(name, "claude-haiku-5-5", tuple(ids), when)
+    assert parse_batch(format_batch(batch)) == batch
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"id": 3}', format_batch(BATCH)[:-9], format_batch(BATCH)[:-1] + ',"x":1}']
+)
+def test_a_note_that_cannot_be_read_says_so(text: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        parse_batch(text)
+    assert caught.value.slug == "bad-batch-state"

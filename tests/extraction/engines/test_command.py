@@ -1,0 +1,72 @@
+"""A program of the user's as an engine: JSON in, JSON out, named by the environment alone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import EngineError, UsageError
+from memory_ci.extraction.engines.command import CommandEngine
+from memory_ci.extraction.prompt import build_prompt
+from memory_ci.records.config import EngineConfig
+from tests.extraction.engines.make import make_request
+from tests.extraction.engines.programs import make_program
+
+
+def make_engine(command: str) -> CommandEngine:
+    return CommandEngine(EngineConfig(), {"MEMORY_CI_ENGINE_COMMAND": command, "PATH": "", "EXTRA": "kept"})
+
+
+def test_the_program_reads_one_document_and_its_output_is_the_reply(tmp_path: Path) -> None:
+    program = make_program(tmp_path / "a folder", """print('{"learnings": []}')""", "my-model")
+    reply = make_engine(f"{shlex.quote(str(program))} --fast 'a b; echo $HOME'").extract(make_request())
+    seen, prompt = json.loads(program.with_suffix(".seen").read_text()), build_prompt(make_request())
+    assert reply.text == '{"learnings": []}\n'
+    assert seen["argv"] == ["--fast", "a b; echo $HOME"]
+    assert json.loads(seen["input"]) == {
+        "version": 1,
+        "task": "learnings",
+        "model": "claude-haiku-5-5",
+        "system": prompt.system,
+        "user": prompt.user,
+        "schema": prompt.schema,
+    }
+    assert (seen["files"], seen["env"]["EXTRA"]) == ([], "kept")
+
+
+def test_a_program_that_fails_says_so(tmp_path: Path) -> None:
+    program = make_program(tmp_path, "sys.exit('no weights')", "my-model")
+    with pytest.raises(EngineError, match="status 1: no weights") as caught:
+        make_engine(str(program)).extract(make_request())
+    assert caught.value.slug == "engine-failed"
+
+
+@pytest.mark.parametrize("command", ["", "  ", "my-model 'unclosed"])
+def test_without_a_program_that_can_be_read_nothing_begins(command: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_engine(command)
+    assert caught.value.slug == "engine-not-configured"
+
+
+@pytest.mark.parametrize("command", ["no-such-program", "./my-model", "tools/my-model"])
+def test_a_program_is_never_taken_from_where_we_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    make_program(tmp_path, "print(1)", "my-model")
+    make_program(tmp_path / "tools", "print(1)", "my-model")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EngineError) as caught:
+        make_engine(command).extract(make_request())
+    assert caught.value.slug == "engine-not-installed"
+
+
+def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "my-model"
+    program.write_bytes(b"\x7fELF no program at all")
+    program.chmod(0o755)
+    with pytest.raises(EngineError) as caught:
+        make_engine(str(program)).extract(make_request())
+    assert caught.value.slug == "engine-not-installed"

@@ -1,0 +1,90 @@
+"""What calls cost, and when a run must stop."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import Usage
+from memory_ci.extraction.engines.meter import Meter
+from memory_ci.extraction.engines.prices import DEAREST, PRICES, cost, cost_bound, find_price
+from memory_ci.records.config import EngineConfig
+
+HAIKU = "claude-haiku-5-5"
+MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+tokens = st.integers(0, 200_000)
+usages = st.builds(Usage, tokens, tokens, tokens, tokens, st.booleans())
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("claude-haiku-5-5", "haiku-5-5"),
+        ("anthropic.claude-haiku-5-5", "haiku-5-5"),
+        ("claude-haiku-4-5-20251001", "haiku-4-5"),
+        ("claude-sonnet-4-5@20250929", "sonnet-4-5"),
+        ("us.anthropic.claude-opus-4-5-20251101-v1:0", "opus-4-5"),
+        ("claude-opus-5", "opus-5"),
+    ],
+)
+def test_a_model_has_the_price_of_its_family_with_every_provider(model: str, family: str) -> None:
+    assert find_price(model) is PRICES[family]
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-9", "claude-fable-5-2", "gpt-9", "claude-sonnet-4-20250514", ""])
+def test_a_model_without_a_price_has_no_cost_but_the_dearest_bound(model: str) -> None:
+    assert cost(MILLION, model) is None
+    assert cost_bound(MILLION, model) == pytest.approx(DEAREST.input + DEAREST.output)
+
+
+@pytest.mark.parametrize(
+    ("usage", "usd"),
+    [
+        (Usage(100_000), 0.01),
+        (Usage(100_001), 0.0500005),
+        (Usage(100_000, 1000), 0.0105),
+        (Usage(50_000, 1000, cache_read_tokens=50_001), (50_000 + 5_000.1 + 5_000) * 0.5e-6),
+        (Usage(cache_write_tokens=80_000), 0.01),
+        (Usage(cache_read_tokens=100_000), 0.001),
+        (Usage(100_000, 1000, is_batch=True), 0.00525),
+    ],
+)
+def test_long_prompts_caches_and_batches_have_their_own_price(usage: Usage, usd: float) -> None:
+    assert cost(usage, HAIKU) == pytest.approx(usd)
+
+
+def test_a_configured_price_comes_before_the_table() -> None:
+    assert cost(MILLION, HAIKU, (3.0, 4.0)) == pytest.approx(7.0)
+    assert cost(MILLION, "local-model", (3.0, 4.0)) == pytest.approx(7.0)
+
+
+@given(usages)
+def test_no_model_costs_more_than_the_bound_of_an_unknown_one(usage: Usage) -> None:
+    assert all((cost(usage, name) or 0.0) <= cost_bound(usage, "unknown") + 1e-9 for name in PRICES)
+
+
+def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
+    known, unknown = Meter(EngineConfig()), Meter(EngineConfig(model="claude-nine"))
+    for meter in (known, unknown):
+        meter.add_try()
+        meter.add(Usage(1000, 100, 10, 1))
+        meter.add(Usage(1000, 100, 10, 1))
+    assert (known.spent.calls, known.spent.tries, known.spent.usage) == (2, 1, Usage(2000, 200, 20, 2))
+    assert known.spent.cost_usd == pytest.approx(2 * (1000 * 0.1 + 1.25 * 0.1 + 0.1 + 50) / 1e6)
+    assert unknown.spent.cost_usd is None
+
+
+def test_a_limit_holds_for_a_model_without_a_price_and_zero_is_no_limit() -> None:
+    with pytest.raises(EngineError, match=r"limit of 5 USD") as caught:
+        Meter(EngineConfig(model="claude-nine")).check(MILLION)
+    assert caught.value.slug == "cost-limit"
+    Meter(EngineConfig(model="claude-nine", max_cost_usd=0)).check(MILLION)
+
+
+def test_a_limit_counts_all_calls_of_a_batch_each_for_itself() -> None:
+    one = Usage(60_000, is_batch=True)
+    Meter(EngineConfig(max_cost_usd=0.006)).check(one, one)
+    with pytest.raises(EngineError):
+        Meter(EngineConfig(max_cost_usd=0.006)).check(one, one, one)

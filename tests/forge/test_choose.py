@@ -1,0 +1,196 @@
+"""Which forge a job may ask; and what is known when it may ask none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci.errors import EngineError
+from memory_ci.forge.choose import choose_forge
+from memory_ci.forge.offline import PROBLEM, Offline
+from memory_ci.records.config import ForgeConfig
+from tests.forge.make import MERGE, TOKEN, make_budget, make_comment, make_pull, make_review
+from tests.servers import by_path, json_answer, serve
+
+HUB = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_TOKEN": TOKEN}
+LAB = {"CI_PROJECT_ID": "42", "CI_JOB_TOKEN": TOKEN}
+AUGUST = datetime(2026, 8, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "kind", "reason"),
+    [
+        ("auto", HUB, "GitHub", "GITHUB_TOKEN"),
+        ("auto", {"GITHUB_REPOSITORY": "acme/shop", "GH_TOKEN": TOKEN}, "GitHub", "GH_TOKEN"),
+        ("auto", LAB, "GitLab", "CI_JOB_TOKEN"),
+        ("auto", {**LAB, "GITLAB_TOKEN": TOKEN}, "GitLab", "GITLAB_TOKEN"),
+        ("auto", {**HUB, **LAB}, "GitHub", "GITHUB_TOKEN"),
+        ("gitlab", {**HUB, **LAB}, "GitLab", "CI_JOB_TOKEN"),
+        ("auto", {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": "/none"}, "Offline", "GITHUB_EVENT_PATH"),
+        ("auto", {**HUB, "GITHUB_TOKEN": " ", "GITHUB_EVENT_PATH": "/none"}, "Offline", "no token"),
+        ("auto", {"GITHUB_TOKEN": TOKEN}, "NoneType", "GITHUB_REPOSITORY"),
+        ("auto", {**HUB, "GITHUB_REPOSITORY": "acme/shop/../../user"}, "NoneType", "GITHUB_REPOSITORY"),
+        ("gitlab", {**HUB, "GITHUB_EVENT_PATH": "/none"}, "NoneType", "CI_PROJECT_ID"),
+        ("github", LAB, "NoneType", "GITHUB_REPOSITORY"),
+        ("none", HUB, "NoneType", "the configuration"),
+        ("auto", {}, "NoneType", "the environment"),
+    ],
+)
+def test_the_environment_decides_and_the_reason_is_told(
+    name: Any,  # noqa: ANN401 - one of the names of a forge
+    environ: dict[str, str],
+    kind: str,
+    reason: str,
+    tmp_path: Path,
+) -> None:
+    forge, why = choose_forge(ForgeConfig(name), environ, tmp_path)
+    assert type(forge).__name__ == kind
+    assert reason in why
+    assert TOKEN not in why
+
+
+@pytest.mark.parametrize(
+    ("environ", "header", "value"),
+    [
+        ({**HUB, "GITHUB_TOKEN": f"{TOKEN}\n"}, "authorization", f"Bearer {TOKEN}"),
+        (LAB, "job-token", TOKEN),
+        ({**LAB, "GITLAB_TOKEN": TOKEN}, "private-token", TOKEN),
+    ],
+)
+def test_the_token_goes_where_the_environment_says_in_the_header_of_the_forge(
+    environ: dict[str, str], header: str, value: str, tmp_path: Path
+) -> None:
+    with serve(by_path({})) as server:
+        urls = {"GITHUB_API_URL": f"{server.url}/api/v3/", "CI_API_V4_URL": f"{server.url}/api/v4"}
+        forge, _ = choose_forge(ForgeConfig(), environ | urls, tmp_path, make_budget())
+        assert forge is not None
+        assert forge.find_pull_request(12) is None
+    (asked,) = server.asked
+    assert asked.headers[header] == value
+    assert asked.path.startswith("/api/v")
+    assert "//" not in asked.path
+    assert TOKEN not in asked.target
+
+
+def test_an_open_line_to_another_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="only https"):
+        choose_forge(ForgeConfig(), {**HUB, "GITHUB_API_URL": "http://github.example/api/v3"}, tmp_path)
+
+
+def test_the_budget_that_is_handed_in_is_the_one_that_is_spent(tmp_path: Path) -> None:
+    with serve(lambda _: json_answer({})) as server:
+        environ = {**HUB, "GITHUB_API_URL": server.url}
+        forge, _ = choose_forge(ForgeConfig(), environ, tmp_path, make_budget(requests=0))
+        assert forge is not None
+        with pytest.raises(EngineError) as caught:
+            forge.find_pull_request(1)
+    assert caught.value.slug == "forge-budget-spent"
+    assert server.asked == []
+
+
+# -- offline
+
+
+def read_event(tmp_path: Path, event: object) -> Offline:
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps(event))
+    return Offline(path)
+
+
+def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
+    forge = read_event(tmp_path, {"action": "closed", "number": 12, "pull_request": make_pull()})
+    found = forge.find_pull_request(12)
+    assert found is not None
+    assert (found.title, found.permission, found.problems) == ("Retry only with a key", "unknown", (PROBLEM,))
+    assert forge.find_number(MERGE) == 12
+    assert forge.find_pull_request(13) is None
+    assert forge.list_closed(AUGUST) == ()
+
+
+def test_a_request_closed_in_the_event_is_known_offline(tmp_path: Path) -> None:
+    forge = read_event(tmp_path, {"pull_request": make_pull(merged_at=None)})
+    assert [one.number for one in forge.list_closed(AUGUST)] == [12]
+    assert forge.list_closed(datetime(2026, 10, 1, tzinfo=UTC)) == ()
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"review": make_review(state="changes_requested")}, ("r199", "changes_requested")),
+        ({"comment": make_comment()}, ("c17", "commented")),
+    ],
+)
+def test_the_review_of_an_event_is_known_offline(
+    part: dict[str, Any], expected: tuple[str, str], tmp_path: Path
+) -> None:
+    found = read_event(tmp_path, {"pull_request": make_pull(), **part}).find_pull_request(12)
+    assert found is not None
+    assert [(one.id, one.state) for one in found.reviews] == [expected]
+
+
+def test_a_merge_queue_names_the_request_in_its_branch(tmp_path: Path) -> None:
+    group = {
+        "head_sha": MERGE,
+        "head_ref": f"refs/heads/gh-readonly-queue/main/pr-104-{'b' * 40}",
+        "base_sha": "b" * 40,
+    }
+    forge = read_event(tmp_path, {"action": "checks_requested", "merge_group": group})
+    assert forge.find_number(MERGE) == 104
+    assert forge.find_number("0" * 40) is None
+
+
+def test_a_push_knows_of_no_request(tmp_path: Path) -> None:
+    forge = read_event(tmp_path, {"ref": "refs/heads/main", "after": MERGE, "commits": [], "pusher": {"name": "ann"}})
+    assert (forge.find_number(MERGE), forge.find_pull_request(12), forge.list_closed(AUGUST)) == (None, None, ())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["number", "user", "head", "state", "labels", "id"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(["pull_request", "review", "comment", "merge_group"])
+EVENTS = JSON | st.dictionaries(KEYS, JSON) | st.dictionaries(KEYS, JSON).map(lambda event: make_event(event))
+
+
+def make_event(parts: dict[str, Any]) -> dict[str, Any]:
+    """A true pull request into which `parts` were written."""
+    pull = parts.get("pull_request")
+    return {**parts, "pull_request": {**make_pull(), **(pull if isinstance(pull, dict) else {})}}
+
+
+def test_a_request_that_does_not_say_where_its_branch_lies_is_taken_for_a_fork(tmp_path: Path) -> None:
+    found = read_event(tmp_path, {"pull_request": make_pull(head={}, base={})}).find_pull_request(12)
+    assert found is not None
+    assert found.is_fork
+
+
+def test_a_time_without_a_zone_is_no_shape_of_github(tmp_path: Path) -> None:
+    naive = make_pull(merged_at=None, closed_at="2026-09-02T12:00:00")
+    assert read_event(tmp_path, {"pull_request": naive}).list_closed(AUGUST) == ()
+
+
+@settings(max_examples=60)
+@given(event=EVENTS)
+def test_no_shape_of_an_event_is_an_error(event: object, tmp_path_factory: pytest.TempPathFactory) -> None:
+    forge = read_event(tmp_path_factory.mktemp("event"), event)
+    forge.find_number(MERGE)
+    forge.find_pull_request(12)
+    forge.list_closed(AUGUST)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 200_000, b'"text"', None])
+def test_no_file_and_no_json_are_an_event_that_knows_nothing(data: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "event.json"
+    if data is not None:
+        path.write_bytes(data)
+    assert Offline(path).find_pull_request(12) is None

@@ -1,0 +1,228 @@
+"""GitHub's REST API as it is: what of a pull request becomes which record, and what happens where a part is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_ci.errors import EngineError
+from memory_ci.forge.github import MAX_CHECKED, GitHub
+from memory_ci.records.forge import Check, PullRequest
+from tests.forge.make import (
+    MERGE,
+    SHAS,
+    make_client,
+    make_comment,
+    make_pull,
+    make_pull_commit,
+    make_review,
+    make_run,
+    make_user,
+)
+from tests.servers import Answer, Handler, by_path, json_answer, serve
+
+ROOT = "/repos/acme/shop"
+PULL = f"{ROOT}/pulls/12"
+EMPTY: Mapping[str, Answer | Handler] = {
+    PULL: json_answer(make_pull()),
+    f"{PULL}/reviews": json_answer([]),
+    f"{PULL}/comments": json_answer([]),
+    f"{ROOT}/issues/12/comments": json_answer([]),
+    f"{PULL}/commits": json_answer([]),
+    f"{ROOT}/collaborators/ann/permission": json_answer({"permission": "write", "role_name": "maintain"}),
+    f"{ROOT}/collaborators/bob/permission": json_answer({"permission": "admin", "role_name": "admin"}),
+    f"{ROOT}/collaborators/eve/permission": json_answer({"permission": "read", "role_name": "read"}),
+}
+FORBIDDEN = json_answer({"message": "Resource not accessible by integration"}, 403)
+
+
+def read(tmp_path: Path, routes: Mapping[str, Answer | Handler]) -> tuple[PullRequest, list[str]]:
+    """Pull request 12 of a repository that says nothing but `routes`, and the paths that were asked for."""
+    with serve(by_path({**EMPTY, **routes})) as server:
+        found = GitHub(make_client(server.url, tmp_path), "acme/shop").find_pull_request(12)
+    assert found is not None
+    return found, server.paths()
+
+
+def runs(*found: dict[str, Any]) -> Answer:
+    return json_answer({"total_count": len(found), "check_runs": list(found)})
+
+
+def test_a_merged_request_is_read_whole(tmp_path: Path) -> None:
+    found, _ = read(tmp_path, {})
+    assert found == PullRequest(
+        number=12,
+        title="Retry only with a key",
+        body="A POST without a key was sent twice.",
+        author="ann",
+        permission="write",
+        state="merged",
+        created_at=datetime(2026, 9, 1, 10, tzinfo=UTC),
+        branch="retry",
+        labels=("bug",),
+        merged_at=datetime(2026, 9, 2, 12, tzinfo=UTC),
+        closed_at=datetime(2026, 9, 2, 12, tzinfo=UTC),
+        merge_sha=MERGE,
+    )
+
+
+def test_a_request_that_is_not_there_is_none(tmp_path: Path) -> None:
+    with serve(by_path({})) as server:
+        assert GitHub(make_client(server.url, tmp_path), "acme/shop").find_pull_request(12) is None
+
+
+def test_a_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    for answer in (FORBIDDEN, json_answer({"number": "twelve"}), json_answer([])):
+        with serve(by_path({PULL: answer})) as server, pytest.raises(EngineError) as caught:
+            GitHub(make_client(server.url, tmp_path), "acme/shop").find_pull_request(12)
+        assert caught.value.slug == "forge-failed"
+
+
+def test_reviews_threads_and_comments_are_told_apart_and_put_in_order(tmp_path: Path) -> None:
+    late = {"created_at": "2026-09-01T12:00:00Z"}
+    mark = {"id": 5, "body": "/remember keys", "user": make_user("bob"), "author_association": "MEMBER", **late}
+    reply = make_comment(18, in_reply_to_id=17, user=make_user(), created_at="2026-09-01T11:30:00Z")
+    routes = {
+        f"{PULL}/reviews": json_answer([make_review(), make_review(200, "PENDING", submitted_at=None)]),
+        f"{PULL}/comments": json_answer([reply, make_comment()]),
+        f"{ROOT}/issues/12/comments": json_answer([mark]),
+    }
+    found, _ = read(tmp_path, routes)
+    assert [(one.id, one.author, one.state, one.in_reply_to) for one in found.reviews] == [
+        ("r199", "bob", "changes_requested", ""),
+        ("c17", "bob", "changes_requested", ""),
+        ("c18", "ann", "commented", "c17"),
+        ("i5", "bob", "commented", ""),
+    ]
+    assert (found.reviews[1].path, found.reviews[1].line) == ("src/client.py", 40)
+    assert {one.is_resolved for one in found.reviews} == {None}
+
+
+def test_who_may_write_is_asked_once_for_each_login(tmp_path: Path) -> None:
+    by_eve = make_review(200, user=make_user("eve"), author_association="COLLABORATOR")
+    found, asked = read(tmp_path, {f"{PULL}/reviews": json_answer([make_review(), make_review(201), by_eve])})
+    assert [one.permission for one in found.reviews] == ["write", "write", "read"]
+    assert sorted(path.split("/")[5] for path in asked if "collaborators" in path) == ["ann", "bob", "eve"]
+
+
+@pytest.mark.parametrize(
+    ("association", "permission"),
+    [("OWNER", "write"), ("MEMBER", "unknown"), ("COLLABORATOR", "unknown"), ("CONTRIBUTOR", "read"), ("NONE", "read")],
+)
+def test_where_permissions_are_not_shown_an_association_proves_little(
+    association: str, permission: str, tmp_path: Path
+) -> None:
+    routes = {
+        PULL: json_answer(make_pull(author_association=association)),
+        f"{ROOT}/collaborators/ann/permission": FORBIDDEN,
+    }
+    found, _ = read(tmp_path, routes)
+    assert found.permission == permission
+    assert "collaborators/ann/permission answered with status 403" in found.problems[0]
+
+
+@pytest.mark.parametrize("user", [make_user("renovate[bot]", "Bot"), make_user("Copilot", "Bot")])
+def test_a_bot_is_known_as_one_and_not_asked_about(user: dict[str, Any], tmp_path: Path) -> None:
+    found, asked = read(tmp_path, {PULL: json_answer(make_pull(user=user, author_association="NONE"))})
+    assert found.is_bot
+    assert not [path for path in asked if "collaborators" in path]
+
+
+def test_an_account_that_was_deleted_has_no_name_and_may_not_write(tmp_path: Path) -> None:
+    found, _ = read(tmp_path, {PULL: json_answer(make_pull(user=None, author_association="NONE"))})
+    assert (found.author, found.permission) == ("", "read")
+
+
+@pytest.mark.parametrize("repo", [None, {"id": 2, "full_name": "eve/shop"}])
+def test_a_branch_of_another_repository_is_a_fork_also_when_it_is_gone(
+    repo: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    found, _ = read(tmp_path, {PULL: json_answer(make_pull(head={"ref": "x", "sha": SHAS[0], "repo": repo}))})
+    assert found.is_fork
+
+
+def test_checks_are_read_of_each_commit_and_statuses_where_there_are_none(tmp_path: Path) -> None:
+    status = {"context": "ci/build", "state": "success", "updated_at": "2026-09-01T12:00:00Z", "description": "ok"}
+    commits = [make_pull_commit(SHAS[0]), make_pull_commit(SHAS[1], "2026-09-01T11:45:00Z")]
+    routes = {
+        f"{PULL}/commits": json_answer(commits),
+        f"{ROOT}/commits/{SHAS[0]}/check-runs": runs(make_run(), make_run("lint", "skipped"), make_run("slow", None)),
+        f"{ROOT}/commits/{SHAS[1]}/check-runs": runs(),
+        f"{ROOT}/commits/{SHAS[1]}/status": json_answer({"state": "success", "statuses": [status]}),
+    }
+    found, asked = read(tmp_path, routes)
+    assert found.problems == ()
+    assert found.commits == SHAS[:2]
+    assert found.last_commit_at == datetime(2026, 9, 1, 11, 45, tzinfo=UTC)
+    failed_at, passed_at = datetime(2026, 9, 1, 9, 5, tzinfo=UTC), datetime(2026, 9, 1, 12, tzinfo=UTC)
+    assert found.checks == (
+        Check(
+            name="unit tests", sha=SHAS[0], is_success=False, at=failed_at, summary="2 failed: test_retry: sent twice"
+        ),
+        Check(name="ci/build", sha=SHAS[1], is_success=True, at=passed_at, summary="ok"),
+    )
+    assert f"{ROOT}/commits/{SHAS[0]}/status" not in asked
+
+
+def test_checks_that_may_not_be_read_are_a_problem_and_asked_for_once(tmp_path: Path) -> None:
+    commits = json_answer([make_pull_commit(sha) for sha in SHAS])
+    found, asked = read(
+        tmp_path, {f"{PULL}/commits": commits, **{f"{ROOT}/commits/{sha}/check-runs": FORBIDDEN for sha in SHAS}}
+    )
+    assert found.title == "Retry only with a key"
+    assert len(found.problems) == 1
+    assert "check-runs answered with status 403" in found.problems[0]
+    assert len([path for path in asked if path.endswith("check-runs")]) == 1
+
+
+def test_the_checks_of_a_long_request_are_those_of_its_newest_commits(tmp_path: Path) -> None:
+    shas = [f"{number:040x}" for number in range(MAX_CHECKED + 2)]
+    routes = {f"{ROOT}/commits/{sha}/check-runs": runs(make_run()) for sha in shas}
+    found, _ = read(tmp_path, {f"{PULL}/commits": json_answer([make_pull_commit(sha) for sha in shas]), **routes})
+    assert [check.sha for check in found.checks] == shas[2:]
+    assert found.problems == ("the checks of the first 2 commits were not read",)
+
+
+@pytest.mark.parametrize("part", ["pulls/12/reviews", "pulls/12/comments", "issues/12/comments", "pulls/12/commits"])
+def test_a_part_that_is_refused_is_a_problem_and_the_rest_is_read(part: str, tmp_path: Path) -> None:
+    found, _ = read(tmp_path, {f"{ROOT}/{part}": FORBIDDEN})
+    assert found.number == 12
+    assert [part in problem for problem in found.problems] == [True]
+
+
+def test_a_rate_limit_in_the_middle_is_an_error_not_a_problem(tmp_path: Path) -> None:
+    limited = json_answer({}, 403, retry_after="900")
+    for part in (f"{PULL}/comments", f"{ROOT}/collaborators/ann/permission"):
+        with pytest.raises(EngineError) as caught:
+            read(tmp_path, {part: limited})
+        assert caught.value.slug == "forge-rate-limited"
+
+
+def test_the_merged_request_of_a_commit_is_found_by_its_sha(tmp_path: Path) -> None:
+    found = json_answer([make_pull(11, merged_at=None), make_pull(12)])
+    with serve(by_path({f"{ROOT}/commits/{MERGE}/pulls": found})) as server:
+        forge = GitHub(make_client(server.url, tmp_path), "acme/shop")
+        assert forge.find_number(MERGE) == 12
+        assert forge.find_number("0" * 40) is None
+
+
+def test_closed_requests_are_those_not_merged_since_a_time(tmp_path: Path) -> None:
+    old = make_pull(9, merged_at=None, updated_at="2026-08-01T00:00:00Z")
+    pulls = json_answer([make_pull(11), make_pull(12, merged_at=None), old])
+    with serve(by_path({**EMPTY, f"{ROOT}/pulls": pulls})) as server:
+        found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(datetime(2026, 9, 1, tzinfo=UTC))
+    assert [(one.number, one.state) for one in found] == [(12, "closed")]
+
+
+def test_a_list_of_closed_requests_that_breaks_off_says_so(tmp_path: Path) -> None:
+    since = datetime(2026, 9, 1, tzinfo=UTC)
+    broken = json_answer([make_pull(12, merged_at=None)], link='<https://elsewhere.example/2>; rel="next"')
+    with serve(by_path({**EMPTY, f"{ROOT}/pulls": broken})) as server:
+        found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(since)
+    assert "another host" in found[-1].problems[-1]
+    with serve(by_path({f"{ROOT}/pulls": FORBIDDEN})) as server, pytest.raises(EngineError, match="status 403"):
+        GitHub(make_client(server.url, tmp_path / "other"), "acme/shop").list_closed(since)

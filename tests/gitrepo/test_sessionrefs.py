@@ -1,0 +1,189 @@
+"""Sessions kept as refs: nothing of the user's is touched, the same is stored once, a remote gets what it lacks."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.gitrepo.network import run_remote_git
+from memory_ci.gitrepo.repo import Repository, find_repository
+from memory_ci.gitrepo.sessionrefs import (
+    PUSHED,
+    SESSIONS,
+    delete,
+    delete_remote,
+    fetch,
+    list_remote,
+    list_stored,
+    list_unpushed,
+    push,
+    read_stored,
+    session_ref,
+    store,
+)
+from tests.repos import RepoBuilder, make_repo
+
+WHEN = datetime(2026, 11, 20, 10, tzinfo=UTC)
+HOSTILE = ["../../heads/main", "a..b", "-x", ".lock", "x.lock", "a" * 300, "", "a b\n~^:?*[\\", "@{", "é\ud800", "x/"]
+
+
+def put(repo: Repository, session_id: str = "s1", data: bytes = b"one\n", when: datetime = WHEN) -> str:
+    return store(repo, "claude-code", session_id, {"digest.jsonl": data}, when).oid
+
+
+def refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
+    return builder.git("for-each-ref", "--format=%(refname)", pattern).splitlines()
+
+
+def test_a_session_is_a_commit_without_parents_by_nobody_else(builder: RepoBuilder, repo: Repository) -> None:
+    stored = store(repo, "codex", "s1", {"digest.jsonl": b"one\n", "transcript": b"all\n"}, WHEN)
+    assert stored.is_new
+    assert stored.ref == "refs/memory-ci/sessions/codex/s1"
+    assert builder.git("log", "-1", "--format=%P|%an|%ce|%cI", stored.ref) == (
+        "|memory-ci|memory-ci@noreply.invalid|2026-11-20T10:00:00+00:00"
+    )
+    assert builder.git("ls-tree", "--name-only", stored.ref).splitlines() == ["digest.jsonl", "transcript"]
+
+
+def test_index_work_tree_and_branches_stay_and_no_hook_runs(builder: RepoBuilder, repo: Repository) -> None:
+    builder.write("README.md", "changed\n")
+    builder.git("add", "README.md")
+    builder.git("config", "commit.gpgSign", "true")
+    builder.git("config", "core.logAllRefUpdates", "always")
+    hook = builder.write(".git/hooks/reference-transaction", "#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    index, head = (builder.path / ".git" / "index").read_bytes(), builder.sha()
+    put(repo)
+    assert (builder.path / ".git" / "index").read_bytes() == index
+    assert (builder.sha(), builder.git("status", "--porcelain")) == (head, "M  README.md")
+    delete(repo, list_stored(repo))
+    assert refs(builder) == ["refs/heads/main"]
+
+
+def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(repo: Repository, tmp_path: Path) -> None:
+    first = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
+    again = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
+    elsewhere = find_repository(make_repo(tmp_path / "other").path)
+    other = store(elsewhere, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN.astimezone())
+    assert (again.is_new, again.oid, other.oid) == (False, first.oid, first.oid)
+
+
+def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(repo: Repository) -> None:
+    put(repo)
+    grown = put(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
+    late = store(repo, "claude-code", "s1", {"digest.jsonl": b"one\n"}, WHEN)
+    assert (late.oid, late.is_new) == (grown, False)
+    assert [stored.oid for stored in list_stored(repo)] == [grown]
+
+
+def test_of_two_captures_at_once_the_slower_is_told(
+    builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
+) -> None:
+    other = builder.sha()
+    wrap_git(f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other};; esac')
+    with pytest.raises(RepositoryError) as caught:
+        put(repo)
+    assert caught.value.slug == "ref-moved"
+    assert builder.sha(f"{SESSIONS}claude-code/s1") == other
+
+
+@pytest.mark.parametrize("session_id", HOSTILE)
+def test_a_hostile_id_names_one_ref_below_its_agent_and_nothing_else(
+    builder: RepoBuilder, repo: Repository, session_id: str
+) -> None:
+    ref = session_ref(session_id, session_id)
+    assert len(ref.removeprefix(SESSIONS).split("/")) == 2
+    assert len(ref) < 250
+    builder.git("check-ref-format", ref)
+    head = builder.sha("main")
+    store(repo, session_id, session_id, {"digest.jsonl": b"x\n"}, WHEN)
+    assert sorted(refs(builder)) == sorted(["refs/heads/main", ref])
+    assert builder.sha("main") == head
+
+
+def test_two_ids_that_look_alike_stay_two() -> None:
+    assert len({session_ref("a", name) for name in ("x.y", "x y", "x-y", "x/y", "x:y")}) == 5
+
+
+def test_digests_are_read_by_one_process_within_a_limit(repo: Repository, git_calls: Callable[[], list[str]]) -> None:
+    put(repo, "a", b"one\n")
+    put(repo, "b", b"x" * 100)
+    store(repo, "codex", "no-digest", {"transcript": b"all\n"}, WHEN)
+    stored = list_stored(repo)
+    before = len(git_calls())
+    assert [(session.id, data) for session, data in read_stored(repo, stored, 50)] == [("a", b"one\n")]
+    assert len(git_calls()) == before + 1
+
+
+def test_sessions_survive_a_collection_of_garbage(builder: RepoBuilder, repo: Repository) -> None:
+    put(repo)
+    builder.git("gc", "-q", "--prune=now")
+    assert [data for _, data in read_stored(repo, list_stored(repo))] == [b"one\n"]
+
+
+def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path, git_calls: Callable[[], list[str]]
+) -> None:
+    bare = builder.bare(tmp_path / "bare.git")
+    builder.git("remote", "add", "origin", str(bare.path))
+    put(repo)
+    push(repo, "origin", list_unpushed(repo, "origin"))
+    assert list_remote(repo, "origin") == {session_ref("claude-code", "s1"): builder.sha(f"{SESSIONS}claude-code/s1")}
+    before = len(git_calls())
+    assert list_unpushed(repo, "origin") == ()
+    assert [call.split()[0] for call in git_calls()[before:]] == ["for-each-ref"]
+    assert len(list_unpushed(repo, "elsewhere")) == 1
+    grown = put(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
+    push(repo, "origin", list_unpushed(repo, "origin"))
+    assert bare.sha(f"{SESSIONS}claude-code/s1") == grown
+    assert not [ref for ref in refs(bare) if ref.startswith(PUSHED)]
+
+
+def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(builder: RepoBuilder, tmp_path: Path) -> None:
+    bare = find_repository(builder.bare(tmp_path / "bare.git").path)
+    put(bare, "a", b"theirs, older\n")
+    put(bare, "b", b"theirs\n")
+    builder.git("remote", "add", "origin", str(bare.git_dir))
+    repo = find_repository(builder.path)
+    mine = put(repo, "a", b"mine\n", WHEN + timedelta(hours=1))
+    assert fetch(repo, "origin") == (session_ref("claude-code", "b"),)
+    assert builder.sha(f"{SESSIONS}claude-code/a") == mine
+    assert [stored.key for stored in list_unpushed(repo, "origin")] == ["claude-code:a"]
+    assert fetch(repo, "origin") == ()
+    assert not (builder.path / ".git" / "FETCH_HEAD").exists()
+
+
+def test_what_is_deleted_is_gone_here_or_there(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+    bare = builder.bare(tmp_path / "bare.git")
+    builder.git("remote", "add", "origin", str(bare.path))
+    put(repo, "a")
+    put(repo, "b")
+    push(repo, "origin", list_stored(repo))
+    delete(repo, [stored for stored in list_stored(repo) if stored.key.endswith(":a")])
+    assert [ref.rpartition("/")[2] for ref in refs(builder, "refs/memory-ci/")] == ["b", "b"]
+    delete_remote(repo, "origin", [session_ref("claude-code", "a"), "refs/heads/main"])
+    assert refs(bare) == ["refs/heads/main", session_ref("claude-code", "b")]
+
+
+def test_a_remote_that_is_not_there_is_an_error_that_may_pass(repo: Repository, tmp_path: Path) -> None:
+    put(repo)
+    with pytest.raises(EngineError) as caught:
+        push(repo, str(tmp_path / "nowhere"), list_stored(repo))
+    assert caught.value.slug == "remote-failed"
+    assert len(list_unpushed(repo, str(tmp_path / "nowhere"))) == 1
+
+
+def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
+    repo: Repository, tmp_path: Path, wrap_git: Callable[[str], None]
+) -> None:
+    wrap_git(f"sleep 30 >/dev/null 2>&1 & echo $! > {tmp_path}/helper; wait")
+    with pytest.raises(EngineError, match="no answer within"):
+        run_remote_git(repo.cwd, "ls-remote", seconds=0.3)
+    helper = (tmp_path / "helper").read_text().strip()
+    state = subprocess.run(["ps", "-o", "stat=", "-p", helper], capture_output=True, text=True, check=False).stdout
+    assert state.strip()[:1] in ("", "Z")

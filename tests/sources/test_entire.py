@@ -1,0 +1,143 @@
+"""Entire's checkpoints: the part of a session that belongs to one commit."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci.sources.entire import Checkpoint, read_checkpoint
+
+ID = "d0161e0df1cb"
+FOLDER = "d0/161e0df1cb"
+ROOT = f"{FOLDER}/metadata.json"
+
+
+def line(number: int) -> bytes:
+    """A turn of a Claude Code session: what the label of the agent says is never read."""
+    message = {"role": "user", "content": f"turn {number}"}
+    record = {"type": "user", "uuid": f"u{number}", "sessionId": "s1", "gitBranch": "main", "message": message}
+    return json.dumps(record | {"timestamp": f"2026-09-01T10:00:0{number}Z"}).encode() + b"\n"
+
+
+TRANSCRIPT = b"".join(map(line, range(1, 5)))
+
+
+def branch(folder: str = f"{FOLDER}/0", transcript: bytes = TRANSCRIPT, **metadata: Any) -> dict[str, bytes]:  # noqa: ANN401
+    """The files of a checkpoint with one session, its metadata of any shape."""
+    return {
+        ROOT: b"{}",
+        f"{folder}/full.jsonl": transcript,
+        f"{folder}/metadata.json": json.dumps({"agent": "Gemini CLI"} | metadata).encode(),
+    }
+
+
+def checkpoint(files: dict[str, bytes], name: str = ID) -> Checkpoint:
+    return read_checkpoint(lambda folder: [path for path in files if path.startswith(folder)], files.get, name)
+
+
+def texts(found: Checkpoint) -> list[str]:
+    return [event.text for session, _ in found.sessions for event in session.events]
+
+
+def test_a_checkpoint_without_a_start_is_the_whole_session() -> None:
+    found = checkpoint(branch())
+    assert texts(found) == ["turn 1", "turn 2", "turn 3", "turn 4"]
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("name", ["transcript_lines_at_start", "checkpoint_transcript_start"])
+def test_only_the_part_after_the_start_belongs_to_the_checkpoint(name: str) -> None:
+    found = checkpoint(branch() | {f"{FOLDER}/0/metadata.json": json.dumps({name: 2}).encode()})
+    ((session, start),) = found.sessions
+    assert (texts(found), start) == (["turn 3", "turn 4"], 2)
+    assert [event.seq for event in session.events] == [0, 1]
+    assert (session.counts.human_turns, session.counts.records) == (2, 4)
+    assert session.started is not None
+    assert session.started.second == 3
+
+
+@pytest.mark.parametrize("start", [9, -1, "2", True, [1]])
+def test_a_start_that_cannot_be_is_a_problem_and_the_whole_session_is_read(start: object) -> None:
+    found = checkpoint(branch(transcript_lines_at_start=start))
+    assert len(texts(found)) == 4
+    assert "where the part starts" in found.problems[0]
+
+
+def test_the_content_says_which_agent_it_was_not_the_label() -> None:
+    ((session, _),) = checkpoint(branch()).sessions
+    assert (session.key, session.branch, session.path) == ("claude-code:s1", "main", f"{FOLDER}/0/full.jsonl")
+
+
+def test_what_a_model_summarised_is_an_agent_s_text_with_a_label() -> None:
+    summary = {"intent": "Fix it.", "learnings": {"code": [{"path": "a.go", "finding": "It leaks."}], "repo": ["R."]}}
+    ((session, _),) = checkpoint(branch(summary=summary, transcript_lines_at_start=4)).sessions
+    assert [(event.actor, event.kind, event.text, event.paths) for event in session.events] == [
+        ("agent", "text", "Fix it.", ()),
+        ("agent", "text", "It leaks.", ("a.go",)),
+        ("agent", "text", "R.", ()),
+    ]
+    assert {event.labels[0] for event in session.events} == {("part", "summary")}
+    assert {event.origin.path for event in session.events} == {f"{FOLDER}/0/metadata.json"}
+
+
+def test_a_long_transcript_goes_on_in_numbered_files() -> None:
+    files = branch(transcript=line(1).rstrip(), transcript_lines_at_start=1)
+    files |= {f"{FOLDER}/0/full.jsonl.001": line(2).rstrip(), f"{FOLDER}/0/full.jsonl.002": line(3)}
+    assert texts(checkpoint(files)) == ["turn 2", "turn 3"]
+
+
+def test_a_hash_that_does_not_match_is_a_problem_but_the_session_is_read() -> None:
+    path = f"{FOLDER}/0/content_hash.txt"
+    good = b"sha256:" + sha256(TRANSCRIPT).hexdigest().encode() + b"\n"
+    assert checkpoint(branch() | {path: good}).problems == ()
+    found = checkpoint(branch() | {path: b"sha256:0"})
+    assert (len(found.sessions), found.problems) == (1, (f"{path} is not the hash of the transcript",))
+
+
+def test_sessions_that_are_named_but_missing_are_problems_and_the_others_are_read() -> None:
+    named = [{"transcript": f"/{FOLDER}/{number}/full.jsonl"} for number in (0, 2, 10)]
+    found = checkpoint(branch(f"{FOLDER}/2") | {ROOT: json.dumps({"sessions": named}).encode()})
+    assert len(found.sessions) == 1
+    assert found.problems == (f"{FOLDER}/0/full.jsonl is missing", f"{FOLDER}/10/full.jsonl is missing")
+
+
+def test_the_oldest_layout_has_its_session_in_the_checkpoint_s_own_folder() -> None:
+    files = branch(FOLDER, transcript_lines_at_start=3)
+    assert texts(checkpoint(files)) == ["turn 4"]
+
+
+@pytest.mark.parametrize("folder", ["ab/cdef012345/0", "0"])
+def test_what_is_named_outside_of_the_checkpoint_is_not_read(folder: str) -> None:
+    files = branch(folder) | {ROOT: json.dumps({"sessions": [{"transcript": f"/{folder}/full.jsonl"}]}).encode()}
+    assert checkpoint(files).problems == (f"{FOLDER}/ holds no session",)
+
+
+@pytest.mark.parametrize("name", ["", "d0161e0df1c", "D0161E0DF1CB", "../../etc/pw"])
+def test_an_id_that_is_none_is_a_problem(name: str) -> None:
+    found = checkpoint(branch(), name)
+    assert (found.sessions, found.problems) == ((), (f"{name!r} is no checkpoint id",))
+
+
+def test_a_transcript_in_no_known_format_is_a_problem() -> None:
+    assert checkpoint(branch(transcript=b"hello\n")).problems == (f"{FOLDER}/0/full.jsonl is in no known format",)
+
+
+VALUES: Any = st.recursive(st.none() | st.integers() | st.text(max_size=4), lambda inner: st.lists(inner, max_size=2))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["sessions", "summary", "transcript_lines_at_start", "created_at", "branch"]), VALUES
+    ),
+    st.binary(max_size=20),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_broken_checkpoint_costs_no_traceback(metadata: dict[str, Any], end: bytes) -> None:
+    files = branch(transcript=TRANSCRIPT + end, **metadata) | {ROOT: json.dumps(metadata).encode()}
+    found = checkpoint(files)
+    assert len(found.sessions) == 1

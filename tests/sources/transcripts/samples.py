@@ -1,0 +1,83 @@
+"""The short transcripts of tests/sessions, read; and the ways in which a file may be broken."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hypothesis import strategies as st
+
+from memory_ci.records.event import Event
+from memory_ci.records.session import Session
+
+SESSIONS = Path(__file__).parents[2] / "sessions"
+OTHERS: tuple[Any, ...] = (None, 7, -1.5, True, "", "x", [], [None], {}, {"text": 3}, "\x00", [[["deep"]]])
+
+Reader = Callable[[BinaryIO, str], Iterator[Session]]
+
+
+def sample(name: str) -> bytes:
+    return (SESSIONS / name).read_bytes()
+
+
+def read_one(read: Reader, data: bytes, name: str = "some-name.jsonl") -> Session:
+    (session,) = read(io.BytesIO(data), name)
+    return session
+
+
+def lines(*records: object) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def records(name: str) -> list[Any]:
+    return [json.loads(line) for line in sample(name).splitlines()]
+
+
+def outline(session: Session) -> list[tuple[str, str, str]]:
+    """Actor, kind and the first words of each event."""
+    return [(event.actor, event.kind, event.text[:24]) for event in session.events]
+
+
+def of_kind(session: Session, kind: str) -> list[Event]:
+    return [event for event in session.events if event.kind == kind]
+
+
+def human_texts(session: Session) -> list[str]:
+    return [event.text for event in session.events if (event.actor, event.kind) == ("human", "text")]
+
+
+def sniffed(sniff: Callable[[bytes], bool]) -> set[str]:
+    """The samples that a reader takes for its own, of all formats that are there."""
+    return {path.name for path in SESSIONS.iterdir() if sniff(path.read_bytes()[: 64 * 1024])}
+
+
+def changed(value: Any, draw: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """`value` with one of its parts taken out or put in place by something of another type."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 3)):
+        key = draw(st.sampled_from(sorted(value)))
+        if draw(st.booleans()) or not isinstance(value[key], dict | list):
+            rest = {name: part for name, part in value.items() if name != key}
+            return rest if draw(st.booleans()) else rest | {key: draw(st.sampled_from(OTHERS))}
+        return value | {key: changed(value[key], draw)}
+    if isinstance(value, list) and value and draw(st.integers(0, 3)):
+        at = draw(st.integers(0, len(value) - 1))
+        return [*value[:at], changed(value[at], draw), *value[at + 1 :]]
+    return draw(st.sampled_from(OTHERS))
+
+
+@st.composite
+def broken(draw: Any, name: str) -> bytes:  # noqa: ANN401 - hypothesis' draw
+    """A sample with some values of other types, and sometimes bytes cut off, added or zeroed."""
+    is_lines = name.endswith(".jsonl")
+    found = records(name) if is_lines else [json.loads(sample(name))]
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(found) - 1))
+        found[at] = changed(found[at], draw)
+    data = lines(*found) if is_lines else json.dumps(found[0], indent=1).encode()
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(data)))
+        data = data[:at] + draw(st.sampled_from([b"", b"\x00", b"\xff\xfe", b"\n{", b"[" * 5000, data[at + 9 :]]))
+    return data

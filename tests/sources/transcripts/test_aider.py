@@ -1,0 +1,88 @@
+"""Aider's history: one session a chat, and what in its input a person said."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given, settings
+
+from memory_ci.records.session import Session
+from memory_ci.sources.transcripts.aider import read, sniff
+from tests.sources.transcripts.breaking import ORDINARY, broken_text, unreadable
+from tests.sources.transcripts.samples import human_texts, of_kind, outline, sample, sniffed
+
+NAME = "aider.md"
+START = "# aider chat started at 2026-09-01 10:00:00\n\n"
+
+
+def chats(text: str = "") -> list[Session]:
+    data = f"{START}{text}".encode() if text else sample(NAME)
+    return list(read(io.BytesIO(data), ".aider.chat.history.md"))
+
+
+def test_only_a_history_is_taken_for_a_history() -> None:
+    assert sniffed(sniff) == {NAME}
+    assert not any(map(sniff, ORDINARY))
+
+
+def test_a_history_that_begins_in_the_middle_of_a_chat_is_known() -> None:
+    assert sniff(b">  \n> ^C again to exit  \n\n" + sample(NAME))
+
+
+def test_each_chat_is_a_session_of_its_own_even_in_the_same_second() -> None:
+    assert [session.id for session in chats()] == [
+        "aider.chat.history-20260901T100000",
+        "aider.chat.history-20260901T100000-2",
+    ]
+
+
+def test_only_what_a_person_said_is_a_human_turn() -> None:
+    first, scripted = chats()
+    assert human_texts(first) == [
+        "should a POST be retried?",
+        "retry GET only,\nand never a POST",
+        "no, keep the import",
+    ]
+    assert human_texts(scripted) == []
+    assert ("injected", "text", "tidy the imports") in outline(scripted)
+
+
+def test_the_words_behind_ask_are_one_turn_though_they_stand_there_twice() -> None:
+    assert chats()[0].counts.duplicates == 1
+
+
+def test_what_aider_feeds_back_of_a_linter_is_not_said_by_a_person() -> None:
+    assert ("injected", "text", "# Fix any errors below, ") in outline(chats()[0])
+
+
+def test_an_error_that_is_pasted_is_no_word_of_a_person() -> None:
+    (session,) = chats("#### TypeError: confirm() got an unexpected keyword  \n\n#### why this TypeError: here?  \n")
+    assert human_texts(session) == ["why this TypeError: here?"]
+
+
+def test_commands_are_not_words_and_undo_is_a_rejection() -> None:
+    session = chats()[0]
+    assert [event.tool for event in of_kind(session, "tool_call")] == ["/run", "/add"]
+    assert [(event.actor, event.text) for event in of_kind(session, "rejection")] == [("human", "")]
+
+
+def test_a_commit_keeps_its_sha() -> None:
+    (commit,) = of_kind(chats()[0], "commit")
+    assert (commit.text, commit.labels, commit.origin.line) == ("feat: retry GET", (("sha", "1a2b3c4"),), 33)
+
+
+def test_output_of_a_command_is_a_tool_s_though_it_has_no_mark() -> None:
+    assert ("tool", "tool_result", "and more output") in outline(chats()[0])
+
+
+def test_a_heading_in_a_reply_is_no_turn() -> None:
+    (session,) = chats("#### go  \n\nReply.\n\n#### delete everything\n\n```md\n\n#### push to main  \n```\n")
+    assert human_texts(session) == ["go"]
+
+
+@given(broken_text(NAME))
+@settings(max_examples=60, deadline=None)
+def test_a_broken_history_costs_no_traceback(data: bytes) -> None:
+    sessions = list(read(io.BytesIO(data), NAME))
+    assert len({session.id for session in sessions}) == len(sessions)
+    assert sum(session.counts.bad_lines for session in sessions) <= unreadable(data)

@@ -1,0 +1,167 @@
+"""The digest: what is kept comes back as it was, what is dropped is counted, and no secret is in it."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci.evidence.redact import redact
+from memory_ci.records.event import Event
+from memory_ci.records.session import Session
+from memory_ci.sources.transcripts.builder import SessionBuilder
+from memory_ci.sources.transcripts.digest import MAX_TEXT, read, sniff, write_digest
+
+START = datetime(2026, 11, 20, 10, tzinfo=UTC)
+LIMIT = 100_000
+
+
+def unmasked(text: str) -> str:
+    return text
+
+
+def masked(text: str) -> str:
+    return redact(text).text
+
+
+def make_session() -> Session:
+    """One of everything: the numbers of the lines are those of the transcript."""
+    builder = SessionBuilder("claude-code", "79e9becd", "claude-code", "79e9becd.jsonl")
+    builder.branch = "retry"
+    builder.pull_requests.append(128)
+    builder.unknown("mystery")
+    builder.add("injected", "text", "AGENTS.md says", line=1, at=START)
+    builder.add("human", "text", "Charge the card once.", line=2, at=START, uid="u2")
+    builder.add("agent", "text", "I shall.\nFirst the client.", line=4, at=START + timedelta(seconds=3))
+    builder.add("agent", "tool_call", "rm -rf build", line=5, tool="Bash", paths=("build",))
+    builder.add("tool", "tool_result", "all went well", line=6, tool="Bash", ok=True)
+    builder.add("tool", "tool_result", "E" * 5000, line=8, tool="Bash", ok=False, severity="error")
+    builder.add("human", "rejection", "not that file", line=9, tool="Edit", paths=("src/client.py",))
+    builder.add("human", "text", "Use a key.", line=12, labels=(("via", "queue"),), at=START + timedelta(minutes=1))
+    builder.add("system", "compaction", "This session is being continued", line=13)
+    builder.add("human", "interrupt", "", line=14, at=START + timedelta(minutes=2))
+    return builder.build()
+
+
+def reread(data: bytes) -> Session:
+    (session,) = read(io.BytesIO(data), "digest.jsonl")
+    return session
+
+
+def left_out(data: bytes) -> int:
+    count: int = msgspec.json.decode(data.splitlines()[0])["left_out"]
+    return count
+
+
+def test_what_is_kept_comes_back_with_its_address_in_the_first_transcript() -> None:
+    session = make_session()
+    again = reread(write_digest(session, LIMIT, unmasked))
+    lines = {event.origin.line for event in again.events}
+    assert lines == {2, 4, 5, 8, 9, 12, 13, 14}
+    assert str(again.events[0].origin) == "session:claude-code:79e9becd 79e9becd.jsonl:2"
+    whole = {2, 4, 9, 12, 13, 14}
+    assert [event for event in again.events if event.origin.line in whole] == [
+        event for event in session.events if event.origin.line in whole
+    ]
+    assert msgspec.structs.replace(again, events=()) == msgspec.structs.replace(session, events=())
+
+
+def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shortened() -> None:
+    data = write_digest(make_session(), LIMIT, unmasked)
+    call, failed = (event for event in reread(data).events if event.tool == "Bash")
+    assert (call.text, call.paths) == ("", ("build",))
+    assert (len(failed.text), failed.ok, failed.severity) == (MAX_TEXT, False, "error")
+    for dropped in (b"rm -rf", b"all went well", b"AGENTS.md says"):
+        assert dropped not in data
+
+
+def test_what_a_person_said_is_never_shortened() -> None:
+    builder = SessionBuilder("codex", "s", "codex", "s.jsonl")
+    builder.add("human", "text", "word " * 3000, line=1)
+    assert reread(write_digest(builder.build(), LIMIT, unmasked)).events[0].text == "word " * 3000
+
+
+def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
+    builder = SessionBuilder("codex", "s", "codex", "/home/ada/s.jsonl")
+    builder.add("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, line=1)
+    builder.add("human", "text", f"the token is {token}", line=2, labels=(("note", token),))
+    builder.add("agent", "tool_call", "", line=3, tool="Edit", paths=("/home/ada/shop/a.py", f"/srv/{token}"))
+    data = write_digest(builder.build(), LIMIT, masked)
+    assert b"ghp_" not in data
+    assert b"ada" not in data
+    assert reread(data).path == "s.jsonl"
+
+
+def test_the_same_session_gives_the_same_bytes_and_a_digest_of_a_digest_is_the_same() -> None:
+    data = write_digest(make_session(), LIMIT, masked)
+    assert data == write_digest(make_session(), LIMIT, masked)
+    assert data == write_digest(reread(data), LIMIT, masked)
+
+
+def test_the_least_valuable_go_first() -> None:
+    session = make_session()
+    whole = write_digest(session, LIMIT, unmasked)
+    gone: list[int | None] = []
+    for limit in range(len(whole), 0, -20):
+        kept = {event.origin.line for event in reread(write_digest(session, limit, unmasked)).events}
+        gone += [line for line in (5, 4, 8, 13, 9, 12, 14, 2) if line not in kept and line not in gone]
+    assert gone == [5, 4, 8, 13, 9, 12, 14, 2]
+
+
+@given(st.integers(1, 3000))
+def test_a_digest_fits_and_says_how_many_events_did_not(limit: int) -> None:
+    session = make_session()
+    data = write_digest(session, limit, unmasked)
+    header = data.index(b"\n") + 1
+    assert len(data) <= max(limit, header)
+    assert left_out(data) + len(reread(data).events) == 8
+
+
+TEXTS = st.text(max_size=40) | st.just("\ud800 half a character")
+EVENTS = st.lists(
+    st.builds(
+        Event,
+        seq=st.integers(0, 1000),
+        at=st.datetimes(timezones=st.just(UTC)),
+        actor=st.sampled_from(["human", "agent", "subagent", "tool", "system", "injected"]),
+        kind=st.sampled_from(["text", "tool_call", "tool_result", "rejection", "interrupt", "compaction"]),
+        text=TEXTS,
+        origin=st.just(make_session().events[0].origin),
+        ok=st.sampled_from([None, True, False]),
+        paths=st.lists(TEXTS, max_size=2).map(tuple),
+        uid=st.sampled_from(["", "u1"]),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40)
+@given(EVENTS)
+def test_reading_is_the_inverse_of_writing(events: list[Event]) -> None:
+    session = msgspec.structs.replace(make_session(), events=tuple(events))
+    data = write_digest(session, LIMIT, unmasked)
+    again = reread(data)
+    assert write_digest(again, LIMIT, unmasked) == data
+    whole = [event for event in events if event.actor == "human" and event.kind != "tool_call"]
+    readable = [event for event in whole if "\ud800" not in "".join((event.text, *event.paths))]
+    found = [msgspec.structs.replace(event, session=None) for event in again.events]
+    assert all(event in found for event in readable)
+
+
+def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refused() -> None:
+    data = write_digest(make_session(), LIMIT, unmasked)
+    assert sniff(data)
+    assert not sniff(b'{"type":"user","memory-ci-session":1}')
+    broken = data + b'{"seq":"x"}\nnot json\n\xff\n'
+    assert reread(broken).counts.bad_lines == 3
+    assert len(reread(broken).events) == 8
+
+
+@pytest.mark.parametrize("data", [b"", b"{}\n", b'{"memory-ci-session":2}\n', b'{"memory-ci-session":1}\n', b"\xff"])
+def test_what_is_no_digest_of_ours_holds_no_session(data: bytes) -> None:
+    assert list(read(io.BytesIO(data), "x")) == []

@@ -1,0 +1,156 @@
+"""Gemini CLI sessions: the single object, and the log of records that is replayed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_ci.sources.transcripts.gemini import read, sniff
+from tests.sources.transcripts.samples import (
+    broken,
+    human_texts,
+    lines,
+    of_kind,
+    outline,
+    read_one,
+    sample,
+    sniffed,
+)
+
+HEADER = {"sessionId": "s1", "projectHash": "ab", "startTime": "2026-09-01T10:00:00Z", "kind": "main"}
+
+
+def message(uid: str, kind: str, content: object, **fields: object) -> dict[str, Any]:
+    return {"id": uid, "type": kind, "content": content, **fields}
+
+
+def test_only_gemini_files_are_taken_for_gemini() -> None:
+    assert sniffed(sniff) == {"gemini-events.jsonl", "gemini-legacy.json"}
+
+
+def test_a_claude_record_with_a_session_id_is_not_taken_for_gemini() -> None:
+    assert not sniff(b'{"sessionId":"s","uuid":"u","projectHash":"x"}\n')
+
+
+def test_what_people_typed_is_found_once() -> None:
+    session = read_one(read, sample("gemini-events.jsonl"))
+    assert human_texts(session) == ["Fix the parser, see @notes.md", "Only delete the cache."]
+
+
+def test_the_files_that_a_message_names_are_not_human() -> None:
+    session = read_one(read, sample("gemini-events.jsonl"))
+    assert ("injected", "text", "--- Content from referen") in outline(session)
+
+
+def test_what_the_person_saw_in_the_prompt_is_what_they_typed() -> None:
+    record = message("m", "user", [{"text": "expanded by a hook"}], displayContent=[{"text": "short"}])
+    assert human_texts(read_one(read, lines(HEADER, record))) == ["short"]
+
+
+def test_the_last_version_of_a_message_counts_once_and_its_result_too() -> None:
+    session = read_one(read, sample("gemini-events.jsonl"))
+    assert [(event.origin.line, event.ok, event.severity) for event in of_kind(session, "tool_result")] == [
+        (5, False, "error")
+    ]
+    assert session.counts.agent_texts == 1
+    assert session.counts.duplicates == 1
+
+
+def test_a_rewritten_history_changes_nothing_that_was_recorded_and_adds_no_human() -> None:
+    session = read_one(read, sample("gemini-events.jsonl"))
+    texts = [text for _, _, text in outline(session)]
+    assert "masked" not in texts
+    assert ("injected", "text", "Got it, go on.") in outline(session)
+
+
+def test_a_file_that_holds_rewritten_histories_only_is_read_from_them() -> None:
+    patch = {"$set": {"messages": [message("m", "user", "hello")]}}
+    assert human_texts(read_one(read, lines(HEADER, patch))) == ["hello"]
+
+
+def test_a_cancelled_call_tells_the_reason_of_the_person() -> None:
+    session = read_one(read, sample("gemini-events.jsonl"))
+    assert [(event.actor, event.text, event.paths) for event in of_kind(session, "rejection")] == [
+        ("human", "keep old.py, others import it", ()),
+        ("human", "", ()),
+    ]
+    assert session.counts.rejections_with_reason == 1
+
+
+def test_a_call_that_was_cut_off_is_an_interruption() -> None:
+    found = of_kind(read_one(read, sample("gemini-events.jsonl")), "interrupt")
+    assert [(event.actor, event.tool) for event in found] == [("human", "run_shell_command"), ("human", None)]
+
+
+def test_a_compression_is_marked_and_not_human() -> None:
+    (found,) = of_kind(read_one(read, sample("gemini-events.jsonl")), "compaction")
+    assert found.actor == "injected"
+
+
+def test_what_was_taken_back_counts_no_more() -> None:
+    session = read_one(read, sample("gemini-events.jsonl"))
+    assert "Delete everything." not in human_texts(session)
+    assert [event.labels for event in of_kind(session, "interrupt")][-1] == (("via", "rewind"),)
+
+
+def test_a_rewind_to_an_unknown_message_takes_nothing_back() -> None:
+    session = read_one(read, lines(HEADER, message("m", "user", "hello"), {"$rewindTo": "x"}))
+    assert (human_texts(session), session.counts.unknown) == (["hello"], {"$rewindTo": 1})
+
+
+def test_the_single_object_is_read_with_the_lines_of_its_ids() -> None:
+    session = read_one(read, sample("gemini-legacy.json"), "session-1.json")
+    assert session.key == "gemini:5d1c0000-0000-4000-8000-000000000003"
+    assert outline(session) == [
+        ("injected", "text", "This is the Gemini CLI. "),
+        ("human", "text", "Add a test for the parse"),
+        ("agent", "text", "I read it first."),
+        ("agent", "tool_call", '{"file_path":"parser.py"'),
+        ("tool", "tool_result", "File not found."),
+        ("injected", "text", "System: Please continue."),
+        ("agent", "text", "There is no parser.py."),
+    ]
+    text = sample("gemini-legacy.json").decode().splitlines()
+    assert '"id": "l1"' in text[(session.events[1].origin.line or 0) - 1]
+
+
+def test_the_single_object_may_stand_in_one_line() -> None:
+    data = json.dumps(json.loads(sample("gemini-legacy.json"))).encode()
+    assert sniff(data)
+    assert outline(read_one(read, data)) == outline(read_one(read, sample("gemini-legacy.json")))
+
+
+def test_nobody_speaks_in_the_session_of_a_sub_agent() -> None:
+    records = [HEADER | {"kind": "subagent"}, message("a", "user", "look"), message("b", "gemini", "found")]
+    assert [event.actor for event in read_one(read, lines(*records)).events] == ["subagent", "subagent"]
+
+
+def test_a_thought_is_no_text() -> None:
+    parts = [{"text": "I think", "thought": True}, {"text": "I say"}]
+    assert outline(read_one(read, lines(HEADER, message("a", "gemini", parts)))) == [("agent", "text", "I say")]
+
+
+def test_a_truncated_object_is_counted() -> None:
+    session = read_one(read, sample("gemini-legacy.json")[:-40], "session-9.json")
+    assert (session.id, session.events, session.counts.bad_lines) == ("session-9", (), 1)
+
+
+def test_an_empty_file_is_a_session_without_events() -> None:
+    assert read_one(read, b"").events == ()
+
+
+def test_bad_lines_and_unknown_types_are_counted() -> None:
+    data = sample("gemini-events.jsonl") + b'{"id":\n' + b"[" * 100_000 + b"\n"
+    counts = read_one(read, data).counts
+    assert (counts.bad_lines, counts.unknown) == (2, {"hologram": 1})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_broken_files_never_raise(data: st.DataObject) -> None:
+    text = data.draw(broken(data.draw(st.sampled_from(["gemini-events.jsonl", "gemini-legacy.json"]))))
+    sniff(text[: 64 * 1024])
+    assert read_one(read, text).agent == "gemini"
