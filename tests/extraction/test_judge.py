@@ -135,9 +135,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure() -> None:
 
 def test_an_entry_holds_its_dates_source_and_exact_words() -> None:
     (judged,) = judge_messages(f"feat: x\n\n{LEARNING}")
-    entry = to_entry(
-        judged.candidate, entry_id="id", today=date(2026, 11, 20), merged_on=date(2026, 9, 3)
-    )
+    entry = to_entry(judged.candidate, entry_id="id", today=date(2026, 11, 20), merged_on=date(2026, 9, 3))
     assert (entry.created_at, entry.last_reinforced, entry.occurred_at) == (
         date(2026, 11, 20),
         date(2026, 9, 3),

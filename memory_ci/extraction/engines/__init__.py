@@ -1,8 +1,19 @@
-"""Engines: request in, reply text out. Parsing, salvage, grounding and gating are outside, and the same for all.
+"""Engines: request in, reply text out. Parsing, salvage, grounding and gating are outside, and the same for all."""
 
-The records stand in extraction.request, for the prompt is made of them too, and no engine is under the prompt.
-"""
+from __future__ import annotations
 
-from memory_ci.extraction.request import Engine, EngineReply, Known, Request, Task, Usage
+from typing import Protocol
 
-__all__ = ["Engine", "EngineReply", "Known", "Request", "Task", "Usage"]
+from memory_ci.records.engine import EngineReply as EngineReply
+from memory_ci.records.engine import Known as Known
+from memory_ci.records.engine import Request as Request
+from memory_ci.records.engine import Task as Task
+from memory_ci.records.engine import Usage as Usage
+
+
+class Engine(Protocol):
+    """Anything that answers a request. Raises EngineError when it cannot."""
+
+    def extract(self, request: Request) -> EngineReply:
+        """The reply to `request`."""
+        ...

@@ -46,12 +46,13 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
         if decision := find_decision(piece.text):
             yield _marked(decision, piece.id, None)
         return
-    if piece.trust not in QUOTABLE or piece.kind in UNWORDED:
+    if piece.kind in UNWORDED:
         return
     for mark in (*find_marks(piece.text), *find_remembered(piece.text)):
         yield _marked(mark, piece.id, weakness(mark))
-    for suspect in find_suspects(piece.text) if piece.kind in MESSAGES else find_steering(piece.text):
-        yield _suspected(suspect, piece.id)
+    if piece.trust in QUOTABLE:
+        suspects = find_suspects(piece.text) if piece.kind in MESSAGES else find_steering(piece.text)
+        yield from (_suspected(suspect, piece.id) for suspect in suspects)
 
 
 def is_telling(text: str) -> bool:
