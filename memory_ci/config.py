@@ -70,7 +70,7 @@ class _Reader:
         except (msgspec.ValidationError, ValueError, ArithmeticError) as error:
             raise _error(self.path, line, f"{where}: {error}") from error
         for pattern in value if isinstance(value, tuple) else ():
-            if reason := find_fault(pattern):
+            if isinstance(pattern, str) and (reason := find_fault(pattern)):
                 raise _error(self.path, line, f"{where}: {pattern!r} {reason}")
         return value
 

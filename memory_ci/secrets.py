@@ -176,6 +176,13 @@ def find_secrets(text: str) -> list[Secret]:
     return kept
 
 
+def mask_secrets(text: str) -> str:
+    """`text` with every credential in it replaced."""
+    for secret in reversed(find_secrets(text)):
+        text = f"{text[: secret.start]}[redacted:{secret.kind}]{text[secret.end :]}"
+    return text
+
+
 def lower_case(text: str) -> str:
     """`text` in lower case, character for character: what a pattern that ignores case takes for a-z becomes a-z.
 

@@ -21,6 +21,7 @@ from memory_ci.records.candidate import Candidate, Judged, Quote
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
 from memory_ci.records.evidence import Evidence
+from memory_ci.secrets import mask_secrets
 
 MAX_PER_PIECE = 50
 """Learnings of one piece of evidence that are looked at: nobody learns more from one commit."""
@@ -111,7 +112,7 @@ def _judged(learning: Learning, case: Case, engine: str) -> Judged:
         or case.is_writable(candidate)
     )
     if refusal:
-        return Judged(candidate=candidate, verdict="quarantined", reason=refusal, change=case.label)
+        return Judged(candidate=_masked(candidate), verdict="quarantined", reason=refusal, change=case.label)
     if doubt := _doubt(learning, pieces) if engine == RULES else _find_trivial(candidate):
         return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=case.label)
     if known := _find_known(learning, candidate, case.existing):
@@ -119,6 +120,16 @@ def _judged(learning: Learning, case: Case, engine: str) -> Judged:
         return Judged(candidate=candidate, verdict="restates", reason=reason, change=case.label, entry_id=known)
     reason = f"marked by its author ({learning.marker})" if engine == RULES else f"quoted, found by {engine}"
     return Judged(candidate=candidate, verdict="written", reason=reason, change=case.label)
+
+
+def _masked(candidate: Candidate) -> Candidate:
+    """`candidate` as a report may name it: what is refused is still shown, and logs and plans are read by many."""
+    quotes = tuple(Quote(mask_secrets(one.evidence), mask_secrets(one.text), one.origin) for one in candidate.quotes)
+    texts = (candidate.title, candidate.body, candidate.instead or "", candidate.marker)
+    title, body, instead, marker = map(mask_secrets, texts)
+    return msgspec.structs.replace(
+        candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes
+    )
 
 
 def _find_known(learning: Learning, candidate: Candidate, existing: Sequence[Entry]) -> str | None:

@@ -198,6 +198,12 @@ PHRASES: tuple[Phrase, ...] = (
         rf"{TOLD}{WEAKEN} (?:(?:the|all|any|every|your|our|required|failing|further) )*{GUARD}{WHOLLY}",
     ),
     _guard(
+        "may can should could + skip bypass ignore omit + test tests review reviews check checks ci approval approvals",
+        r"\b(?:may|can|should|could) (?:[^.;\n]{0,80} and )?(?:always |simply |just )?(?:skip|bypass|ignore|omit)"
+        r" (?:the |all |any )?(?:tests?|reviews?|checks?|ci|approvals?)\b"
+        r"(?! (?:that|which|whose|when|where|if|on|for|in|of|with|marked|needing)\b)",
+    ),
+    _guard(
         "delete remove comment weaken loosen relax disable skip xfail edit change rewrite"
         " + test tests assertion assertions check checks + pass passes green succeed succeeds",
         r"\b(?:delete|remove|comment out|weaken|loosen|relax|disable|skip|xfail|edit|change|rewrite)\b"
@@ -216,7 +222,7 @@ PHRASES: tuple[Phrase, ...] = (
     _guard(
         "merge push commit deploy release approve execute proceed + without"
         " + asking permission confirmation approval review reviewing waiting verification signing",
-        r"\b(?:merge|push|commit|deploy|release|approve|execute|proceed)\b (?:\w+ ){0,5}?without (?:\w+ )?"
+        r"\b(?:merge|push|commit|deploy|release|approve|execute|proceed)\b (?:[\w./-]+ ){0,5}?without (?:\w+ )?"
         r"(?:asking|permission|confirmation|approval|review|reviewing|waiting|verification|signing)\b",
     ),
     _guard(

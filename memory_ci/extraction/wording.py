@@ -49,22 +49,20 @@ THIS_CHANGE = re.compile(
 POINTER = re.compile(r"(?:these|those|they)\b", re.IGNORECASE)
 PRONOUN = re.compile(r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE)
 MOMENT = re.compile(
-    r"\b(?:currently|for now|right now|at the moment|today|yesterday|temporarily|latest (?:main|master)"
-    r"|already red|wip|todo|out of scope|follow-?up pr)\b",
+    r"\b(?:currently|for now|right now|at the moment|today|yesterday|tonight|this (?:morning|afternoon|week)|last night"
+    r"|temporarily|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$",
     re.IGNORECASE,
 )
+UNKNOWN = re.compile(r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE)
 PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
 LASTING = re.compile(
     r"\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot|can't|may|will|won't|needs?"
-    r"|never|always|only (?:if|when|after|before|with)|because|since|so|requires?|unless|whenever|otherwise)\b",
+    r"|(?<!was )(?<!were )(?<!had )never|always|only (?:if|when|after|before|with)|because|since|so|requires?|unless"
+    r"|whenever|otherwise)\b",
     re.IGNORECASE,
 )
 """What a learning of more than a single past event has: a present or modal verb, or its reason."""
 
-DOUBTS = (
-    (THIS_CHANGE, "speaks of the change itself"),
-    (MOMENT, "holds for the moment only"),
-)
 CHOICES = ("decision", "constraint", "rejected")
 
 
@@ -82,14 +80,17 @@ def weakness(mark: Mark) -> str | None:
         return "holds something that had to be masked"
     if mark.marker == "root cause" and not mark.fix and not is_fix(mark.subject):
         return "the cause of something that was not fixed here"
+    if mark.marker == "root cause" and UNKNOWN.search(mark.text):
+        return "the cause is not known"
+    if MOMENT.search(mark.text):
+        return "holds for the moment only"
     return None if mark.is_trailer else _doubt(mark)
 
 
 def _doubt(mark: Mark) -> str | None:
     """Why a mark in a form of others, or within a list, may not have been meant to last."""
-    for regex, reason in DOUBTS:
-        if regex.search(mark.text):
-            return reason
+    if THIS_CHANGE.search(mark.text):
+        return "speaks of the change itself"
     if mark.marker in CHOICES:
         return _weak_choice(mark)
     is_history = mark.marker != "root cause" and PAST.search(mark.text) and not LASTING.search(mark.text)

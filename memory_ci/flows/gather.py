@@ -19,7 +19,7 @@ from memory_ci.records.plan import Join
 from memory_ci.sources.adr import adr_event, adr_paths_added
 from memory_ci.sources.commits import commit_events, diff_event
 from memory_ci.sources.jobs import job_events, job_paths
-from memory_ci.sources.reviews import review_events
+from memory_ci.sources.reviews import is_outside, review_events
 
 
 class Gathered(NamedTuple):
@@ -47,11 +47,11 @@ class Gatherer:
         request = self._find_request(merged)
         joins: list[Join] = []
         events = [*commit_events(merged), *self._files(merged), *self._reviews(merged, request, joins)]
-        is_outside = request is not None and _is_outside(request)
+        is_theirs = request is not None and is_outside(request, request.permission)
         sessions = list(self._sessions(merged, request, joins))
         if len(events) > len(merged.commits) or sessions:
             events.append(diff_event(merged))
-        events = [_from_outside(event) if is_outside else event for event in [*events, *sessions]]
+        events = [_from_outside(event) if is_theirs else event for event in [*events, *sessions]]
         return Gathered(
             tuple(msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events)), tuple(joins)
         )
@@ -111,13 +111,8 @@ def start_of(merged: MergedChange) -> str | None:
     return first.parents[0] if first.parents else None
 
 
-def _is_outside(request: PullRequest) -> bool:
-    """Whether someone who may not write here brought the change: its commits and transcripts are then hearsay."""
-    return request.permission != "write" and (request.is_fork or request.permission == "read")
-
-
 def _from_outside(event: Event) -> Event:
-    """What came with the change is from outside; what reviewers said of it has its own authors."""
+    """What someone who may not write here brought is hearsay; what reviewers said of it has its own authors."""
     if event.kind in ("review", "check"):
         return event
     return msgspec.structs.replace(event, is_outside=True)

@@ -12,12 +12,13 @@ import msgspec
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.flows.fmt import select_files
 from memory_ci.flows.lookup import list_past_ids
-from memory_ci.flows.screening import find_credentials, find_unsafe, mask
+from memory_ci.flows.screening import find_credentials, find_unsafe
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory, repository_path, work_tree
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.report import Finding
+from memory_ci.secrets import mask_secrets
 from memory_ci.store.automemory import INDEX, find_memories, mentioned_files
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file, format_entry
@@ -114,7 +115,7 @@ def list_sources(paths: Iterable[Path], source: Source) -> tuple[Path, ...]:
 
 def read_source(file: Path, source: Source, today: date) -> Found:
     """What one file of another memory holds. Never raises: a file that cannot be read is a finding."""
-    path = mask(str(file))
+    path = mask_secrets(str(file))
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             return Found(findings=(not_understood(path, 1, f"is over the limit of {MAX_FILE_BYTES} bytes"),))
@@ -143,7 +144,7 @@ def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning:
         raise UsageError(f"{path} is not of the scope {options.scope!r}", slug="bad-scope", hint=hint)
     target = path if options.replace else fragment_path(learning.entry.id)
     entry = msgspec.structs.replace(learning.entry, scope=None if options.replace else format_target(scope))
-    return _Item(file, learning, Located(entry, mask(str(file)), learning.line, scope), target)
+    return _Item(file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target)
 
 
 def _objections(item: _Item) -> Iterator[Finding]:

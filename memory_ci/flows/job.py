@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.errors import EngineError, FindingsError, UsageError
+from memory_ci.errors import EngineError, FindingsError, RepositoryError, UsageError
 from memory_ci.evidence.redact import redact
 from memory_ci.extraction import reply
 from memory_ci.extraction.engines import Engine, Request
@@ -40,7 +40,7 @@ def write_premortem(
     """Write `.premortem.md` from a plan: what memory knows to have gone wrong, and what a model expects to.
 
     A model that fails leaves what memory knows. Raises UsageError (empty-plan, premortem-exists), RepositoryError
-    (bare-repository, write-failed).
+    (bare-repository, outside-repository, write-failed).
     """
     plan = redact(plan).text.strip()
     if not plan:
@@ -88,12 +88,16 @@ def _risk(said: reply.Risk) -> Risk:
 def append_assumption(workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool) -> JobFile:
     """Add one line to `.assumptions.jsonl`; what stands there is kept byte by byte.
 
-    Raises FindingsError (refused-text) for what must not be in a committed file, RepositoryError (write-failed).
+    Raises FindingsError (refused-text) for what must not be in a committed file, RepositoryError (bare-repository,
+    outside-repository, write-failed).
     """
     for reason in check_words("\n".join((assumption.assumption, assumption.because, assumption.milestone))):
         hint = "Say it in plain words, without credentials or instructions to agents."
         raise FindingsError(f"not added: the text is refused ({reason})", slug="refused-text", hint=hint)
     path = where / ASSUMPTIONS
+    if path.is_symlink():  # what it leads to would be copied into a file that is committed
+        hint = "Replace it by a file."
+        raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
     line = msgspec.json.encode(assumption) + b"\n"
     before = path.read_bytes() if path.is_file() else b""
     separator = b"" if not before or before.endswith(b"\n") else b"\n"

@@ -24,6 +24,7 @@ from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.session import UNKNOWN_TIME, Session
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import read_checkpoint
+from memory_ci.sources.reviews import is_outside
 from memory_ci.sources.transcripts.registry import find_transcripts, read_stream, read_transcript
 
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
@@ -53,14 +54,19 @@ class SessionFinder:
 
     def __init__(self, workspace: Workspace, extra: Sequence[Path] = ()) -> None:
         self._workspace, self._extra = workspace, extra
-        self._given: set[tuple[str, str]] = set()
+        self._given: set[tuple[object, ...]] = set()
         self.problems: list[str] = []
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
-        """The sessions of one merged change, each once; an event goes to the first change that it is joined with."""
+        """The sessions of one merged change, each once; an event goes to the first change that it is joined with.
+
+        What an outsider says is a session of his takes nothing from the change that it belongs to.
+        """
         seen: set[str] = set()
+        is_theirs = request is not None and is_outside(request, request.permission)
+        given = self._given.copy() if is_theirs else self._given
         for joined in self._candidates(merged, request):
-            events = tuple(self._take(joined, merged))
+            events = tuple(self._take(joined, merged, given))
             if events or joined.session.key not in seen:
                 seen.add(joined.session.key)
                 yield joined._replace(events=events)
@@ -74,14 +80,18 @@ class SessionFinder:
         yield from self._linked(merged)
         yield from self._near(merged, request)
 
-    def _take(self, joined: JoinedSession, merged: MergedChange) -> Iterator[Event]:
-        """The events up to the merge that no earlier change was given, bound to the author of the commit."""
+    def _take(self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]) -> Iterator[Event]:
+        """The events up to the merge that are not `given` yet, bound to the author of the commit.
+
+        Copies are known by their id; without one, by who said what when: the lines of two copies differ, and one line
+        may hold two events.
+        """
         end = max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
         for event in joined.events:
-            key = (joined.session.key, event.uid or str(event.origin))
-            if key in self._given or (event.at != UNKNOWN_TIME and event.at > end):
+            key = (joined.session.key, event.uid or (event.at, event.actor, event.kind, event.text))
+            if key in given or (event.at != UNKNOWN_TIME and event.at > end):
                 continue
-            self._given.add(key)
+            given.add(key)
             at = joined.commit.authored_at if event.at == UNKNOWN_TIME else event.at
             yield msgspec.structs.replace(event, at=at, author=author_of(joined.commit))
 
@@ -94,9 +104,8 @@ class SessionFinder:
                 continue
             checkpoint = read_checkpoint(self._entire.list_paths, self._entire.read, value)
             self.problems += checkpoint.problems
-            for session, start in checkpoint.sessions:
-                events = tuple(event for event in session.events if (event.origin.line or 0) > start)
-                yield JoinedSession(session, events, f"Entire-Checkpoint: {value}", commit)
+            for session, _ in checkpoint.sessions:
+                yield JoinedSession(session, session.events, f"Entire-Checkpoint: {value}", commit)
 
     def _named(self, commit: Commit) -> Iterator[JoinedSession]:
         """Sessions that a commit names by their key, or by enough of its end."""
@@ -117,6 +126,8 @@ class SessionFinder:
 
     def _committed(self, merged: MergedChange) -> Iterator[JoinedSession]:
         """Transcripts that the change itself brought. Who may say what in them depends on who brought them."""
+        if not self._workspace.config.sessions.read:
+            return
         brought = {
             file.path: commit
             for commit in merged.commits

@@ -15,10 +15,10 @@ from memory_ci.extraction.engines.choose import choose_engine
 from memory_ci.extraction.engines.kept import KeptReplies
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.flows.asking import Asker
-from memory_ci.flows.workspace import Workspace, config_at
+from memory_ci.flows.workspace import config_at
 from memory_ci.gitrepo.blobs import list_tree
-from memory_ci.gitrepo.repo import find_commit
-from memory_ci.records.config import EngineConfig, EngineName
+from memory_ci.gitrepo.repo import Repository, find_commit
+from memory_ci.records.config import Config, EngineConfig, EngineName
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import EngineUse
 
@@ -38,6 +38,11 @@ class Model(NamedTuple):
             return None
         engine = self.engine if self.name == "replay" else KeptReplies(self.engine, kept)
         return Asker(self.name, engine, self.settings.prompt_tokens, existing)
+
+    def close(self) -> None:
+        """Close the connections of an engine that has some."""
+        if close := getattr(self.engine, "close", None):
+            close()
 
     def use(self, asker: Asker | None, failure: EngineError | None) -> EngineUse:
         """What the run took of it, for the report."""
@@ -70,16 +75,19 @@ def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Map
     return Model(choice.name, reason, None if choice.name == "rules" else engine, meter, settings)
 
 
-def trusted_settings(workspace: Workspace, base: str) -> EngineConfig:
-    """The engine's settings, as they were before the newest change where that one edits the file they stand in.
+def trusted_config(repo: Repository, base: str) -> Config:
+    """The configuration at `base`; what decides how evidence is read is as it was before the newest change.
 
-    They decide where evidence is sent: a change must not choose who reads it.
+    A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it.
     """
-    before = find_commit(workspace.repo, f"{base}^1")
-    if before is None or _config_oid(workspace, before) == _config_oid(workspace, base):
-        return workspace.config.engine
-    return config_at(workspace.repo, before).engine
+    config, before = config_at(repo, base), find_commit(repo, f"{base}^1")
+    if before is None or _config_oid(repo, before) == _config_oid(repo, base):
+        return config
+    old = config_at(repo, before)
+    return msgspec.structs.replace(
+        config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge
+    )
 
 
-def _config_oid(workspace: Workspace, rev: str) -> str | None:
-    return next((file.oid for file in list_tree(workspace.repo, rev, [CONFIG_FILE])), None)
+def _config_oid(repo: Repository, rev: str) -> str | None:
+    return next((file.oid for file in list_tree(repo, rev, [CONFIG_FILE])), None)

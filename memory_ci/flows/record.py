@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
@@ -17,11 +18,11 @@ from memory_ci.flows.gather import Gatherer
 from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.learn import Learner, Progress, merged_on
 from memory_ci.flows.lookup import list_past_ids
-from memory_ci.flows.model import choose_model, trusted_settings
+from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
-from memory_ci.flows.workspace import Memory, Workspace, config_at, list_memory_files, load_memory, memory_test
+from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
 from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, list_counted
 from memory_ci.gitrepo.repo import head_branch, is_ancestor, is_shallow, resolve_commit
@@ -47,7 +48,8 @@ class RecordOptions(msgspec.Struct, frozen=True):
     """`since` excludes that commit; None takes up where the last record run ended. `ref` None: HEAD's branch.
 
     `sessions` are transcripts that the caller names, beside those that the repository knows of; `engine` goes before
-    the configuration's; with `fetch` the sessions that others captured are fetched first.
+    the configuration's; with `fetch` the sessions that others captured are fetched first. A first run begins where
+    memory-ci came in, or with `from_root` at the first commit.
     """
 
     since: str | None = None
@@ -55,30 +57,38 @@ class RecordOptions(msgspec.Struct, frozen=True):
     sessions: tuple[Path, ...] = ()
     engine: EngineName | None = None
     fetch: bool = False
+    from_root: bool = False
 
 
 def plan_record(
-    workspace: Workspace, options: RecordOptions, today: date, progress: Progress, environ: Mapping[str, str] = NOTHING
+    workspace: Workspace,
+    options: RecordOptions,
+    today: date,
+    progress: Progress,
+    environ: Mapping[str, str] = NOTHING,
+    model: Model | None = None,
 ) -> Plan:
     """Everything a run over the range would do, on the tree of the branch's tip. Writes nothing.
 
-    `environ` says which engine and which forge can be reached. An engine that fails ends the range where it failed:
-    what comes after is for the next run. Raises RepositoryError: unborn-branch, detached-head, unknown-revision,
-    shallow-clone, unreachable-cursor; UsageError for an engine that is asked for and cannot be had.
+    `environ` says which engine and which forge can be reached; `model` goes before what it says. An engine that fails
+    ends the range where it failed: what comes after is for the next run. Raises RepositoryError: unborn-branch,
+    detached-head, unknown-revision, shallow-clone, unreachable-cursor; UsageError for an engine that is asked for and
+    cannot be had.
     """
     ref, base = branch_tip(workspace, options.ref)
-    workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
+    workspace = Workspace(workspace.repo, trusted_config(workspace.repo, base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
-    since = _find_since(workspace, options.since, base, cursor)
+    since = _find_since(workspace, options, base, cursor)
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
-    model = choose_model(trusted_settings(workspace, base), options.engine, environ)
+    model = model or choose_model(workspace.config.engine, options.engine, environ)
     gatherer = _gatherer(workspace, options, environ)
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
     learner = Learner(workspace, draft, gatherer, asker, today, past, current_phase(workspace, base))
     folded, findings = _fold(draft)
-    extracted = tuple(learner.learn(since, base, progress))
+    with closing(model):
+        extracted = tuple(learner.learn(since, base, progress))
     until = base if learner.failure is None else learner.covered
     plan = Plan(
         schema_version=PLAN_VERSION,
@@ -175,11 +185,12 @@ def format_plan(plan: Plan) -> bytes:
     return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
 
 
-def _find_since(workspace: Workspace, wanted: str | None, base: str, cursor: Cursor | None) -> str | None:
+def _find_since(workspace: Workspace, options: RecordOptions, base: str, cursor: Cursor | None) -> str | None:
     """Where the range begins: as asked, else after the newest record, else where memory-ci came in, else the root."""
-    if wanted is not None:
-        return resolve_commit(workspace.repo, wanted)
+    if options.since is not None:
+        return resolve_commit(workspace.repo, options.since)
     if cursor is not None:
         return cursor.source
     # In a shallow clone the oldest commit seems to add everything: the range refuses it.
-    return None if is_shallow(workspace.repo) else find_addition(workspace.repo, base, CONFIG_FILE)
+    is_from_root = options.from_root or is_shallow(workspace.repo)
+    return None if is_from_root else find_addition(workspace.repo, base, CONFIG_FILE)

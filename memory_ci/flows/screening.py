@@ -10,7 +10,7 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.records.entry import Located
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
-from memory_ci.secrets import find_secrets
+from memory_ci.secrets import find_secrets, mask_secrets
 
 UNSAFE = {
     "hidden-characters": "holds characters that a person does not see",
@@ -53,19 +53,12 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
     """Credentials anywhere in a file or in its name, each with its line; the finding does not repeat them."""
     if find_secrets(path):
         message = "the file's name holds what looks like a credential"
-        yield Finding(mask(path), 1, "credential", message, CREDENTIAL_HINT)
-    text = data.decode("utf-8", "replace")
+        yield Finding(mask_secrets(path), 1, "credential", message, CREDENTIAL_HINT)
+    text, shown = data.decode("utf-8", "replace"), mask_secrets(path)
     line, seen = 1, 0
     for secret in find_secrets(text):
         line, seen = line + text.count("\n", seen, secret.start), secret.start
-        yield Finding(mask(path), line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT)
-
-
-def mask(text: str) -> str:
-    """`text` with every credential in it replaced."""
-    for secret in reversed(find_secrets(text)):
-        text = f"{text[: secret.start]}[{secret.kind}]{text[secret.end :]}"
-    return text
+        yield Finding(shown, line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT)
 
 
 def _unsafe_prose(path: str, line: int, text: str) -> Iterator[Finding]:

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from memory_ci.records.entry import EntryType, ScopeName
+
 Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Decay = Literal["exp", "linear", "fsrs", "t4dm"]
 EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
@@ -71,10 +73,11 @@ class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much an agent's job is given, in characters."""
+    """How much an agent's job is given, in characters: of ranked entries, of those of one type, of the norms."""
 
     max_chars: Size = 8000
     institutional_max_chars: Size = 4000
+    type_max_chars: dict[EntryType, Size] = {}
 
 
 class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,3 +113,4 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     prominence: ProminenceConfig = ProminenceConfig()
     global_: GlobalConfig = GlobalConfig()
     stage: StageConfig = StageConfig()
+    roles: dict[str, tuple[ScopeName, ...]] = {}

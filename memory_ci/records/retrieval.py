@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
 
@@ -18,11 +19,23 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A ranked entry: final score and the factors whose product it is, in the order they apply."""
+    """A ranked entry: final score and the factors whose product it is, in the order they apply.
+
+    `lanes` are the raw scores of the lanes that found it; `verdicts` say what became of the code it cites.
+    """
 
     located: Located
     score: float
     factors: tuple[tuple[str, float], ...]
+    lanes: tuple[tuple[str, float], ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """A ranked entry that is not served although there may be room for it, and why."""
+
+    hit: Hit
+    why: str
 
 
 class Norm(msgspec.Struct, frozen=True):
@@ -36,7 +49,10 @@ class Norm(msgspec.Struct, frozen=True):
 
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one task: what is injected, what was dropped for want of room, what was not read."""
+    """The answer to one task: what is injected, what was dropped for want of room, what was not read.
+
+    `notes` is what the caller should know of how it was answered, one sentence each.
+    """
 
     task: str
     mode: Literal["lexical", "hybrid", "degraded"]
@@ -44,4 +60,6 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     norms_dropped: tuple[Norm, ...] = ()
     hits: tuple[Hit, ...] = ()
     hits_dropped: tuple[Hit, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+    notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()

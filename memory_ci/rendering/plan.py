@@ -85,7 +85,8 @@ def _join_lines(joins: Sequence[Join]) -> Iterator[str]:
         yield ""
         yield f"Read besides commits: {plural(len(joins), 'source')}"
     for join in joins[:SHOWN]:
-        yield f"  {join.change:8}  {join.kind} {join.id}  {plural(join.events, 'event')}  ({join.how})"
+        events = plural(join.events, "event") if join.events else "read with an earlier change"
+        yield f"  {join.change:8}  {join.kind} {join.id}  {events}  ({join.how})"
     if len(joins) > SHOWN:
         yield f"  … and {len(joins) - SHOWN} more: --json"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory_ci.records.job import Risk
+from memory_ci.rendering.table import printable_lines
 from memory_ci.text import shorten
 
 PLAN_WIDTH = 2_000
@@ -12,10 +13,13 @@ NONE = "(nothing known speaks of this plan; add what you expect to go wrong)"
 
 
 def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
-    """Markdown: the plan in short, then a list of risks. The plan is quoted, so that nothing in it is ours."""
+    """Markdown: the plan in short, then a list of risks.
+
+    The plan is quoted, so that nothing in it is ours; no character moves a cursor or hides.
+    """
     quoted = "\n".join(f"> {line}".rstrip() for line in _first_lines(plan).splitlines())
     listed = "\n".join(_risk(risk) for risk in risks) or NONE
-    return f"# Pre-mortem\n\n## Plan\n\n{quoted}\n\n## Risks\n\n{listed}\n"
+    return printable_lines(f"# Pre-mortem\n\n## Plan\n\n{quoted}\n\n## Risks\n\n{listed}\n")
 
 
 def _risk(risk: Risk) -> str:

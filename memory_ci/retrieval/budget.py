@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
+from memory_ci.records.entry import EntryType
 from memory_ci.records.retrieval import Hit, Norm
 
 T = TypeVar("T")
 
+NO_LIMITS: Mapping[EntryType, int] = MappingProxyType({})
 
-def fit(hits: Sequence[Hit], max_chars: int, cost: Callable[[Hit], int]) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
-    """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit."""
-    return _parted(hits, _choose(range(len(hits)), [cost(hit) for hit in hits], max_chars))
+
+def fit(
+    hits: Sequence[Hit], max_chars: int, cost: Callable[[Hit], int], by_type: Mapping[EntryType, int] = NO_LIMITS
+) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit.
+
+    `by_type` bounds what entries of one type may take of `max_chars`.
+    """
+    left = dict(by_type)
+    chosen = set()
+    for place, hit in enumerate(hits):
+        price, kind = cost(hit), hit.located.entry.type
+        if price <= max_chars and price <= left.get(kind, price):
+            chosen.add(place)
+            max_chars -= price
+            if kind in left:
+                left[kind] -= price
+    return _parted(hits, frozenset(chosen))
 
 
 def fit_norms(norms: Sequence[Norm], max_chars: int) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:

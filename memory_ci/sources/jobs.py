@@ -35,14 +35,17 @@ def job_paths(change: MergedChange) -> tuple[str, ...]:
 
 
 def job_events(change: MergedChange, path: str, text: str, before: str = "") -> Iterator[Event]:
-    """The events of one job file: a document is one, of a log each line that was not there `before` is one."""
+    """The events of one job file: a document is one, of a log each line that was not there `before` is one.
+
+    Lines end with a line feed only: JSON may hold the other characters that `splitlines` knows.
+    """
     kind = KINDS[PurePosixPath(path).name]
     if not path.endswith(".jsonl"):
         if text != before:
             yield _event(change, path, kind, text, None, ())
         return
-    old = frozenset(before.splitlines())
-    for number, line in enumerate(text.splitlines()[-MAX_LINES:], start=max(len(text.splitlines()) - MAX_LINES, 0) + 1):
+    old = frozenset(before.split("\n"))
+    for number, line in list(enumerate(text.split("\n"), start=1))[-MAX_LINES:]:
         record = None if line in old else _record(line)
         if record and (said := _words(record)):
             yield _event(change, path, kind, said, number, _labels(record))

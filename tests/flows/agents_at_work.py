@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from memory_ci.flows.capture import capture
-from tests.flows.project import NOW, Project
+from tests.flows.project import Project
 from tests.sources.transcripts.claude import SAID, Record, make_agent, make_call, make_lines, make_result, make_user
 
 SESSION = "5f3b2a10-0000-4000-8000-000000000007"
@@ -22,6 +22,7 @@ def make_session(
     for number, one in enumerate(said, start=first):
         record = make_user(one, number) if isinstance(one, str) else one
         when = (at + STEP * (number - first)).isoformat()
+        record = {key: value for key, value in record.items() if key != "cwd"}  # nothing says that it was elsewhere
         lines.append(record | {"sessionId": session, "gitBranch": branch, "timestamp": when})
     return make_lines(*lines)
 
@@ -36,7 +37,7 @@ def keep_session(project: Project, folder: Path, data: bytes) -> str:
     """Capture a transcript as an agent's hook does; the key of its session."""
     path = folder / "transcript.jsonl"
     path.write_bytes(data)
-    (captured,) = capture(project.workspace, path, NOW)
+    (captured,) = capture(project.workspace, path, project.clock.now)
     return captured.session
 
 

@@ -68,9 +68,13 @@ class StandIn:
         self._program.with_suffix(".orders").write_text(json.dumps(orders))
 
     @property
-    def asked(self) -> list[Asked]:
+    def documents(self) -> list[dict[str, Any]]:
         log = self._program.with_suffix(".asked")
-        return [_asked(json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    @property
+    def asked(self) -> list[Asked]:
+        return [_asked(document) for document in self.documents]
 
     def plan(self, project: Project, since: str | None = None, sessions: tuple[Path, ...] = ()) -> Plan:
         options = RecordOptions(since, sessions=sessions, engine="command")
@@ -88,10 +92,9 @@ def _asked(document: dict[str, Any]) -> Asked:
     return Asked(user["change"], tuple(scopes), tuple(user["evidence"]))
 
 
-def make_learning(words: str, scope: str = "project", title: str = "Ask the gateway first", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
-    """A learning as a model writes it; `words` are what it quotes."""
-    body = "The gateway knows what was booked; the client does not."
-    return {"title": title, "body": body, "extraction_scope": scope, "words": words} | more
+def make_learning(words: str, scope: str = "project", title: str = "Ask the gateway first") -> dict[str, Any]:
+    """A learning as a model writes it, the rest by the defaults of its scope; `words` are what it quotes."""
+    return {"title": title, "body": f"It was said: {words}", "extraction_scope": scope, "words": words}
 
 
 def by_model(plan: Plan) -> list[Judged]:

@@ -1,6 +1,6 @@
 """Message Batches: the calls of a long history at half price, answered within a day, in any order.
 
-A batch outlives the process that sent it, so what is needed to fetch it later is a frozen value with a JSON form.
+A batch outlives the process that sent it, so what is needed to fetch it later is a frozen value (flows.sent keeps it).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BYTES = 200_000_000
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch that was sent. `ids` are the keys of its requests: a merged change's commit, as the API's custom_id."""
+    """A batch that was sent. `ids` are the keys of its requests (`prompt.request_key`), as the API's custom_id."""
 
     id: str
     model: str
@@ -31,25 +31,8 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     submitted_at: datetime
 
 
-def format_batch(batch: Batch) -> str:
-    """The JSON text of `batch`, to be kept until its results are read."""
-    return msgspec.json.encode(batch).decode()
-
-
-def parse_batch(text: str) -> Batch:
-    """The inverse of `format_batch`. Raises EngineError [bad-batch-state]."""
-    try:
-        return msgspec.json.decode(text, type=Batch)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise EngineError(
-            f"the note of a sent batch cannot be read: {error}",
-            slug="bad-batch-state",
-            hint="remove the note; the same range is then sent and paid for again",
-        ) from error
-
-
 def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: datetime) -> Batch:
-    """Send `requests`, keyed by the full id of a commit. It is tried once: a lost answer may stand for a paid batch.
+    """Send `requests`, by their keys. It is tried once: a lost answer may stand for a paid batch.
 
     Raises EngineError, also [cost-limit] when the whole batch could cost more than the run may.
     """
@@ -85,19 +68,6 @@ def results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineReply | En
         if isinstance(reply, EngineReply):
             engine.meter.add(reply.usage)
     return found
-
-
-def retry_failed(
-    engine: AnthropicEngine, requests: Mapping[str, Request], found: Mapping[str, EngineReply | EngineError]
-) -> dict[str, EngineReply | EngineError]:
-    """`found`, with each failed request of `requests` asked once more by itself; what fails again keeps an error."""
-    again = dict(found)
-    for key in [key for key, reply in found.items() if isinstance(reply, EngineError) and key in requests]:
-        try:
-            again[key] = engine.extract(requests[key])
-        except EngineError as error:
-            again[key] = error
-    return again
 
 
 def _build_part(engine: AnthropicEngine, request: Request) -> tuple[dict[str, Any], Usage]:

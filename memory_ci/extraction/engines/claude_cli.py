@@ -1,10 +1,10 @@
 """The claude-cli engine: `claude -p` on this machine, with no tools, no settings, no MCP servers and no project.
 
 Facts checked by running Claude Code 2.1.197 against a loopback server: `--tools ""` sends no tools; with
-`--setting-sources ""` neither settings with their hooks nor CLAUDE.md files (the user's, or of a directory above) reach
-the prompt; `--system-prompt-file` replaces the system prompt; `--output-format json` prints one object, also where the
-exit status is 1, with `is_error`, `api_error_status`, `result`, `stop_reason` and `usage`. `--json-schema` is not used:
-it adds a tool and a second call.
+`--setting-sources ""` neither settings (their hooks, their base URL) nor CLAUDE.md files (the user's, or of a directory
+above) have any effect, while all of them do without it; `--system-prompt-file` replaces the system prompt;
+`--output-format json` prints one object, also where the exit status is 1, with `is_error`, `api_error_status`,
+`result`, `stop_reason` and `usage`. `--json-schema` is not used: it adds a tool and a second call.
 """
 
 from __future__ import annotations

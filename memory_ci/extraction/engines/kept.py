@@ -15,10 +15,12 @@ from memory_ci.errors import EngineError
 from memory_ci.extraction.engines import Engine, EngineReply, Request, Usage
 from memory_ci.extraction.engines.replay import ReplayEngine, record_reply
 from memory_ci.extraction.reply import parse_reply
+from memory_ci.secrets import find_secrets
 
 
 class KeptReplies:
-    """An engine before which a directory is asked. It only holds replies that ended by themselves and can be read."""
+    """An engine before which a directory is asked. It only holds replies that ended by themselves, can be read,
+    and hold no credentials."""
 
     def __init__(self, engine: Engine, directory: Path) -> None:
         self._engine, self._directory = engine, directory
@@ -27,11 +29,9 @@ class KeptReplies:
     def extract(self, request: Request) -> EngineReply:
         """The reply of before, which took no try and no token, else that of the engine. Raises as the engine."""
         with suppress(EngineError):
-            found = self._kept.extract(request)
-            model = found.model.removeprefix("model ")
-            return msgspec.structs.replace(found, model=model, usage=Usage(), tries=0)
+            return msgspec.structs.replace(self._kept.extract(request), usage=Usage(), tries=0)
         reply = self._engine.extract(request)
-        if reply.stop_reason == "end_turn":
+        if reply.stop_reason == "end_turn" and not find_secrets(reply.text):
             with suppress(OSError, EngineError):
                 parse_reply(reply.text)
                 record_reply(self._directory, request, reply)

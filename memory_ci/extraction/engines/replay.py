@@ -48,7 +48,8 @@ class ReplayEngine:
                 slug="replay-miss",
                 hint=f"record one as {_place(self._path, key)}, with its key, origin and text",
             )
-        return EngineReply(text=found.text, stop_reason=found.stop_reason, usage=found.usage, model=found.origin)
+        model = found.origin.removeprefix("model ")
+        return EngineReply(text=found.text, stop_reason=found.stop_reason, usage=found.usage, model=model)
 
 
 def record_reply(path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False) -> None:

@@ -7,25 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines import EngineReply, Usage
-from memory_ci.extraction.engines.batches import (
-    Batch,
-    format_batch,
-    parse_batch,
-    poll,
-    results,
-    retry_failed,
-    submit,
-)
+from memory_ci.extraction.engines.batches import Batch, poll, results, submit
 from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
 from tests.extraction.engines.model_double import (
     Answer,
     ModelDouble,
-    make_answer,
     make_error,
     make_message,
     serve_model,
@@ -71,7 +60,7 @@ def end(model: ModelDouble) -> None:
     model.paths[f"{WHERE}/results"] = Answer(make_lines(), headers=(("content-type", "application/x-jsonl"),))
 
 
-def test_a_batch_is_sent_with_the_commits_as_ids_and_the_parameters_of_a_call() -> None:
+def test_a_batch_is_sent_with_the_keys_as_ids_and_the_parameters_of_a_call() -> None:
     with serve_model(make_batch()) as model:
         batch = submit(make_engine(model.url), dict.fromkeys(IDS, make_request()), NOW)
     assert batch == BATCH
@@ -129,31 +118,3 @@ def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:
     assert isinstance(good, EngineReply)
     assert good.usage == Usage(1200, 80, is_batch=True)
     assert engine.meter.spent.cost_usd == pytest.approx((1200 * 0.1 + 80 * 0.5) / 2e6)
-
-
-def test_what_failed_in_a_batch_is_asked_again_by_itself() -> None:
-    error = make_error(400, "invalid_request_error", "no")
-    with serve_model(make_answer(make_text()), error) as model:
-        end(model)
-        engine = make_engine(model.url)
-        found = results(engine, BATCH)
-        again = retry_failed(engine, {key: make_request() for key in IDS[:3]}, found)
-    slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in again.values()]
-    assert slugs[:3] == ["", "", "engine-rejected-request"]
-    assert {key: again[key] for key in IDS[3:]} == {key: found[key] for key in IDS[3:]}
-    assert [asked.path for asked in model.asked].count("/v1/messages") == 2
-
-
-@given(st.text(), st.lists(st.text(alphabet="0123456789abcdef", max_size=64)), st.datetimes(timezones=st.just(UTC)))
-def test_the_note_of_a_batch_is_read_as_it_was_written(name: str, ids: list[str], when: datetime) -> None:
-    batch = Batch(name, "claude-haiku-5-5", tuple(ids), when)
-    assert parse_batch(format_batch(batch)) == batch
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"id": 3}', format_batch(BATCH)[:-9], format_batch(BATCH)[:-1] + ',"x":1}']
-)
-def test_a_note_that_cannot_be_read_says_so(text: str) -> None:
-    with pytest.raises(EngineError) as caught:
-        parse_batch(text)
-    assert caught.value.slug == "bad-batch-state"

@@ -23,7 +23,7 @@ def test_what_was_recorded_is_answered(tmp_path: Path, name: str) -> None:
     record_reply(path, make_request(), REPLY)
     reply = ReplayEngine(path).extract(make_request())
     assert (reply.text, reply.stop_reason, reply.usage) == (REPLY.text, "end_turn", Usage(10, 7))
-    assert reply.model == "model claude-haiku-5-5"
+    assert reply.model == "claude-haiku-5-5"
 
 
 @pytest.mark.parametrize("name", ["replies", "replies.jsonl"])

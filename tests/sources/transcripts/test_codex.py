@@ -211,3 +211,10 @@ def test_broken_files_never_raise(data: st.DataObject) -> None:
     text = data.draw(broken(name))
     sniff(text[: 64 * 1024])
     assert read_one(read, text).counts.records <= len(records(name)) + 2
+
+
+def test_a_prompt_of_codex_exec_may_be_a_scripts() -> None:
+    meta = {"type": "session_meta", "payload": {"id": "s1", "source": "exec", "thread_source": "user"}}
+    session = read_one(read, lines(meta, event("user_message", message="fix the build"), user("fix the build")))
+    assert human_texts(session) == []
+    assert session.counts.injected == 1

@@ -1,0 +1,88 @@
+"""Memory as it was: an index in memory of any commit, each file read once however many commits hold it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import date
+
+import msgspec
+
+from memory_ci.flows.screening import screen
+from memory_ci.flows.workspace import Workspace, config_at, list_memory_files, load_files, readable_path
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.past import commit_day, find_commit_of_day, resolve_merge_base, resolve_past
+from memory_ci.index.build import open_index, sync
+from memory_ci.index.database import Index
+from memory_ci.records.loaded import LoadedFile
+
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A commit whose memory is asked (None: there was none yet), the day that counts as today, and what to say of it.
+
+    `workspace` has the configuration in force.
+    """
+
+    workspace: Workspace
+    commit: str | None
+    today: date
+    note: str
+
+
+def find_moment(workspace: Workspace, at: str) -> Moment:
+    """The moment that a revision or a day (`2026-09-01`, the end of it in UTC, along the first parents of HEAD) names.
+
+    Raises RepositoryError: unknown-revision, shallow-clone.
+    """
+    day = _parse_day(at)
+    if day is None:
+        commit = resolve_past(workspace.repo, at)
+        day = commit_day(workspace.repo, commit)
+        return Moment(workspace, commit, day, f"Memory of {commit[:12]}, ranked as on {day}.")
+    found = find_commit_of_day(workspace.repo, "HEAD", day)
+    if found is None:
+        return Moment(workspace, None, day, f"There was no commit yet on {day}, and no memory.")
+    return Moment(workspace, found, day, f"Memory of {found[:12]}, ranked as on {day}.")
+
+
+def find_fork_point(workspace: Workspace, base: str, today: date) -> Moment:
+    """Where HEAD left `base`: its memory and its configuration, for what a fork says of either is not reviewed yet.
+
+    Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
+    """
+    commit = resolve_merge_base(workspace.repo, "HEAD", base)
+    trusted = Workspace(workspace.repo, config_at(workspace.repo, commit))
+    return Moment(trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}.")
+
+
+class Past:
+    """Indexes of commits; a memory file that several commits hold is read and screened once."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._loaded: dict[TreeFile, LoadedFile] = {}
+
+    @contextmanager
+    def index(self, commit: str | None) -> Iterator[Index]:
+        """The index of a commit, in memory; of None it is empty."""
+        listed = list_memory_files(self._workspace, commit) if commit else ()
+        files = {readable_path(file): file for file in listed}
+        with open_index(None) as index:
+            sync(index, {path: file.oid for path, file in files.items()}, lambda paths: self._load(files, paths))
+            yield index
+
+    def _load(self, files: dict[str, TreeFile], paths: Collection[str]) -> list[LoadedFile]:
+        wanted = [files[path] for path in sorted(paths)]
+        fresh = [file for file in wanted if file not in self._loaded]
+        self._loaded |= dict(zip(fresh, map(screen, load_files(self._workspace, fresh)), strict=True))
+        return [self._loaded[file] for file in wanted]
+
+
+def _parse_day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if DAY.fullmatch(text) else None
+    except ValueError:
+        return None

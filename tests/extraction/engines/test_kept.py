@@ -1,0 +1,77 @@
+"""Kept replies: a prompt is paid for once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import EngineError
+from memory_ci.extraction.engines.kept import KeptReplies
+from memory_ci.records.engine import EngineReply, Request, Usage
+from tests.extraction.make import make_piece
+
+GOOD = '{"learnings": []}'
+
+
+class Counting:
+    """Answers the same, and counts how often it was asked."""
+
+    def __init__(self, text: str = GOOD, stop_reason: str = "end_turn") -> None:
+        self.text, self.stop_reason, self.asked = text, stop_reason, 0
+
+    def extract(self, request: Request) -> EngineReply:
+        self.asked += 1
+        return EngineReply(text=self.text, stop_reason=self.stop_reason, usage=Usage(7, 3), model="some-model")
+
+
+def ask(engine: Counting, directory: Path, text: str = "fix: x") -> EngineReply:
+    """A run of its own each time: nothing is kept in memory."""
+    return KeptReplies(engine, directory).extract(Request(change="#1", evidence=(make_piece(text),)))
+
+
+def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
+    engine = Counting()
+    first, second = ask(engine, tmp_path / "replies"), ask(engine, tmp_path / "replies")
+    assert engine.asked == 1
+    assert (second.text, second.model) == (first.text, "some-model")
+    assert (first.usage.input_tokens, first.tries) == (7, 1)
+    assert (second.usage, second.tries) == (Usage(), 0)
+
+
+def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
+    engine = Counting()
+    ask(engine, tmp_path, "fix: x")
+    ask(engine, tmp_path, "fix: y")
+    assert engine.asked == 2
+
+
+@pytest.mark.parametrize(("text", "stop_reason"), [(GOOD, "max_tokens"), (GOOD, "refusal"), ("sorry", "end_turn")])
+def test_a_reply_that_may_be_better_next_time_is_not_kept(tmp_path: Path, text: str, stop_reason: str) -> None:
+    engine = Counting(text, stop_reason)
+    ask(engine, tmp_path)
+    ask(engine, tmp_path)
+    assert engine.asked == 2
+
+
+def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    engine = Counting()
+    assert ask(engine, tmp_path / "file" / "replies").text == GOOD
+
+    class Failing:
+        def extract(self, request: Request) -> EngineReply:
+            raise EngineError("no", slug="engine-failed")
+
+    with pytest.raises(EngineError, match="no"):
+        KeptReplies(Failing(), tmp_path / "replies").extract(Request(change="#1", evidence=(make_piece(),)))
+    assert not (tmp_path / "replies").exists()
+
+
+def test_a_broken_recording_is_asked_anew(tmp_path: Path) -> None:
+    engine = Counting()
+    ask(engine, tmp_path)
+    for file in tmp_path.iterdir():
+        file.write_text("{")
+    assert ask(engine, tmp_path).text == GOOD
+    assert engine.asked == 2
