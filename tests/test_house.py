@@ -45,6 +45,8 @@ VIOLATIONS = [
     ("owner-click", "flows/__init__.py", "import click"),
     ("owner-yaml", "store/a_new_module.py", "import yaml"),
     ("owner-urllib3", "sources/__init__.py", "import urllib3"),
+    ("owner-urllib3", "index/search.py", "import urllib3"),
+    ("owner-numpy", "retrieval/fuse.py", "import numpy"),
     ("acyclic", "records/entry.py", "import memory_ci.records.change"),
 ]
 """(contract, file of memory_ci/, line that breaks it). A file that does not exist is made."""

@@ -3,44 +3,94 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from memory_ci.cli.common import at_option, echo_json, json_option, workspace
+from memory_ci.rendering.table import render_finding
 from memory_ci.text import plural
+
+if TYPE_CHECKING:
+    from memory_ci.flows.index import IndexReport, IndexStats
 
 
 @click.command()
-@click.option("--key", "only_key", is_flag=True, help="Print the cache key of HEAD (or --at REV) and build nothing.")
+@click.option("--key", "only_key", is_flag=True, help="Print the cache key of HEAD (or the view), and build nothing.")
+@click.option("--verify", is_flag=True, help="Prove that the index is equal to the tree; exit 1 with what differs.")
+@click.option("--stats", is_flag=True, help="Count what the index of the work tree holds.")
 @click.option(
-    "--db", type=click.Path(path_type=Path, dir_okay=False), help="Build here instead of in the git directory."
+    "--db", type=click.Path(path_type=Path, dir_okay=False), help="This file, not the one in the git directory."
 )
+@click.option("--staged", is_flag=True, help="Look at what the next commit would hold.")
 @at_option
 @json_option
-def command(only_key: bool, db: Path | None, view: str | None, as_json: bool) -> None:
-    """Build the search index, or print its cache key.
+def command(
+    only_key: bool, verify: bool, stats: bool, db: Path | None, staged: bool, view: str | None, as_json: bool
+) -> None:
+    """Build the search index, prove it, or print its cache key.
 
     The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves the first
-    retrieval that work, and makes it a file that CI can cache under its key.
+    retrieval that work. A file written with --db is the same, byte for byte, wherever its tree is the same.
 
     \b
     Example:
       memory-ci index
       memory-ci index --key
+      memory-ci index --verify
       memory-ci index --db memory.db --at HEAD
     """
-    from memory_ci.flows.index import build_index, index_key
+    from memory_ci.flows.index import build_index, index_key, index_stats, verify_index
+    from memory_ci.flows.workspace import STAGED
 
+    if only_key + verify + stats > 1:
+        raise click.UsageError("--key, --verify and --stats are three questions: choose one.")
+    if staged and view:
+        raise click.UsageError("--staged and --at are two views: choose one.")
+    if stats and (db or staged or view):
+        raise click.UsageError("--stats is about the index of the work tree: give no --db and no view.")
+    view = STAGED if staged else view
     if only_key:
         key = index_key(workspace(), view or "HEAD")
         echo_json({"key": key}) if as_json else click.echo(key)
-        return
-    report = build_index(workspace(), view, db)
-    if as_json:
-        echo_json(report)
-        return
+    elif verify:
+        findings = verify_index(workspace(), view, db)
+        echo_json(findings) if as_json else click.echo(
+            "".join(f"{render_finding(one)}\n" for one in findings), nl=False
+        )
+        raise SystemExit(1 if findings else 0)
+    elif stats:
+        counts = index_stats(workspace())
+        echo_json(counts) if as_json else click.echo(_say_stats(counts))
+    else:
+        report = build_index(workspace(), view, db)
+        echo_json(report) if as_json else click.echo(_say_report(report))
+
+
+def _say_report(report: IndexReport) -> str:
     how = "rebuilt" if report.was_rebuilt else "up to date" if not report.files_read else "updated"
-    click.echo(
-        f"{how}: {plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read\n"
-        f"{report.path}\n{report.key}"
+    counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
+    return f"{how}: {counted}\n{report.path}\n{report.key}"
+
+
+def _say_stats(counts: IndexStats) -> str:
+    """One line for each group of counts."""
+    groups = {
+        "scopes": counts.scopes,
+        "types": counts.types,
+        "statuses": counts.statuses,
+        "vectors": counts.vectors,
+    }
+    lines = [f"{name}: {_say_counts(group)}" for name, group in groups.items()]
+    return "\n".join(
+        [
+            f"{plural(counts.entries, 'entry')} of {plural(counts.files, 'file')}, {counts.size} bytes",
+            *lines,
+            f"terms: {counts.terms}, in {counts.occurrences} places",
+            f"schema {counts.schema}, SQLite {counts.sqlite}",
+        ]
     )
+
+
+def _say_counts(group: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in group.items()) or "none"

@@ -33,6 +33,7 @@ COMMANDS = {
     "retire": "Retire entries of a stage that has ended, or whose code is gone.",
     "index": "Build the search index, or print its cache key.",
     "retrieve": "Print what memory knows about a task.",
+    "bisect": "Find the commit that lost an entry from the answer to a query.",
     "sessions": "List agent sessions, and what was found in each.",
     "stage": "Print the stage each project is in.",
     "eval": "Judge an engine on labelled data.",

@@ -102,5 +102,5 @@ def _show(plan: Plan, applied: Applied | None) -> None:
 
 def _wait(pending: Pending) -> None:
     """Say on stderr how far the batches are, and sleep."""
-    click.echo(f"{pending.ended} of {pending.estimate.batches} batches have ended.", err=True)
+    click.echo(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
     time.sleep(POLL_SECONDS)

@@ -35,14 +35,15 @@ RULES = "rules"
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What is judged: the evidence of one merged change, named by `label` and the sha of its `tip`.
 
-    `existing` are the entries known so far, those of earlier changes of the same run included. `is_writable` says why
-    a candidate could not be kept as an entry, or None.
+    `existing` are the entries known so far, those of earlier changes of the same run included; `scopes` the extraction
+    scopes that a model was asked for. `is_writable` says why a candidate could not be kept as an entry, or None.
     """
 
     label: str
     pieces: tuple[Evidence, ...]
     tip: str = ""
     existing: tuple[Entry, ...] = ()
+    scopes: tuple[str, ...] = ()
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None
 
     @property
@@ -107,6 +108,7 @@ def _judged(learning: Learning, case: Case, engine: str) -> Judged:
     candidate = _candidate(learning, case, engine)
     refusal = (
         find_ungrounded(learning, pieces)
+        or _find_unasked(learning, case)
         or check_candidate(candidate, case.pieces)
         or _find_unfit(candidate)
         or case.is_writable(candidate)
@@ -130,6 +132,10 @@ def _masked(candidate: Candidate) -> Candidate:
     return msgspec.structs.replace(
         candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes
     )
+
+
+def _find_unasked(learning: Learning, case: Case) -> str | None:
+    return "scope-not-asked" if case.scopes and learning.extraction_scope not in case.scopes else None
 
 
 def _find_known(learning: Learning, candidate: Candidate, existing: Sequence[Entry]) -> str | None:

@@ -44,7 +44,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """The options as they are answered: how many entries, how many characters, which of them; and what was put right."""
+    """The options as they are answered: how many entries and characters, which of them, and what was put right."""
 
     limit: int
     max_chars: int

@@ -24,10 +24,11 @@ NOTHING = '{"learnings": []}'
 
 
 class Answer(NamedTuple):
-    """The reply to one request, the name its entries will have as their engine, and what it was not shown."""
+    """The reply to one request, the name its entries will have as their engine, what it was asked for and not shown."""
 
     text: str
     engine: str
+    scopes: tuple[str, ...]
     notice: str
 
 
@@ -60,8 +61,8 @@ class Asker:
         reply = self._engine.extract(request)
         self.answers, self.model = self.answers + 1, reply.model
         if reply.stop_reason == "refusal":
-            return Answer(NOTHING, _engine_name(self._name, reply), "everything: the model refused to answer")
-        return Answer(reply.text, _engine_name(self._name, reply), request.notice)
+            return Answer(NOTHING, _engine_name(self._name, reply), (), "everything: the model refused to answer")
+        return Answer(reply.text, _engine_name(self._name, reply), request.scopes, request.notice)
 
 
 def _digest(existing: Sequence[Entry]) -> Iterator[Known]:

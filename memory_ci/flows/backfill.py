@@ -6,7 +6,6 @@ run finds the note, waits for the batches to end, and plans the record run with 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -15,11 +14,12 @@ from typing import Literal
 import msgspec
 
 from memory_ci.errors import EngineError, UsageError
-from memory_ci.extraction.engines import Engine, EngineReply, Known, Request
+from memory_ci.extraction.engines import Engine, EngineReply, Request
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
 from memory_ci.extraction.engines.batches import poll, results, submit
 from memory_ci.extraction.engines.prices import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
+from memory_ci.flows.answers import BatchReplies, Collector, known_as
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.learn import Progress
 from memory_ci.flows.model import Model, choose_model, trusted_config
@@ -27,6 +27,7 @@ from memory_ci.flows.record import RecordOptions, plan_record
 from memory_ci.flows.sent import Estimate, Sent, find_sent, remove_sent, save_sent
 from memory_ci.flows.workspace import Workspace
 from memory_ci.records.plan import Plan
+from memory_ci.text import plural
 
 CHUNK_REQUESTS = 1_000
 CHUNK_BYTES = 64_000_000
@@ -41,15 +42,15 @@ class Pending(msgspec.Struct, frozen=True):
     ended: int = 0
 
     def __str__(self) -> str:
-        asked = f"{self.estimate.requests} requests in {self.estimate.batches} batches"
+        requests, batches = plural(self.estimate.requests, "request"), f"batches: {self.estimate.batches}"
         size = f"about {self.estimate.input_tokens} tokens in, at most {self.estimate.cost_usd:.2f} USD"
         match self.status:
             case "estimated":
-                return f"Would submit {asked}: {size}."
+                return f"Would submit {requests} ({batches}), {size}."
             case "submitted":
-                return f"Submitted {asked}: {size}. Run again to collect the answers."
+                return f"Submitted {requests} ({batches}), {size}. Run again to collect the answers."
             case "processing":
-                return f"Submitted {asked}, {self.ended} have ended. Run again to collect the answers."
+                return f"Submitted {requests} ({batches}, ended: {self.ended}). Run again to collect the answers."
 
 
 Wait = Callable[[Pending], None]
@@ -109,7 +110,7 @@ class Backfill:
         collector = Collector()
         with self._model() as (model, _):
             plan = self._plan(model, collector)
-        requests = {request_key(asked): asked for asked in (_known_as(one, known) for one in collector.requests)}
+        requests = {request_key(asked): asked for asked in (known_as(one, known) for one in collector.requests)}
         done = {key for batch in self._sent.batches for key in batch.ids} if self._sent else set()
         return plan, {key: request for key, request in requests.items() if key not in done}
 
@@ -168,48 +169,6 @@ class Backfill:
             yield model, engine
 
 
-class Collector:
-    """An engine that keeps what it is asked and answers nothing; a reply without a stop reason is not kept."""
-
-    def __init__(self) -> None:
-        self.requests: list[Request] = []
-
-    def extract(self, request: Request) -> EngineReply:
-        """No learnings."""
-        self.requests.append(request)
-        return EngineReply(text='{"learnings": []}', stop_reason="")
-
-
-class BatchReplies:
-    """An engine that answers with what came back, keyed by the request as it was sent: with memory as `known` then.
-
-    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back
-    is metered when it is read.
-    """
-
-    def __init__(
-        self, engine: Engine, known: tuple[Known, ...], found: Mapping[str, EngineReply | EngineError]
-    ) -> None:
-        self._engine, self._known, self._found = engine, known, found
-        self._again: Counter[str] = Counter()
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        return tuple(
-            f"{count} of the batches' answers, so the model is asked again: {reason}"
-            for reason, count in sorted(self._again.items())
-        )
-
-    def extract(self, request: Request) -> EngineReply:
-        """The reply from a batch, else that of the engine. Raises EngineError as the engine."""
-        found = self._found.get(request_key(_known_as(request, self._known)))
-        if isinstance(found, EngineReply):
-            return found
-        reason = "range, model or prompt changed since" if found is None else "failed, expired or missing"
-        self._again[reason] += 1
-        return self._engine.extract(request)
-
-
 def split(sizes: Mapping[str, int], most: int | None = None, room: int | None = None) -> Iterator[tuple[str, ...]]:
     """The keys in their order, in parts of at most `most` keys and `room` bytes; one that is larger stands alone."""
     most, room = most or CHUNK_REQUESTS, room or CHUNK_BYTES
@@ -230,10 +189,6 @@ def _take_up(options: RecordOptions, sent: Sent | None) -> RecordOptions:
     since = options.since if options.since is not None or sent is None else sent.since
     ref = options.ref if options.ref is not None or sent is None else sent.ref
     return msgspec.structs.replace(options, since=since, ref=ref, from_root=True)
-
-
-def _known_as(request: Request, known: tuple[Known, ...] | None) -> Request:
-    return request if known is None else msgspec.structs.replace(request, existing=known)
 
 
 def _size(engine: AnthropicEngine, request: Request) -> int:

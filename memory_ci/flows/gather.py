@@ -77,12 +77,18 @@ class Gatherer:
     # -- the forge
 
     def _find_request(self, merged: MergedChange) -> PullRequest | None:
-        """The pull request of the change, asked once; what the forge refuses is told, and the rest goes on."""
+        """The pull request of the change; what the forge refuses is told, and the rest goes on.
+
+        The number in a message is the word of who wrote that: where it is not borne out, the forge says which it is.
+        """
         if self._forge is None:
             return None
         try:
-            number = merged.number or self._forge.find_number(merged.tip.sha)
-            return self._forge.find_pull_request(number) if number is not None else None
+            named = self._forge.find_pull_request(merged.number) if merged.number is not None else None
+            if named is not None and named.merge_sha == merged.tip.sha:
+                return named
+            number = self._forge.find_number(merged.tip.sha)
+            return named if number in (None, merged.number) else self._forge.find_pull_request(number)
         except EngineError as error:
             self._problems.append(f"{merged.label}: {error.message} [{error.slug}]")
             return None
@@ -93,7 +99,7 @@ class Gatherer:
         self._requests.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
-        how = "named by its commit" if merged.number is not None else "named by the forge"
+        how = "named by its commit" if merged.number == request.number else "named by the forge"
         joins.append(Join(merged.label, "pull-request", f"#{request.number}", how, len(events)))
         yield from events
 

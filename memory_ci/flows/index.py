@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_files, readable_path
+from memory_ci.flows.workspace import MAX_FILE_BYTES, STAGED, Workspace, list_memory_files, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.index.artifact import write_artifact
 from memory_ci.index.build import SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours
 from memory_ci.index.key import cache_key
+from memory_ci.index.stats import IndexStats, count_index
+from memory_ci.index.verify import verify
 from memory_ci.records.entry import ScopeOf
 from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import Finding
 
 GLOBAL = ScopeOf("global")
 
@@ -38,23 +42,57 @@ def index_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "index.db"
 
 
-def index_key(workspace: Workspace, rev: str = "HEAD") -> str:
-    """The cache key of a revision: equal trees of memory files have equal keys, on any machine."""
-    files = list_memory_files(workspace, resolve_commit(workspace.repo, rev))
-    return cache_key({file.path: file.oid for file in files})
+def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
+    """The cache key of a view: equal trees of memory files have equal keys, on any machine."""
+    return cache_key({file.path: file.oid for file in list_memory_files(workspace, _resolve(workspace, view))})
 
 
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
-    """Bring the index up to a view (None: the work tree)."""
-    rev = None if view is None else resolve_commit(workspace.repo, view)
-    files = list_memory_files(workspace, rev)
+    """Bring the index up to a view (None: the work tree); with `db`, write that view's index there instead.
+
+    What is written to `db` is the same, byte for byte, for equal trees. Raises UsageError (not-an-index),
+    RepositoryError (unknown-revision, write-failed).
+    """
+    files = list_memory_files(workspace, _resolve(workspace, view))
     if db is not None:
         _refuse_foreign(db)
-    with open_index(db or index_path(workspace)) as index:
-        report = _sync(workspace, index, {readable_path(file): file for file in files}, {})
+    with open_index(None if db else index_path(workspace)) as index:
+        report = _sync(workspace, index, _by_path(files), _outside(workspace, view, db))
+        if db is not None:
+            write_artifact(index, db)
+        where = index.reason or str(db or index_path(workspace))
         key = cache_key({file.path: file.oid for file in files})
-        where = index.reason if index.is_temporary else str(db or index_path(workspace))
         return IndexReport(where, key, len(files), report.files_read, report.entries, report.was_rebuilt)
+
+
+def verify_index(workspace: Workspace, view: str | None, db: Path | None = None) -> tuple[Finding, ...]:
+    """What in the index (or in `db`) is not as a view has it; every memory file is read, and nothing is written.
+
+    Raises RepositoryError (unknown-revision).
+    """
+    files = list_memory_files(workspace, _resolve(workspace, view))
+    with open_index(None) as fresh:
+        _sync(workspace, fresh, _by_path(files), _outside(workspace, view, db))
+        return tuple(verify(db or index_path(workspace), fresh))
+
+
+def index_stats(workspace: Workspace) -> IndexStats:
+    """What the index holds, once it is equal to the work tree."""
+    with synced_index(workspace) as index:
+        return count_index(index)
+
+
+def _resolve(workspace: Workspace, view: str | None) -> str | None:
+    return view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
+
+
+def _outside(workspace: Workspace, view: str | None, db: Path | None) -> dict[str, bytes]:
+    """Global memory belongs to the machine: it is in the index of a work tree, and never in one to hand on."""
+    return _read_global(workspace) if view is None and db is None else {}
+
+
+def _by_path(files: Iterable[TreeFile]) -> dict[str, TreeFile]:
+    return {readable_path(file): file for file in files}
 
 
 def _refuse_foreign(db: Path) -> None:
@@ -72,7 +110,7 @@ def _refuse_foreign(db: Path) -> None:
 @contextmanager
 def synced_index(workspace: Workspace) -> Iterator[Index]:
     """The index, equal to the memory files of the work tree and the global memory as they are now."""
-    files = {readable_path(file): file for file in list_memory_files(workspace, None)}
+    files = _by_path(list_memory_files(workspace, None))
     with open_index(index_path(workspace)) as index:
         _sync(workspace, index, files, _read_global(workspace))
         yield index

@@ -15,6 +15,7 @@ import msgspec
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import TreeFile, list_tree, read_files
 from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.log import find_last_mention
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
@@ -52,8 +53,9 @@ class SessionFinder:
     `extra` are transcripts, or directories of them, that the caller names. `problems` tell what could not be read.
     """
 
-    def __init__(self, workspace: Workspace, extra: Sequence[Path] = ()) -> None:
-        self._workspace, self._extra = workspace, extra
+    def __init__(self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None) -> None:
+        self._workspace, self._extra, self._since = workspace, extra, since
+        self._read_until: dict[str, datetime] = {}
         self._given: set[tuple[object, ...]] = set()
         self.problems: list[str] = []
 
@@ -86,14 +88,21 @@ class SessionFinder:
         Copies are known by their id; without one, by who said what when: the lines of two copies differ, and one line
         may hold two events.
         """
-        end = max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
+        begin, end = self._begin(joined.session), max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
         for event in joined.events:
             key = (joined.session.key, event.uid or (event.at, event.actor, event.kind, event.text))
-            if key in given or (event.at != UNKNOWN_TIME and event.at > end):
+            if key in given or (event.at != UNKNOWN_TIME and not begin < event.at <= end):
                 continue
             given.add(key)
             at = joined.commit.authored_at if event.at == UNKNOWN_TIME else event.at
             yield msgspec.structs.replace(event, at=at, author=author_of(joined.commit))
+
+    def _begin(self, session: Session) -> datetime:
+        """When the part of a session ends that an earlier run has read: at the last commit before that names it."""
+        if session.key not in self._read_until:
+            found = self._since and find_last_mention(self._workspace.repo, self._since, session.id)
+            self._read_until[session.key] = found or UNKNOWN_TIME
+        return self._read_until[session.key]
 
     # -- by trailer
 
@@ -101,6 +110,9 @@ class SessionFinder:
         """Entire's checkpoints, by the trailer that its hook writes."""
         for value in _values(commit, "Entire-Checkpoint"):
             if self._entire is None:
+                self.problems.append(
+                    "commits name checkpoints of Entire, and entire/checkpoints/v1 is not here: fetch it"
+                )
                 continue
             checkpoint = read_checkpoint(self._entire.list_paths, self._entire.read, value)
             self.problems += checkpoint.problems

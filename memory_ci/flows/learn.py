@@ -129,7 +129,7 @@ class Learner:
         answer = self.asker.ask(merged, evidence)
         if answer is None:
             return by_rules
-        by_model = judge_reply(case, answer.text, answer.engine)
+        by_model = judge_reply(msgspec.structs.replace(case, scopes=answer.scopes), answer.text, answer.engine)
         self.windows += [f"{merged.label}: {answer.notice}"] if answer.notice else []
         self.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
 
 from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.grounding import find_ungrounded
+from memory_ci.extraction.reply import parse_reply
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import Workspace, config_at, load_memory, open_committed, read_bytes
@@ -14,8 +18,12 @@ from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promote import plan_promotion
 from memory_ci.records.change import Change
+from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry
+from memory_ci.records.event import Origin
+from memory_ci.records.evidence import Evidence
 from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
+from memory_ci.records.session import UNKNOWN_TIME
 from memory_ci.rendering.message import render_commit_message
 from memory_ci.store.apply import apply_changes
 from memory_ci.store.load import load_file
@@ -44,6 +52,31 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
     draft = Draft(workspace, base, load_memory(workspace, base))
     promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(workspace, base))
     return tuple(proposal.entry for proposal in promotion.proposals)
+
+
+def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
+    """Of proposed entries those that a model finds to hold anywhere: the ones that it quotes under the scope `global`.
+
+    What is promoted stays the entry's own text, whatever the model would rather say. Without a model all are.
+    Raises EngineError as the engine does: what cannot be asked is not promoted.
+    """
+    if engine is None or not entries:
+        return tuple(entries)
+    pieces = {f"e{number}": _piece(f"e{number}", entry) for number, entry in enumerate(entries, start=1)}
+    reply = engine.extract(Request(change="promotion", evidence=tuple(pieces.values()), scopes=("global",)))
+    cited = {
+        quote.evidence
+        for learning in parse_reply(reply.text).learnings
+        if learning.extraction_scope == "global" and find_ungrounded(learning, pieces) is None
+        for quote in learning.quotes
+    }
+    return tuple(entry for key, entry in zip(pieces, entries, strict=True) if key in cited)
+
+
+def _piece(key: str, entry: Entry) -> Evidence:
+    text = f"{entry.title}\n\n{entry.body}".strip()
+    origin = Origin(kind="file", id=entry.id)
+    return Evidence(id=key, kind="entry", text=text, trust="T0", origin=origin, at=UNKNOWN_TIME)
 
 
 def promote_globally(

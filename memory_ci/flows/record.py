@@ -83,7 +83,7 @@ def plan_record(
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
     model = model or choose_model(workspace.config.engine, options.engine, environ)
-    gatherer = _gatherer(workspace, options, environ)
+    gatherer = _gatherer(workspace, options, since, environ)
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
     learner = Learner(workspace, draft, gatherer, asker, today, past, current_phase(workspace, base))
     folded, findings = _fold(draft)
@@ -117,11 +117,13 @@ def plan_record(
     return msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
 
 
-def _gatherer(workspace: Workspace, options: RecordOptions, environ: Mapping[str, str]) -> Gatherer:
+def _gatherer(
+    workspace: Workspace, options: RecordOptions, since: str | None, environ: Mapping[str, str]
+) -> Gatherer:
     """Every source that can be asked; one that cannot is a problem in the report."""
     cache = workspace.repo.common_dir / "memory-ci" / "forge-cache"
     forge, _ = choose_forge(workspace.config.forge, environ, cache)
-    finder = SessionFinder(workspace, options.sessions)
+    finder = SessionFinder(workspace, options.sessions, since)
     if options.fetch and workspace.config.sessions.read:
         finder.problems += _fetch(workspace)
     return Gatherer(workspace, finder, forge)

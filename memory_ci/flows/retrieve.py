@@ -6,35 +6,30 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.asked import Asked, RetrieveOptions, make_sound
+from memory_ci.flows.asked import MAX_CHARS, RetrieveOptions, make_sound
+from memory_ci.flows.candidates import Candidates, arrange, find_candidates, weigh_again
 from memory_ci.flows.index import index_path, synced_index
-from memory_ci.flows.truth import judge_located, part_gone, weigh_truth
+from memory_ci.flows.truth import judge_located, list_gone, weigh_truth
 from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
-from memory_ci.index.search import list_entries, list_findings, list_prose, search
-from memory_ci.lifecycle.prominence import prominence, ranking_prominence
-from memory_ci.lifecycle.relations import relations_of
-from memory_ci.records.config import Config, Decay
+from memory_ci.index.search import list_entries, list_findings, list_prose
+from memory_ci.lifecycle.prominence import prominence
+from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
-from memory_ci.rendering.context import context_cost, entry_cost
+from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
-from memory_ci.retrieval.corrections import put_corrections_first
-from memory_ci.retrieval.diversify import diversify
 from memory_ci.retrieval.query import build_terms
-from memory_ci.retrieval.rank import rank
 from memory_ci.text import plural
 
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-
-LEAST_JUDGED = 100
-"""So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -55,14 +50,12 @@ def retrieve(workspace: Workspace, task: str, options: RetrieveOptions, today: d
     with open_view(workspace, options, today) as view:
         config = view.workspace.config
         asked = make_sound(options, config, view.today)
-        norms, norms_dropped = fit_norms(
-            _norms(view.index, view.today, config.prominence.decay), config.retrieve.institutional_max_chars
-        )
-        found = find_hits(view.index, config, task, asked, options, view.today)
+        norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
+        norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
+        found = find_candidates(view.index, config, task, asked, options, view.today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
-    judged = _judge(view, found, options)
-    served, withheld = part_gone(judged) if not options.stale else (judged, ())
-    best, superseded = arrange(served, asked.limit)
+    judged, gone = _judge(view, found, options)
+    best, superseded = arrange(judged, asked.limit)
     answer = Retrieval(task=task, mode="lexical", norms=norms, norms_dropped=norms_dropped)
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
     kept, dropped = fit(best, min(asked.max_chars, room), entry_cost, config.retrieve.type_max_chars)
@@ -70,9 +63,10 @@ def retrieve(workspace: Workspace, task: str, options: RetrieveOptions, today: d
         answer,
         hits=kept,
         hits_dropped=dropped,
-        withheld=(*withheld, *superseded),
-        notes=tuple(filter(None, (view.note, *asked.notes, *_explain_silence(task, kept, dropped, withheld)))),
+        withheld=(*gone, *superseded),
+        notes=tuple(filter(None, (view.note, *asked.notes, *_explain_silence(task, kept, dropped, gone)))),
         findings=findings,
+        verdict=found.verdict,
     )
 
 
@@ -93,39 +87,18 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         yield View(moment.workspace, moment.today, index, moment.commit if options.at else None, moment.note)
 
 
-def find_hits(
-    index: Index, config: Config, task: str, asked: Asked, options: RetrieveOptions, today: date
-) -> list[Hit]:
-    """The best candidates for a task, ranked as if all they say were still true."""
-    depth = max(LEAST_JUDGED, 2 * asked.limit)
-    matches = search(index, build_terms(task), depth=max(200, 2 * depth), **asked.filters)
-    raw = {match.located: (("lexical", match.lexical),) for match in matches}
+def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
+    """(the candidates weighed by the truth of what they cite, those withheld because it is gone).
 
-    def weigh(entry: Entry) -> float:
-        # Who asks for retired entries gets them ranked by what they counted before.
-        alive = msgspec.structs.replace(entry, status="active") if "retired" in options.statuses else entry
-        return ranking_prominence(alive, today, config.prominence.decay)
-
-    ranked = rank(matches, weigh, session=options.session)[:depth]
-    return [msgspec.structs.replace(hit, lanes=raw[hit.located]) for hit in ranked]
-
-
-def arrange(hits: list[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(the best `limit`, what others of them supersede): diversified, corrections first."""
-    ordered = diversify(sorted(hits, key=lambda hit: -hit.score))
-    served, superseded = put_corrections_first(ordered, _contradicted)
-    return served[:limit], superseded
-
-
-def _contradicted(entry: Entry) -> list[str]:
-    return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
-
-
-def _judge(view: View, hits: list[Hit], options: RetrieveOptions) -> list[Hit]:
-    """The hits weighed by the truth of what they cite, in the tree that the options name, else in that of the view."""
+    The tree is the one that the options name, else that of the view.
+    """
     tree = view.commit if options.tree is None else options.tree
-    truth = judge_located(view.workspace, [hit.located for hit in hits], tree)
-    return [weigh_truth(hit, truth) for hit in hits]
+    truth = judge_located(view.workspace, [hit.located for hit in found.hits], tree)
+    if not truth:
+        return list(found.hits), ()
+    ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
+    judged = [msgspec.structs.replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
+    return judged, () if options.stale else list_gone(found.hits, truth)
 
 
 def _explain_silence(

@@ -19,35 +19,30 @@ EDITED = "edited since"
 STALE_FACTOR = 0.5
 """What an entry whose code is gone counts when it is asked for all the same: as much as one whose code changed."""
 
-Truth = Mapping[Located, tuple[Verdict, ...]]
+Truth = Mapping[Entry, tuple[Verdict, ...]]
+"""The verdicts on what each entry cites; an entry that cites nothing here is not in it."""
 
 
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
-    """The verdicts on each entry that cites code. Global memory is of other repositories: it is not judged here.
+    """The verdicts on the entries that cite code. Global memory is of other repositories: it is not judged here.
 
     Two git processes while nothing changed, none where nothing is cited. Raises RepositoryError (unknown-revision).
     """
     own = [place for place in located if place.scope.name != "global" and place.entry.cites]
-    if not own:
-        return {}
     verdicts = judge_anchors(workspace, own, view)
-    return {place: tuple(_softened(place.entry, verdicts)) for place in own}
+    return {place.entry: tuple(_softened(place.entry, verdicts)) for place in own}
 
 
-def part_gone(hits: Sequence[Hit]) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(what is served, what is withheld because none of the code it cites is there any more)."""
-    gone = {hit.located for hit in hits if judge_entry(hit.verdicts) == "gone"}
-    served = [hit for hit in hits if hit.located not in gone]
-    return served, tuple(Withheld(hit, _why(hit.verdicts)) for hit in hits if hit.located in gone)
+def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:
+    """The factor of an entry in ranking; 0, so that it is withheld, if all its code is gone, unless `stale`."""
+    factor = truth_factor(truth.get(entry, ()))
+    return factor or (STALE_FACTOR if stale else 0.0)
 
 
-def weigh_truth(hit: Hit, truth: Truth) -> Hit:
-    """The hit with its verdicts, and with its score lowered if one of them lowers it."""
-    verdicts = truth.get(hit.located, ())
-    factor = truth_factor(verdicts) or STALE_FACTOR
-    return msgspec.structs.replace(
-        hit, score=hit.score * factor, factors=(*hit.factors, ("truth", factor)), verdicts=verdicts
-    )
+def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
+    """The hits of which none of the code they cite is there any more."""
+    judged = [(hit, truth.get(hit.located.entry, ())) for hit in hits]
+    return tuple(Withheld(hit, _why(verdicts)) for hit, verdicts in judged if judge_entry(verdicts) == "gone")
 
 
 def _softened(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:

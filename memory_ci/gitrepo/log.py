@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import IO
 
-from memory_ci.gitrepo.process import decode_path, stream_git
+from memory_ci.gitrepo.process import decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.history import Commit, FileChange
 
@@ -35,6 +35,13 @@ def read_log(
     """
     with stream_git(repo.cwd, *SETTINGS, "log", *OPTIONS, *args, input=input) as stream:
         yield from _parse_log(stream)
+
+
+def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
+    """When the newest commit that `rev` holds and whose message holds these words was made; None if there is none."""
+    asked = ("--fixed-strings", f"--grep={words.splitlines()[0]}", "--format=%cd", "--date=raw")
+    raw = run_git(repo.cwd, *SETTINGS, "log", "-1", *asked, "--end-of-options", rev) if words.strip() else b""
+    return parse_date(raw.decode().strip()) if raw.strip() else None
 
 
 def parse_date(raw: str) -> datetime:

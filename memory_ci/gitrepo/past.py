@@ -15,7 +15,7 @@ EPOCH = date(1970, 1, 1)
 
 
 def resolve_past(repo: Repository, rev: str) -> str:
-    """The commit that `rev` names. Raises RepositoryError: unknown-revision, or shallow-clone where it may be cut off."""
+    """The commit that `rev` names. Raises RepositoryError: unknown-revision, or shallow-clone if it may be cut off."""
     if find_commit(repo, rev) is None and is_shallow(repo):
         raise _cut_off(repo, f"{rev!r} is not in it")
     return resolve_commit(repo, rev)

@@ -6,34 +6,30 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from memory_ci.index.database import Index
-from memory_ci.records.entry import Located
+from memory_ci.index.rows import ENTRY_COLUMNS, FILE_COLUMNS, digest, entry_row, file_row, marks
 from memory_ci.records.loaded import LoadedFile
-from memory_ci.text import identifier_parts
 
 Load = Callable[[Collection[str]], Iterable[LoadedFile]]
 
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process. Tens of thousands of entries take less; who waits longer builds in memory."""
 
+# Strings of this module put together, values always bound.
 FORGET_TEXT = """
 INSERT INTO entries_fts (entries_fts, rowid, title, body, parts)
-SELECT 'delete', row, title, body, parts FROM entries WHERE path = ?
+SELECT 'delete', row, title, body, parts FROM entries_text
+WHERE row IN (SELECT row FROM entries WHERE path = ?)
 """
 INDEX_TEXT_AFTER = """
 INSERT INTO entries_fts (rowid, title, body, parts)
-SELECT row, title, body, parts FROM entries WHERE row > ?
+SELECT row, title, body, parts FROM entries_text WHERE row > ? ORDER BY row
 """
-ADD_ENTRY = """
-INSERT INTO entries (id, path, line, scope, scope_where, type, status, front, title, body, parts)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-pack = msgspec.msgpack.Encoder().encode
+ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks(ENTRY_COLUMNS)})"  # noqa: S608
+ADD_FILE = f"INSERT INTO files ({FILE_COLUMNS}, digest) VALUES ({marks(FILE_COLUMNS)}, ?)"  # noqa: S608
 
 
 class SyncReport(msgspec.Struct, frozen=True):
@@ -102,21 +98,9 @@ def _add(connection: sqlite3.Connection, files: Mapping[str, str], loaded: Itera
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     read = 0
     for file in loaded:
-        values = (file.path, files[file.path], *_scope(file), pack(file.prose), pack(file.findings))
-        connection.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", values)
-        connection.executemany(ADD_ENTRY, map(_row, file.entries))
+        values, rows = file_row(file, files[file.path]), list(map(entry_row, file.entries))
+        connection.execute(ADD_FILE, (*values, digest(values, rows)))
+        connection.executemany(ADD_ENTRY, rows)
         read += 1
     connection.execute(INDEX_TEXT_AFTER, (last,))
     return read
-
-
-def _row(located: Located) -> tuple[Any, ...]:
-    entry = located.entry
-    front = pack(msgspec.structs.replace(entry, title="", body=""))
-    place = (entry.id, located.path, located.line, *_scope(located))
-    parts = " ".join(identifier_parts(f"{entry.title}\n{entry.body}"))
-    return (*place, entry.type, entry.status, front, entry.title, entry.body, parts)
-
-
-def _scope(of: LoadedFile | Located) -> tuple[str, str]:
-    return of.scope.name, of.scope.where

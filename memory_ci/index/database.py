@@ -6,14 +6,13 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
-
-import msgspec
+from typing import TypeVar
 
 from memory_ci.index.key import SCHEMA_VERSION, TOKENIZER
+from memory_ci.index.rows import Row, hidden_parts
+from memory_ci.index.trust import LIST_SCHEMA, is_sealed, prove, seal
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
 Values = Sequence[str] | Mapping[str, object]
 
 SCHEMA = Path(__file__).with_name("schema.sql")
@@ -76,7 +75,7 @@ class Index:
         """`make` of every row. What cannot be read back is damage: then the index is built again, once."""
         try:
             return self._read(sql, values, make)
-        except (sqlite3.DatabaseError, msgspec.MsgspecError) as damage:
+        except (sqlite3.DatabaseError, ValueError, TypeError) as damage:
             self.replace(damage)
             self.refill()
             return self._read(sql, values, make)
@@ -101,6 +100,8 @@ class Index:
         """End the transaction. What cannot be kept is built again next time: the answers have been given."""
         with suppress(sqlite3.DatabaseError):
             self.connection.execute("COMMIT" if keep else "ROLLBACK")
+            if self._path is not None and not self.is_temporary:
+                seal(self._path)
         self.connection.close()
 
     def _read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
@@ -108,18 +109,24 @@ class Index:
 
     def _begin(self, place: Path | str) -> None:
         """Open `place`, take the write lock and make sure of the schema."""
-        self.connection = sqlite3.connect(place, timeout=self._lock_timeout, isolation_level=None)
+        self.connection = connect(place, self._lock_timeout)
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             self._inode = _inode(self._path)
             self.is_new = not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if self.is_new:
-                _create(self.connection)
-            elif dict(self.connection.execute("SELECT key, value FROM meta")) != IDENTITY:
-                raise sqlite3.DatabaseError("an index of another version")
+                create(self.connection)
+            else:
+                self._check(isinstance(place, Path) and is_sealed(place))
         except sqlite3.DatabaseError:
             self.connection.close()
             raise
+
+    def _check(self, is_known: bool) -> None:
+        check_identity(self.connection)
+        if not is_known:
+            check_schema(self.connection)
+            prove(self.connection)
 
     def _discard(self, path: Path) -> None:
         """Remove the database, unless another process has put a new one there since this one was opened.
@@ -131,11 +138,39 @@ class Index:
             path.unlink(missing_ok=True)
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    # Not executescript: it commits first, and another process would see half a schema.
+def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
+    """A connection without implicit transactions, with the function that schema.sql calls."""
+    connection = sqlite3.connect(place, timeout=timeout, isolation_level=None)
+    connection.create_function("hidden_parts", 2, hidden_parts, deterministic=True)
+    return connection
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make an empty index. The caller's transaction stays open: nobody sees half a schema (executescript commits)."""
     for statement in SCHEMA.read_text(encoding="utf-8").split(";\n"):
         connection.execute(statement)
     connection.executemany("INSERT INTO meta VALUES (?, ?)", IDENTITY.items())
+
+
+def check_identity(connection: sqlite3.Connection) -> None:
+    """Raises sqlite3.DatabaseError for an index of another version."""
+    if dict(connection.execute("SELECT key, value FROM meta")) != IDENTITY:
+        raise sqlite3.DatabaseError("an index of another version")
+
+
+def check_schema(connection: sqlite3.Connection) -> None:
+    """Raises sqlite3.DatabaseError where a table is changed, or something added: a trigger, say."""
+    if connection.execute(LIST_SCHEMA).fetchall() != _schema():
+        raise sqlite3.DatabaseError("tables that are not those of an index")
+
+
+def _schema() -> list[Row]:
+    """What sqlite_master lists for a new index."""
+    connection = connect(":memory:")
+    create(connection)
+    schema = connection.execute(LIST_SCHEMA).fetchall()
+    connection.close()
+    return schema
 
 
 def _is_fault_of_the_place(error: Exception) -> bool:

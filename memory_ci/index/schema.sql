@@ -1,10 +1,12 @@
 -- The index of memory-ci: everything in it is derived from the memory files of one tree.
 --
--- Changing anything here, or what text.identifier_parts gives, means raising SCHEMA_VERSION in key.py: an index of
--- another version is thrown away and built again, never migrated.
+-- Changing anything here, the fields of records.entry.Entry, or what rows.hidden_parts gives, means raising
+-- SCHEMA_VERSION in key.py: an index of another version is thrown away and built again, never migrated.
 --
 -- Versions
 --   1  first version: one lexical lane
+--   2  columns for every filter; parts of identifiers are computed, not stored, and only those that the tokenizer does
+--      not find itself; a digest of each file's rows; hashes of texts; vectors
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -17,40 +19,64 @@ CREATE TABLE meta (
 
 -- One row for each memory file that was read, entries or not, so that a tree without changes is not read again.
 CREATE TABLE files (
-    path        TEXT PRIMARY KEY,  -- in the repository, or absolute for a file outside it
+    path        TEXT PRIMARY KEY,  -- in the repository, or as configured for a file outside it
     oid         TEXT NOT NULL,     -- git's object id of the text that was read; '' means: read it every time
     scope       TEXT NOT NULL,     -- global, institutional, project, session or team
     scope_where TEXT NOT NULL,     -- directory (team) or job (session), '' otherwise
     prose       BLOB NOT NULL,     -- LoadedFile.prose as MessagePack
-    findings    BLOB NOT NULL      -- LoadedFile.findings as MessagePack
+    findings    BLOB NOT NULL,     -- LoadedFile.findings as MessagePack
+    digest      BLOB NOT NULL      -- rows.digest of the columns above and of the file's rows in entries
 ) WITHOUT ROWID;
 
 -- One row for each entry, also when its id stands in two places. Columns that only filter come first: SQLite then
--- need not read past a long body to reach them.
+-- need not read past a long body to reach them. Dates are ISO 8601 days; a field that is not said is NULL.
 CREATE TABLE entries (
-    row         INTEGER PRIMARY KEY,  -- of this database only; it says nothing about order
-    id          TEXT NOT NULL,
-    path        TEXT NOT NULL,        -- files.path
-    line        INTEGER NOT NULL,     -- 1-based, of the opening ---
-    scope       TEXT NOT NULL,        -- that of the file, or for an inbox fragment the one that it names
-    scope_where TEXT NOT NULL,
-    type        TEXT NOT NULL,        -- declarative, procedural, directive or corrective
-    status      TEXT NOT NULL,        -- active, retired or compacted
-    front       BLOB NOT NULL,        -- the Entry with empty title and body, as MessagePack: JSON has no NaN
-    title       TEXT NOT NULL,
-    body        TEXT NOT NULL,
-    parts       TEXT NOT NULL         -- parts of the identifiers in title and body: getUserName -> get user name
+    row             INTEGER PRIMARY KEY,  -- in a fresh build the place in order of path and line; else of this file only
+    id              TEXT NOT NULL,
+    path            TEXT NOT NULL,        -- files.path
+    line            INTEGER NOT NULL,     -- 1-based, of the opening ---
+    scope           TEXT NOT NULL,        -- that of the file, or for an inbox fragment the one that it names
+    scope_where     TEXT NOT NULL,
+    type            TEXT NOT NULL,        -- declarative, procedural, directive or corrective
+    domain          TEXT NOT NULL,        -- task or team
+    status          TEXT NOT NULL,        -- active, retired or compacted
+    phase           TEXT,                 -- the project's stage when the entry was written
+    session         TEXT,                 -- the agent's run that it comes from (the job it is bound to: scope_where)
+    last_reinforced TEXT NOT NULL,
+    created_at      TEXT,
+    occurred_at     TEXT,
+    valid_until     TEXT,                 -- first day on which it no longer holds
+    text_hash       BLOB NOT NULL,        -- BLAKE2b, 16 bytes, of title, newline and body: what vectors are joined by
+    front           BLOB NOT NULL,        -- the other fields of Entry in its order, a MessagePack array: JSON has no NaN
+    title           TEXT NOT NULL,
+    body            TEXT NOT NULL
 );
 CREATE INDEX entries_by_path ON entries (path, line);
+
+-- What the lexical lane reads. hidden_parts() is given to each connection by database.py.
+CREATE VIEW entries_text AS
+SELECT row, title, body, hidden_parts(title, body) AS parts FROM entries;
 
 -- The lexical lane. Only these three columns are searched: an id or a path never matches. It holds no text of its own
 -- (content=): whoever deletes a row of entries first hands the old text to the 'delete' command.
 CREATE VIRTUAL TABLE entries_fts USING fts5 (
     title,
     body,
-    parts,
-    content = 'entries',
+    parts,                                -- getUserName -> get user name; http_client is two words anyway
+    content = 'entries_text',
     content_rowid = 'row',
     detail = full,
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
+
+-- Bytes of new words that are held in memory before they are written: one segment for tens of thousands of entries
+-- instead of one for each thousand, which are then merged again and again.
+INSERT INTO entries_fts (entries_fts, rank) VALUES ('hashsize', 16777216);
+
+-- The vector lane's cache, one row for each embedding model.
+CREATE TABLE vectors (
+    model_id TEXT PRIMARY KEY,
+    dim      INTEGER NOT NULL,  -- numbers in one vector
+    hashes   BLOB NOT NULL,     -- entries.text_hash, 16 bytes each, ascending, each once
+    data     BLOB NOT NULL      -- the vectors in the same order, float32, little-endian
+) WITHOUT ROWID;

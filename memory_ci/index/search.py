@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from typing import TypedDict, Unpack, get_args
 
 import msgspec
 
-from memory_ci.index.database import Index, Row
-from memory_ci.records.entry import Entry, EntryType, Located, ScopeName, ScopeOf, Status
+from memory_ci.index.database import Index
+from memory_ci.index.rows import ENTRY_COLUMNS, located_of
+from memory_ci.records.entry import Domain, EntryType, Located, Phase, ScopeName, Status
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Match, Norm
 
@@ -20,34 +22,42 @@ SHOWN_STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status)
 
 MAX_DEPTH = 10_000
 
+COLUMN_WEIGHT = 4.0
+"""FTS5 multiplies the count of a term by this; its k1 is fixed at 1.2, so this is as good as a k1 of 0.3: in a text of a
+few lines a word that comes twice says little more than one that comes once (docs/ranking.md)."""
+
 
 class Filters(TypedDict, total=False):
     """Which entries may answer; what is None or not said does not limit.
 
     `paths`: what the work touches. A team entry then counts only if one of them is in the entry's directory.
+    `session`: the caller's own job. Entries of other sessions then do not count, unless `all_sessions`; where that is
+    said to be False and there is no own job, those of no session do.
+    `occurred_between`: first and last day; an entry that says nothing of when it occurred is not between them.
+    `today`: what is no longer valid on that day does not count.
     """
 
     scopes: Sequence[ScopeName] | None
     types: Sequence[EntryType] | None
+    domains: Sequence[Domain] | None
     statuses: Sequence[Status] | None
+    phases: Sequence[Phase] | None
     paths: Sequence[str] | None
+    session: str | None
+    all_sessions: bool
+    occurred_between: tuple[date, date] | None
+    today: date | None
 
 
-FILTER = """
-    (:scopes IS NULL OR e.scope IN (SELECT value FROM json_each(:scopes)))
-AND (:types IS NULL OR e.type IN (SELECT value FROM json_each(:types)))
-AND (:statuses IS NULL OR e.status IN (SELECT value FROM json_each(:statuses)))
-AND (:directories IS NULL OR e.scope != 'team' OR e.scope_where IN (SELECT value FROM json_each(:directories)))
-"""
-COLUMNS = "e.path, e.line, e.scope, e.scope_where, e.front, e.title, e.body"
+COLUMNS = ", ".join(f"e.{column}" for column in ENTRY_COLUMNS.split(", "))
 
 # Strings of this module put together, values always bound. Bodies are read for the rows within the limit only.
-LIST = f"SELECT {COLUMNS} FROM entries AS e WHERE {FILTER} ORDER BY e.path, e.line"  # noqa: S608
+LIST = f"SELECT {COLUMNS} FROM entries AS e WHERE {{filter}} ORDER BY e.path, e.line"  # noqa: S608
 SEARCH = f"""
 WITH best AS (
-    SELECT e.row, e.id, -bm25(entries_fts) AS lexical
+    SELECT e.row, e.id, -bm25(entries_fts, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}) AS lexical
     FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
-    WHERE entries_fts MATCH :match AND {FILTER}
+    WHERE entries_fts MATCH :match AND {{filter}}
     ORDER BY lexical DESC, e.id, e.path, e.line
     LIMIT :depth
 )
@@ -55,7 +65,6 @@ SELECT {COLUMNS}, best.lexical FROM best JOIN entries AS e ON e.row = best.row
 ORDER BY best.lexical DESC, e.id, e.path, e.line
 """  # noqa: S608
 
-unpack_front = msgspec.msgpack.Decoder(Entry).decode
 unpack_prose = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...]).decode
 unpack_findings = msgspec.msgpack.Decoder(tuple[Finding, ...]).decode
 
@@ -68,17 +77,50 @@ def search(index: Index, terms: Sequence[str], *, depth: int = 200, **filters: U
     if not terms:
         return []
     shown: Filters = {"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES}
-    values = {
-        **_values({**shown, **filters}),
-        "match": " OR ".join(map(_quote, terms)),
-        "depth": max(1, min(depth, MAX_DEPTH)),
-    }
-    return index.read(SEARCH, values, lambda row: Match(_located(row), row[-1]))
+    condition, values = build_filter({**shown, **filters})
+    match = {"match": " OR ".join(map(_quote, terms)), "depth": max(1, min(depth, MAX_DEPTH))}
+    return index.read(
+        SEARCH.format(filter=condition), {**values, **match}, lambda row: Match(located_of(row[:-1]), row[-1])
+    )
 
 
 def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:
     """Entries in order of path and line; without filters all of them, retired and institutional ones too."""
-    return index.read(LIST, _values(filters), _located)
+    condition, values = build_filter(filters)
+    return index.read(LIST.format(filter=condition), values, located_of)
+
+
+def build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
+    """An SQL condition on `entries AS e`, and the values to bind: what filters ask for, before any limit."""
+    clauses = list(_clauses(filters))
+    condition = " AND ".join(clause for clause, _ in clauses) or "TRUE"
+    return condition, {name: value for _, values in clauses for name, value in values.items()}
+
+
+def _clauses(filters: Filters) -> Iterator[tuple[str, dict[str, object]]]:
+    yield from _is_in("e.scope", filters.get("scopes"))
+    yield from _is_in("e.type", filters.get("types"))
+    yield from _is_in("e.domain", filters.get("domains"))
+    yield from _is_in("e.status", filters.get("statuses"))
+    yield from _is_in("e.phase", filters.get("phases"))
+    if (paths := filters.get("paths")) is not None:
+        for clause, values in _is_in("e.scope_where", _directories(paths)):
+            yield f"(e.scope != 'team' OR {clause})", values
+    session = filters.get("session")
+    if not filters.get("all_sessions", session is None):
+        yield "(e.scope != 'session' OR e.scope_where = :session)", {"session": session}
+    if (between := filters.get("occurred_between")) is not None:
+        first, last = (day.isoformat() for day in between)
+        yield "e.occurred_at BETWEEN :first AND :last", {"first": first, "last": last}
+    if (today := filters.get("today")) is not None:
+        yield "(e.valid_until IS NULL OR e.valid_until > :today)", {"today": today.isoformat()}
+
+
+def _is_in(column: str, wanted: Iterable[str] | None) -> Iterator[tuple[str, dict[str, object]]]:
+    """That a column has one of the values; nothing for None."""
+    if wanted is not None:
+        name = column.removeprefix("e.")
+        yield f"{column} IN (SELECT value FROM json_each(:{name}))", {name: json.dumps(list(wanted))}  # noqa: S608
 
 
 def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
@@ -95,23 +137,6 @@ def list_findings(index: Index) -> list[Finding]:
     """What was wrong in the files when they were read, in order of path."""
     rows = index.read("SELECT findings FROM files ORDER BY path", (), lambda row: unpack_findings(row[0]))
     return [finding for findings in rows for finding in findings]
-
-
-def _located(row: Row) -> Located:
-    path, line, scope, scope_where, front, title, body = row[:7]
-    entry = msgspec.structs.replace(unpack_front(front), title=title, body=body)
-    return Located(entry, path, line, ScopeOf(scope, scope_where))
-
-
-def _values(filters: Filters) -> dict[str, object]:
-    paths = filters.get("paths")
-    lists: dict[str, Iterable[str] | None] = {
-        "scopes": filters.get("scopes"),
-        "types": filters.get("types"),
-        "statuses": filters.get("statuses"),
-        "directories": None if paths is None else _directories(paths),
-    }
-    return {name: None if value is None else json.dumps(list(value)) for name, value in lists.items()}
 
 
 def _directories(paths: Sequence[str]) -> set[str]:

@@ -13,6 +13,7 @@ Decay = Literal["exp", "linear", "fsrs", "t4dm"]
 EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
 Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
+EmbedderName = Literal["none", "auto", "local", "ollama", "openai", "gemini"]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
 
@@ -39,8 +40,8 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which model reads the evidence, and what it may cost. `name`, `model` and `provider` decide where data go:
-    they are taken from the start of a range, never from a file that the range edits.
+    """Which model reads the evidence, and what it may cost. Where the newest change edits these settings, those from
+    before it hold: they decide where data go.
 
     `prompt_tokens` bounds one prompt; `max_cost_usd` (0: no limit) and `deadline_seconds` bound a whole run;
     `price` is USD per million tokens in and out, for a model that has none in our table.
@@ -73,11 +74,18 @@ class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much an agent's job is given, in characters: of ranked entries, of those of one type, of the norms."""
+    """How much an agent's job is given, in characters: of ranked entries, of those of one type, of the norms.
+
+    `embedder` decides who is sent the texts for the vector lane; `embedder_model` is one of theirs, "" the usual one.
+    """
 
     max_chars: Size = 8000
     institutional_max_chars: Size = 4000
+    prominence: Literal["bounded", "seed"] = "bounded"
+    reinforcement: Literal["log", "linear"] = "log"
     type_max_chars: dict[EntryType, Size] = {}
+    embedder: EmbedderName = "auto"
+    embedder_model: Annotated[str, msgspec.Meta(pattern=r"^[\w.:/-]{0,200}$")] = ""
 
 
 class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

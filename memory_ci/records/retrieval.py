@@ -10,6 +10,9 @@ from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
 
+Strength = Literal["HIT", "WEAK", "MISS"]
+"""Whether memory speaks of what was asked: yes; of a part of it; no, what is served is the nearest there is."""
+
 
 class Match(msgspec.Struct, frozen=True):
     """An entry the index found. `lexical` is -bm25(): higher is better, comparable within one query."""
@@ -51,7 +54,8 @@ class Norm(msgspec.Struct, frozen=True):
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one task: what is injected, what was dropped for want of room, what was not read.
 
-    `notes` is what the caller should know of how it was answered, one sentence each.
+    `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
+    was judged.
     """
 
     task: str
@@ -63,3 +67,4 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     withheld: tuple[Withheld, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    verdict: Strength | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ def fit(
     `by_type` bounds what entries of one type may take of `max_chars`.
     """
     left = dict(by_type)
-    chosen = set()
+    chosen: set[int] = set()
     for place, hit in enumerate(hits):
         price, kind = cost(hit), hit.located.entry.type
         if price <= max_chars and price <= left.get(kind, price):
@@ -31,26 +31,23 @@ def fit(
             max_chars -= price
             if kind in left:
                 left[kind] -= price
-    return _parted(hits, frozenset(chosen))
+    return _parted(hits, chosen)
 
 
-def fit_norms(norms: Sequence[Norm], max_chars: int) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
-    """(kept, dropped), in the order given. When not all fit, the most prominent come first. A norm costs its text."""
-    order = sorted(range(len(norms)), key=lambda place: _prominence(norms[place]), reverse=True)
-    return _parted(norms, _choose(order, [len(norm.text) for norm in norms], max_chars))
-
-
-def _choose(order: Iterable[int], costs: Sequence[int], room: int) -> frozenset[int]:
-    """The places that get a share of `room`, asked in `order`."""
-    chosen = set()
-    for place in order:
-        if costs[place] <= room:
-            room -= costs[place]
+def fit_norms(
+    norms: Sequence[Norm], max_chars: int, cost: Callable[[Norm], int]
+) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
+    """(kept, dropped), in the order given. When not all fit, the most prominent come first."""
+    chosen: set[int] = set()
+    for place in sorted(range(len(norms)), key=lambda place: _prominence(norms[place]), reverse=True):
+        price = cost(norms[place])
+        if price <= max_chars:
             chosen.add(place)
-    return frozenset(chosen)
+            max_chars -= price
+    return _parted(norms, chosen)
 
 
-def _parted(items: Sequence[T], chosen: frozenset[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+def _parted(items: Sequence[T], chosen: Set[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
     kept = tuple(item for place, item in enumerate(items) if place in chosen)
     dropped = tuple(item for place, item in enumerate(items) if place not in chosen)
     return kept, dropped

@@ -6,11 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from memory_ci.retrieval.corpus import Corpus, idf
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 MAX_TITLE_TERMS = 32
 MAX_BODY_TERMS = 10
 """A query costs time with each term, and measured on issue texts more of them find nothing more (docs/ranking.md)."""
+
+MAX_WEIGHED = 60
+"""Of so many terms of a body, the most frequent, the index is asked how rare they are."""
 
 MAX_CHARS = 20_000
 """How much of a task is read once code and logs are out; people write less."""
@@ -30,8 +34,11 @@ QUOTED = re.compile(
 )
 
 
-def build_terms(task: str) -> tuple[str, ...]:
+def build_terms(task: str, corpus: Corpus | None = None) -> tuple[str, ...]:
     """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
+
+    Of the other lines the most frequent words are taken; with `corpus` those of the highest frequency x
+    rarity there, and none that no entry holds.
 
     Fenced code, HTML comments, quotations and log lines are left out, and so are stop words, each unless nothing else
     is there. Identifiers are given whole and in parts. At most 42 different terms.
@@ -41,8 +48,17 @@ def build_terms(task: str) -> tuple[str, ...]:
     if not all(term in STOP_WORDS for term in in_title | in_body):
         in_title, in_body = _without(STOP_WORDS, in_title), _without(STOP_WORDS, in_body)
     first = tuple(in_title)[:MAX_TITLE_TERMS]
-    rest = tuple(term for term, _ in _without(first, in_body).most_common(MAX_BODY_TERMS))
+    rest = _telling(_without(first, in_body), corpus)
     return first + first + rest if rest else first
+
+
+def _telling(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
+    """The terms of a body that are asked, best first."""
+    if corpus is None:
+        return tuple(term for term, _ in counts.most_common(MAX_BODY_TERMS))
+    entries = {term: corpus.df(term) for term, _ in counts.most_common(MAX_WEIGHED)}
+    weights = {term: counts[term] * idf(n, corpus.total) for term, n in entries.items() if n}
+    return tuple(sorted(weights, key=lambda term: -weights[term])[:MAX_BODY_TERMS])
 
 
 def _told(task: str) -> str:

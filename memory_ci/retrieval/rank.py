@@ -1,47 +1,67 @@
-"""Order matches by relevance, prominence and scope. Every factor is named, and their product is the score."""
+"""Order matches by the product of five factors, each of them named."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
+
 from memory_ci.records.entry import Entry, ScopeName, ScopeOf
 from memory_ci.records.retrieval import Hit, Match
+from memory_ci.retrieval.fuse import LEAST_RELEVANCE, Lane, place_of, shares
 
 SCOPE_FACTORS: Mapping[ScopeName, float] = {"team": 1.5, "project": 1.2, "session": 1.0, "global": 1.0}
 """The nearer, the better (docs/ranking.md); institutional memory is not ranked."""
 
 OWN_SESSION_FACTOR = 1.5
 
-LEAST_RELEVANCE = 1e-9
-"""What a match counts whose score says nothing: it was found."""
+NO_FEEDBACK = 0.5
+"""The utility of an entry of which nobody has said anything: it leaves the score as it is."""
 
 
-def rank(matches: Iterable[Match], prominence: Callable[[Entry], float], *, session: str | None = None) -> list[Hit]:
-    """Hits, best first: relevance x (0.5 + p / (1 + p)) x scope, where p is the entry's prominence.
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """What an entry counts for besides its relevance; each function is asked with the entry.
 
-    Relevance is the share of the best lexical score, in (0, 1]. Prominence moves a score by a factor of 3 at most:
-    unbounded, it would make relevance irrelevant. At 0 the entry is retired and not served. `session` is the caller's
-    own job. Ties: last reinforced first, then by id. A value that is no number counts as the least there is.
+    `prominence` is bounded to 0.5 + p / (1 + p), unless `is_literal` (TeaParty's product). `truth`: 1.0 where the
+    code it cites stands or has moved, 0.5 where it changed, 0 where it is gone. `utility`: in [0, 1], what feedback
+    says. `session`: the caller's own job.
+    """
+
+    prominence: Callable[[Entry], float]
+    is_literal: bool = False
+    truth: Callable[[Entry], float] = lambda _: 1.0
+    utility: Callable[[Entry], float] = lambda _: NO_FEEDBACK
+    session: str | None = None
+
+
+def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = None) -> list[Hit]:
+    """Hits, best first: relevance x (0.5 + p / (1 + p)) x scope x truth x (0.75 + 0.5 u).
+
+    `relevance` is what the lanes were fused to, by default the share of the best lexical score. Prominence moves a
+    score by a factor of 3 at most: unbounded, it would make relevance irrelevant. Where it is 0 the entry is retired,
+    where truth is 0 its code is gone: neither is served. Ties: last reinforced first, then by id. A value that is no
+    number counts as the least there is.
     """
     found = list(matches)
-    best = max((_lexical(match) for match in found), default=LEAST_RELEVANCE)
-    weighed = ((match, prominence(match.located.entry)) for match in found)
-    hits = [_hit(match, best, value, session) for match, value in weighed if not value <= 0]
-    return sorted(hits, key=_order)
+    fused = relevance if relevance is not None else shares({place_of(m.located): m.lexical for m in found})
+    hits = (_hit(match, fused[place_of(match.located)], weights) for match in found)
+    return sorted((hit for hit in hits if hit is not None), key=_order)
 
 
-def _hit(match: Match, best: float, prominence: float, session: str | None) -> Hit:
+def _hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
+    entry = match.located.entry
+    prominence, truth = weights.prominence(entry), weights.truth(entry)
+    if prominence <= 0 or truth <= 0:
+        return None
     factors = (
-        ("relevance", _lexical(match) / best),
-        ("prominence", _bounded(prominence)),
-        ("scope", _scope_factor(match.located.scope, session)),
+        ("relevance", relevance),
+        ("prominence", _number(prominence) if weights.is_literal else _bounded(prominence)),
+        ("scope", _scope_factor(match.located.scope, weights.session)),
+        ("truth", truth),
+        ("utility", 0.75 + 0.5 * weights.utility(entry)),
     )
-    return Hit(match.located, math.prod(value for _, value in factors), factors)
-
-
-def _lexical(match: Match) -> float:
-    return max(match.lexical, LEAST_RELEVANCE) if math.isfinite(match.lexical) else LEAST_RELEVANCE
+    return Hit(match.located, math.prod(value for _, value in factors), factors, (("lexical", match.lexical),))
 
 
 def _bounded(prominence: float) -> float:
@@ -49,6 +69,10 @@ def _bounded(prominence: float) -> float:
     if math.isnan(prominence):
         return 0.5
     return 1.5 - 1 / (1 + prominence)
+
+
+def _number(value: float) -> float:
+    return value if math.isfinite(value) else LEAST_RELEVANCE
 
 
 def _scope_factor(scope: ScopeOf, session: str | None) -> float:

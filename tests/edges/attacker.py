@@ -70,6 +70,7 @@ class Attacker:
         self._learnings: list[dict[str, Any]] = []
         self._pull: dict[str, Any] = {}
         self._comments: list[dict[str, Any]] = []
+        self._landed = ""
         self.says()
 
     # -- what the model answers, and what it was told
@@ -102,14 +103,14 @@ class Attacker:
 
     def merges(self, message: str, files: dict[str, str | bytes], author: str | None = None) -> None:
         """A branch of the repository itself with one commit, merged as the pull request of the attack."""
-        self._merge("hostile", NUMBER, message, files, author)
+        self._merge(message, files, author)
 
     def forks(self, message: str, files: dict[str, str | bytes], body: str = "Some work.", **pull: Any) -> None:  # noqa: ANN401
         """The same from the fork of someone who may only read."""
         repo = {"id": 2, "full_name": "eve/shop"}
         head = {"label": "eve:hostile", "ref": "hostile", "sha": "2" * 40, "repo": repo}
         self._pull = {"user": make_user("eve"), "author_association": "NONE", "head": head, "body": body, **pull}
-        self._merge("hostile", NUMBER, message, files, "Eve <eve@elsewhere.example>")
+        self._merge(message, files, "Eve <eve@elsewhere.example>")
 
     def talks(self, *said: str | Record, **pull: Any) -> None:  # noqa: ANN401 - any field of a pull request
         """A session of a trusted person, captured, and named by a commit of the repository itself."""
@@ -124,11 +125,18 @@ class Attacker:
         self._comments.append(comment | {"created_at": "2026-01-05T10:00:00Z", "updated_at": "2026-01-05T10:00:00Z"})
         self.merges("Add pages\n\nFor the shop.", {"src/pages.py": "pages\n"})
 
-    def _merge(self, branch: str, number: int, message: str, files: dict[str, str | bytes], author: str | None) -> None:
-        self.project.branch(branch)
+    def _merge(self, message: str, files: dict[str, str | bytes], author: str | None) -> None:
+        self.project.branch("hostile")
         self.project.commit(message, files, author)
         self.project.checkout("main")
-        self.project.merge(branch, message=f"Merge pull request #{number} from eve/{branch}\n\nSome work")
+        title = f"Merge pull request #{NUMBER} from eve/hostile"
+        self._landed = self.project.merge("hostile", message=f"{title}\n\nSome work")
+
+    def rebases(self) -> None:
+        """What was merged, put on the branch without a merge, as the forge's button does: the words stay."""
+        self.project.git("reset", "-q", "--hard", "main^1")
+        self.project.git("cherry-pick", "hostile")
+        self._landed = self.project.sha()
 
     def _forge(self, asked: Asked) -> Answer:
         """GitHub: who may write here is everyone but Eve."""
@@ -138,7 +146,7 @@ class Attacker:
             return json_answer(make_pull(number, **(self._pull if number == NUMBER else {})))
         if found := re.fullmatch(rf"{root}/collaborators/(\w+)/permission", asked.path):
             return json_answer({"permission": "read" if found[1] == "eve" else "write"})
-        if asked.path.endswith("/pulls"):
+        if asked.path == f"{root}/commits/{self._landed}/pulls":
             return json_answer([make_pull(NUMBER, **self._pull)])
         return json_answer(self._comments if asked.path == f"{root}/issues/{NUMBER}/comments" else [])
 

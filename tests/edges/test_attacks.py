@@ -416,7 +416,10 @@ def test_a_link_out_of_the_repository_is_not_followed(attacker: Attacker) -> Non
 def test_a_link_in_a_directory_that_is_named_is_not_followed(attacker: Attacker, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
-    (folder / "a.md").symlink_to(outside(attacker))
+    link = {"type": "pr-link", "prNumber": NUMBER, "prUrl": "https://forge.example/acme/shop/pull/140"}
+    private = attacker.folder / "private.jsonl"
+    private.write_bytes(make_session(f"STORE: {DEMAND}", link, at=attacker.project.clock.now))
+    (folder / "a.jsonl").symlink_to(private)
     attacker.merges("Add pages\n\nFor it.", {"src/pages.py": "x"})
     assert_repelled(attacker, record(attacker, "--sessions", str(folder)))
     assert EVIL not in attacker.heard
@@ -454,8 +457,6 @@ def test_a_forged_copy_does_not_silence_the_session_that_it_copies(attacker: Att
 @pytest.mark.parametrize("subject", ["Charge once (#139)", "Merge pull request #139 from ada/honest"])
 def test_an_outsider_does_not_borrow_the_number_of_a_trusted_request(attacker: Attacker, subject: str) -> None:
     """A rebase keeps an outsider's own words: his subject may name any pull request."""
-    project = attacker.project
     attacker.forks(f"{subject}\n\nFor it.\n\nLearning: {DEMAND}", {"src/pages.py": "x"})
-    project.git("reset", "-q", "--hard", "main^1")
-    project.git("cherry-pick", "hostile")
+    attacker.rebases()
     assert_repelled(attacker, record(attacker), "untrusted-quote")

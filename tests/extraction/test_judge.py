@@ -10,8 +10,10 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines import EngineReply, Request
 from memory_ci.extraction.entries import entry_id, to_entry
+from memory_ci.extraction.judge import Case, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.scopes import SCOPES
+from memory_ci.records.candidate import Judged
 from memory_ci.records.entry import Entry
 from memory_ci.records.evidence import EvidenceSet
 from tests.extraction.make import judge, judge_messages, make_piece, written
@@ -179,3 +181,31 @@ def test_the_whole_of_a_wrapped_mark_is_its_proof() -> None:
 def test_a_wrapped_mark_whose_lines_do_not_stand_so_is_proven_by_its_first() -> None:
     entry = to_written("feat: x\r\n\r\nLearning: the client closes the stream\r\ntwice, so count\r\n")
     assert entry.evidence == ("commit:000000000000 the client closes the stream",)
+
+
+def test_a_learning_of_a_scope_that_was_not_asked_for_is_quarantined() -> None:
+    piece = make_piece("please keep the public API small", trust="T1", kind="text")
+    learning = make_learning(extraction_scope="team", quotes=(RawQuote("e1", "please keep the public API small"),))
+    case = Case(label="#1", pieces=(piece,), scopes=("observations", "project"))
+    (judged,) = judge_reply(case, format_reply((learning,)), "anthropic").judged
+    assert (judged.verdict, judged.reason) == ("quarantined", "scope-not-asked")
+    again = msgspec.structs.replace(learning, extraction_scope="project")
+    (judged,) = judge_reply(case, format_reply((again,)), "anthropic").judged
+    assert (judged.verdict, judged.candidate.engine) == ("written", "anthropic")
+
+
+def test_what_a_model_calls_trivial_is_only_proposed_and_what_contradicts_is_linked() -> None:
+    piece = make_piece("please keep the public API small", trust="T1", kind="text")
+    known = to_written(f"feat: x\n\n{LEARNING}")
+    quotes = (RawQuote("e1", "please keep the public API small"),)
+    case = Case(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,))
+
+    def judged(**fields: object) -> Judged:
+        reply = format_reply((make_learning(quotes=quotes, extraction_scope="project", **fields),))
+        return judge_reply(case, reply, "anthropic").judged[0]
+
+    assert judged(importance=0.2).verdict == "suspected"
+    linked = judged(contradicts=(known.id, "0" * 36)).candidate
+    assert linked.relations == (f"contradicts {known.id}",)
+    assert (judged(restates=known.id).verdict, judged(restates=known.id).entry_id) == ("restates", known.id)
+    assert judged(restates="nobody").verdict == "written"

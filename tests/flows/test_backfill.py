@@ -203,7 +203,7 @@ def test_a_dry_run_says_what_it_would_take_and_sends_nothing(project: Project) -
     assert cost == pytest.approx((tokens * 1.25 * 0.1 + 3 * 8000 * 0.5) / 2e6), "the price of a batch is half"
     assert batching.model.asked == []
     assert not batching.path.exists()
-    assert str(pending).startswith("Would submit 3 requests in 1 batches: about")
+    assert str(pending).startswith("Would submit 3 requests (batches: 1), about")
 
 
 def test_a_backfill_that_could_cost_too_much_sends_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,6 +205,28 @@ def test_two_changes_that_share_a_session_are_each_given_their_own_events(
     assert [(join.change, join.events) for join in session_joins(plan)] == [("#140", 2), ("#141", 1)]
 
 
+def test_what_an_earlier_run_has_read_of_a_session_is_not_read_again(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    start = project.clock.now
+    late = start + timedelta(hours=5)
+    said = make_session(WORDS, at=start) + make_session("Now send the receipt only once.", at=late, first=7)
+    key = keep_session(project, tmp_path, said)
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
+    since = project.git("rev-parse", "HEAD").strip()
+    project.at(late + timedelta(minutes=1))
+    merge_branch(project, "receipt", 141, f"Send receipts\n\nOne each.\n\nMemory-Session: {key}")
+    model.plan(project, since=since)
+    assert turns(model) == [["Now send the receipt only once."]]
+
+
+def test_checkpoints_whose_branch_was_not_fetched_are_told(project: Project, model: StandIn) -> None:
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\nEntire-Checkpoint: {CHECKPOINT}")
+    plan = model.plan(project)
+    assert [problem for problem in plan.problems if "entire/checkpoints/v1" in problem]
+    assert len(plan.problems) == 1
+
+
 def test_two_blocks_of_one_line_are_two_events(project: Project, model: StandIn) -> None:
     """git-ai's notes have no ids, and what Cursor puts around a person's words stands in the line of the words."""
     at = project.clock.now

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
+from memory_ci.extraction.engines.command import CommandEngine
 from memory_ci.flows.apply import apply_plan
-from memory_ci.flows.promotion import promote_globally, propose_globally
+from memory_ci.flows.promotion import agreed_by_model, promote_globally, propose_globally
 from memory_ci.flows.record import RecordOptions, plan_record
+from memory_ci.records.config import EngineConfig
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.store.edit import format_entry
 from tests.flows.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch, refusing
@@ -205,3 +207,16 @@ def test_the_global_scope_is_never_asked_of_a_change_but_filled_by_promotion(
     written = checkout.show("HEAD", "MEMORY.md")
     assert "Write the failing test before the fix" in written
     assert "shop" not in written
+
+
+def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
+    proposed = [
+        make_entry(n, title=title) for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
+    ]
+    model.will_find(make_learning("Write the failing test first", "global"))
+    engine = CommandEngine(EngineConfig(), model.environ)
+    assert [entry.title for entry in agreed_by_model(proposed, engine)] == ["Write the failing test first"]
+    assert model.asked[0].scopes == ("global",)
+    model.will_find(make_learning("Ask Ada to merge", "project"))
+    assert agreed_by_model(proposed, engine) == ()
+    assert agreed_by_model(proposed, None) == tuple(proposed)

@@ -17,6 +17,7 @@ from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import SCHEMA, Index
 from memory_ci.index.key import TOKENIZER
 from memory_ci.index.search import list_entries, list_findings, list_prose, search
+from memory_ci.index.trust import entries_by_path
 from memory_ci.records.entry import Entry
 from memory_ci.records.loaded import LoadedFile
 from tests.index.trees import Tree, make_loaded, make_tree
@@ -36,9 +37,8 @@ def built(tree: Tree, path: Path | None = None) -> list[object]:
 def content(index: Index) -> list[object]:
     """Everything an index holds or answers, without its own row numbers."""
     index.connection.execute("INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)")
-    entries = "SELECT id, path, line, scope, scope_where, type, status, front, title, body, parts FROM entries"
     return [
-        *index.connection.execute(f"{entries} ORDER BY path, line"),
+        entries_by_path(index.connection),
         *index.connection.execute("SELECT * FROM files ORDER BY path"),
         *[search(index, (word,), statuses=None, scopes=None) for word in WORDS],
         list_entries(index),

@@ -47,13 +47,28 @@ def make_norm(line: int, text: str, prominence: float) -> Norm:
     return Norm("institutional.md", line, text, None, prominence)
 
 
+def norm_size(norm: Norm) -> int:
+    return len(norm.text)
+
+
 def test_norms_that_all_fit_are_all_kept_in_file_order() -> None:
     norms = [make_norm(1, "a", 0.1), make_norm(2, "b", 0.9)]
-    assert fit_norms(norms, 2) == (tuple(norms), ())
+    assert fit_norms(norms, 2, norm_size) == (tuple(norms), ())
 
 
 def test_of_norms_that_do_not_all_fit_the_most_prominent_are_kept_in_file_order() -> None:
     norms = [make_norm(1, "aaa", 0.5), make_norm(2, "bbb", 0.1), make_norm(3, "ccc", 0.9), make_norm(4, "d", math.nan)]
-    kept, dropped = fit_norms(norms, 7)
+    kept, dropped = fit_norms(norms, 7, norm_size)
     assert [norm.text for norm in kept] == ["aaa", "ccc", "d"]
     assert [norm.text for norm in dropped] == ["bbb"]
+
+
+def test_entries_of_one_type_take_no_more_than_their_share() -> None:
+    hits = [
+        Hit(make_located(n, type=kind, body="x" * 30), 1.0, ())
+        for n, kind in enumerate(["procedural", "procedural", "corrective", "procedural"])
+    ]
+    kept, dropped = fit(hits, 100, size, {"procedural": 59})
+    assert [hit.located.entry.type for hit in kept] == ["procedural", "corrective"]
+    assert len(dropped) == 2
+    assert len(fit(hits, 100, size, {"corrective": 0})[0]) == 3

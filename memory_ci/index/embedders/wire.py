@@ -1,0 +1,175 @@
+"""HTTP to an embedding service: JSON out and in, bounded in time, size and tries, and careful with the key.
+
+A redirect is not followed at all: neither the key nor a text goes to a host that was not named.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.index.embedders import failed
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+T = TypeVar("T")
+
+MAX_BYTES = 100_000_000
+CHUNK = 65_536
+TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
+REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+
+
+class Patience(NamedTuple):
+    """What may be spent on one service, all in seconds: connecting, one silence, all requests together.
+
+    `pauses` are the waits between tries where the service names none; after the last of them it is given up.
+    """
+
+    connect: float = 3.0
+    read: float = 10.0
+    total: float = 15.0
+    pauses: tuple[float, ...] = (0.5, 1.0)
+
+
+HURRIED = Patience()
+"""While an agent waits."""
+
+UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))
+"""While a whole index is embedded."""
+
+
+class Trouble(NamedTuple):
+    """Why a try failed. `pause`: what the service wants to be waited for; `is_final`: no other try."""
+
+    error: EngineError
+    pause: float | None = None
+    is_final: bool = False
+
+
+class Wire:
+    """POSTs to one address. `secrets` are headers that hold a key.
+
+    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
+    embedder-failed for a key that would travel unencrypted.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        patience: Patience = HURRIED,
+        *,
+        secrets: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.host = urlsplit(url).hostname or "the embedder"
+        self._url, self._patience, self._clock, self._sleep = url, patience, clock, sleep
+        self._headers = {"content-type": "application/json", "user-agent": "memory-ci", **(secrets or {})}
+        self._end = clock() + patience.total
+        if not all(value.isascii() and value.isprintable() for value in (secrets or {}).values()):
+            raise _unauthorised(self.host)
+        if secrets and not _is_private(url):
+            raise failed(self.host, "was not asked: a key travels by https only")
+
+    def post(self, payload: object, shape: type[T]) -> T:
+        """What the service answers to `payload`, as `shape`. Raises EngineError (embedder-…)."""
+        body = msgspec.json.encode(payload)
+        outcome = self._try(body, shape)
+        for usual in self._patience.pauses:
+            if not isinstance(outcome, Trouble) or outcome.is_final or not self._wait(outcome.pause or usual):
+                break
+            outcome = self._try(body, shape)
+        if isinstance(outcome, Trouble):
+            raise outcome.error
+        return outcome
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait, or return False at once when there is no time for it."""
+        if self._clock() + seconds >= self._end:
+            return False
+        self._sleep(seconds)
+        return True
+
+    def _try(self, body: bytes, shape: type[T]) -> T | Trouble:
+        from urllib3.exceptions import HTTPError, TimeoutError
+
+        try:
+            status, retry_after, reply = self._send(body)
+        except TimeoutError:
+            return Trouble(failed(self.host, "did not answer in time"))
+        except (HTTPError, OSError) as error:
+            return Trouble(failed(self.host, f"could not be read: {type(error).__name__}"))
+        except EngineError as error:
+            return Trouble(error, is_final=True)
+        if status != HTTPStatus.OK:
+            return self._trouble(status, retry_after)
+        try:
+            return msgspec.json.decode(reply, type=shape)
+        except (ValueError, RecursionError):
+            return Trouble(failed(self.host, "answered with something else than vectors"), is_final=True)
+
+    def _send(self, body: bytes) -> tuple[int, str, bytes]:
+        """(status, Retry-After, body) of one reply."""
+        from urllib3 import PoolManager, Timeout
+
+        left = self._end - self._clock()
+        if left <= 0:
+            raise failed(self.host, "took all the time that there was")
+        limits = Timeout(connect=min(self._patience.connect, left), read=min(self._patience.read, left))
+        with PoolManager() as pool:
+            response = pool.request(
+                "POST", self._url, body=body, headers=self._headers, redirect=False, retries=False,
+                preload_content=False, timeout=limits,
+            )  # fmt: skip
+            reply = self._read(response)
+        return response.status, response.headers.get("retry-after", ""), reply
+
+    def _read(self, response: BaseHTTPResponse) -> bytes:
+        """The body as it trickles in, so that the end of the time is seen between two pieces."""
+        body = bytearray()
+        while piece := response.read1(CHUNK):
+            body += piece
+            if len(body) > MAX_BYTES:
+                raise failed(self.host, f"answered with more than {MAX_BYTES:,} bytes")
+            if self._clock() >= self._end:
+                raise failed(self.host, "did not finish its answer in time")
+        return bytes(body)
+
+    def _trouble(self, status: int, retry_after: str) -> Trouble:
+        if status in REFUSALS:
+            return Trouble(_unauthorised(self.host), is_final=True)
+        if status == HTTPStatus.NOT_FOUND:
+            return Trouble(failed(self.host, "does not know the model that it was asked for"), is_final=True)
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            when = f"in {retry_after} s" if retry_after.isdecimal() else "later"
+            pause = float(retry_after[:9]) if retry_after.isdecimal() else None
+            return Trouble(failed(self.host, f"limits how often it is asked; it may be asked again {when}"), pause)
+        return Trouble(failed(self.host, f"answered with status {status}"), is_final=status not in TRANSIENT)
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way can read along: https, or http within this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return True
+    try:
+        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _unauthorised(host: str) -> EngineError:
+    return EngineError(
+        f"{host} does not accept the key",
+        slug="embedder-unauthorised",
+        hint="Give a key that is valid for embeddings (docs/embedders.md), or set retrieve.embedder to local or none.",
+    )

@@ -1,0 +1,43 @@
+"""Why an entry was given, and why another was not: each factor, and their product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memory_ci.records.anchor import Verdict
+from memory_ci.records.retrieval import Hit, Retrieval
+from memory_ci.rendering.table import printable, scope_name
+from memory_ci.text import plural, shorten
+
+
+def render_explanation(retrieval: Retrieval) -> str:
+    """A block for each entry that is given, best first, and a line for each that is not."""
+    lines = [f"mode {retrieval.mode} · {plural(len(retrieval.norms), 'norm')} · {_count(retrieval)}"]
+    for place, hit in enumerate(retrieval.hits, start=1):
+        lines += [f"{place:>2}. {_name(hit)}", *_reasons(hit)]
+    lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
+    lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _count(retrieval: Retrieval) -> str:
+    left_out = len(retrieval.hits_dropped) + len(retrieval.withheld)
+    return f"{plural(len(retrieval.hits), 'entry')} given · {left_out} not"
+
+
+def _name(hit: Hit) -> str:
+    place = hit.located
+    return f"{place.entry.id[:8]} {shorten(place.entry.title, 80)} ({place.entry.type}, {scope_name(place.scope)})"
+
+
+def _reasons(hit: Hit) -> Iterator[str]:
+    factors = " x ".join(f"{name} {value:.3f}" for name, value in hit.factors)
+    yield f"      {hit.score:.4f} = {factors}"
+    if hit.lanes:
+        yield f"      raw: {', '.join(f'{name} {value:.3f}' for name, value in hit.lanes)}"
+    yield from (f"      {_say(verdict)}" for verdict in hit.verdicts)
+
+
+def _say(verdict: Verdict) -> str:
+    place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
+    return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}"

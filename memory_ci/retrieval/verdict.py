@@ -1,0 +1,66 @@
+"""How much of what was asked the best entries speak of: HIT, WEAK or MISS."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence, Set
+
+from memory_ci.records.entry import Entry
+from memory_ci.records.retrieval import Match, Strength
+from memory_ci.retrieval.corpus import Corpus, idf
+from memory_ci.text import identifier_parts, words
+
+HIT_COVERAGE = 0.45
+"""From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md, calibration)."""
+
+MISS_COVERAGE = 0.25
+"""Below it lie 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none."""
+
+BEST = 3
+"""How many of the best matches are looked at: the scores of a handful of entries are next to nothing."""
+
+
+def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:
+    """What the lexical lane's `matches`, best first, are worth as an answer to `terms` (of query.build_terms).
+
+    It is the weight of those terms that one of the best entries holds, as a share of the weight of all: terms that
+    are asked twice, the task's subject, or all of them where none is. Never judged by
+    fused scores: they are relative to the best one, so that the best of nothing scores 1.
+    """
+    covered = coverage([match.located.entry for match in matches[:BEST]], terms, corpus)
+    if covered >= HIT_COVERAGE:
+        return "HIT"
+    return "WEAK" if covered >= MISS_COVERAGE else "MISS"
+
+
+def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus) -> float:
+    """The largest share of the subject's weight that one of `entries` holds, in [0, 1]."""
+    counts = Counter(terms)
+    subject = [term for term, count in counts.items() if count > 1] or list(counts)
+    weights = {term: idf(corpus.df(term), corpus.total) for term in subject}
+    sought = sum(weights.values())
+    held = (sum(weight for term, weight in weights.items() if _holds(_words(entry), term)) for entry in entries)
+    return max(held, default=0.0) / sought if sought else 0.0
+
+
+def _words(entry: Entry) -> Set[str]:
+    text = _folded(f"{entry.title}\n{entry.body}")
+    return {*words(text), *identifier_parts(text)}
+
+
+def _holds(own: Set[str], term: str) -> bool:
+    """Whether a word is `term` or has its stem: equal up to an ending of three letters, of which four stay.
+
+    The index asks Porter's stemmer, which is not at hand here; measured, this tells tasks apart as well.
+    """
+    term = _folded(term).lower()
+    stem = term[: max(4, len(term) - 3)]
+    return term in own or any(word.startswith(stem) and abs(len(word) - len(term)) <= 3 for word in own)
+
+
+def _folded(text: str) -> str:
+    """`text` without accents, as the index sees it."""
+    if text.isascii():
+        return text
+    return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))

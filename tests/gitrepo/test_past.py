@@ -1,0 +1,97 @@
+"""Earlier states: which commit a day or a name stands for, and where two histories met."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.past import commit_day, find_commit_of_day, resolve_merge_base, resolve_past
+from memory_ci.gitrepo.repo import Repository, find_repository
+from tests.repos import RepoBuilder, make_repo
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> RepoBuilder:
+    """Commits of 10 and 20 January 2026, late in the day."""
+    repo = make_repo(tmp_path / "repo")
+    for day in (10, 20):
+        repo.at(datetime(2026, 1, day, 23, 30, tzinfo=UTC)).commit(f"Day {day}", {"a": str(day)})
+    return repo
+
+
+def opened(builder: RepoBuilder) -> Repository:
+    return find_repository(builder.path)
+
+
+def shallow(builder: RepoBuilder, path: Path) -> Repository:
+    builder.git("clone", "-q", "--depth=1", f"file://{builder.path}", str(path))
+    return find_repository(path)
+
+
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [
+        (date(2026, 1, 9), None),
+        (date(2026, 1, 10), "HEAD~1"),
+        (date(2026, 1, 19), "HEAD~1"),
+        (date(2026, 1, 20), "HEAD"),
+        (date(9999, 12, 31), "HEAD"),
+        (date(1969, 12, 31), None),
+        (date(1, 1, 1), None),
+    ],
+)
+def test_a_day_stands_for_the_last_commit_until_its_end(builder: RepoBuilder, day: date, expected: str | None) -> None:
+    found = find_commit_of_day(opened(builder), "HEAD", day)
+    assert found == (builder.sha(expected) if expected else None)
+
+
+def test_only_first_parents_count(builder: RepoBuilder) -> None:
+    main = builder.sha()
+    builder.branch("topic", "HEAD~1")
+    builder.at(datetime(2026, 1, 25, tzinfo=UTC)).commit("Topic", {"b": "b"})
+    builder.checkout("main")
+    builder.at(datetime(2026, 1, 30, tzinfo=UTC)).merge("topic")
+    assert find_commit_of_day(opened(builder), "HEAD", date(2026, 1, 26)) == main
+
+
+def test_without_a_commit_there_is_none(tmp_path: Path) -> None:
+    assert find_commit_of_day(opened(make_repo(tmp_path / "new")), "HEAD", date(2026, 1, 1)) is None
+
+
+def test_a_commit_has_a_day(builder: RepoBuilder) -> None:
+    assert commit_day(opened(builder), builder.sha()) == date(2026, 1, 20)
+
+
+def test_a_shallow_clone_says_what_to_fetch(builder: RepoBuilder, tmp_path: Path) -> None:
+    repo, old = shallow(builder, tmp_path / "clone"), builder.sha("HEAD~1")
+    assert find_commit_of_day(repo, "HEAD", date(2026, 1, 20)) == builder.sha()
+    for ask in (
+        lambda: find_commit_of_day(repo, "HEAD", date(2026, 1, 15)),
+        lambda: resolve_past(repo, old),
+        lambda: resolve_merge_base(repo, "HEAD", old),
+    ):
+        with pytest.raises(RepositoryError) as raised:
+            ask()
+        assert raised.value.slug == "shallow-clone"
+        assert "git fetch --unshallow" in raised.value.hint
+
+
+def test_histories_meet_or_are_unrelated(builder: RepoBuilder) -> None:
+    base = builder.sha()
+    builder.branch("topic")
+    builder.commit("Topic")
+    assert resolve_merge_base(opened(builder), "topic", "main") == base
+    builder.git("checkout", "-q", "--orphan", "other")
+    builder.commit("Other")
+    with pytest.raises(RepositoryError) as raised:
+        resolve_merge_base(opened(builder), "HEAD", "main")
+    assert raised.value.slug == "unrelated-histories"
+
+
+def test_a_name_of_nothing_is_unknown(builder: RepoBuilder) -> None:
+    with pytest.raises(RepositoryError) as raised:
+        resolve_past(opened(builder), "nowhere")
+    assert raised.value.slug == "unknown-revision"
