@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from memory_ci.cli.common import echo_json, engine_option, json_option
+from memory_ci.cli.common import echo_json, engine_option, json_option, today, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.rendering.evaluation import render_evaluation
+from memory_ci.rendering.quality import render_answers, render_comparison, render_qualities
+
+if TYPE_CHECKING:
+    from memory_ci.records.quality import Answered, Comparison
+
+set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.group()
 def command() -> None:
-    """Judge an engine on labelled data.
+    """Judge extraction on labelled data, and retrieval on queries with known answers.
 
     \b
     Example:
       memory-ci eval extraction benchmarks/gold/extraction.jsonl
+      memory-ci eval retrieval --against origin/main
     """
 
 
@@ -42,3 +51,96 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
         echo_json(done)
     else:
         click.echo(render_evaluation(done), nl=False)
+
+
+@command.command()
+@click.option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
+@click.option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
+@click.option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
+@click.option("--run", "run", type=click.File("wb"), metavar="FILE", help="Write every ranking to this file.")
+@click.option("--explain", is_flag=True, help="Show the first hits of every query, and each factor of their scores.")
+@click.option(
+    "--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better."
+)
+@click.option(
+    "--margin", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="How far nDCG@10 may fall."
+)
+@json_option
+def retrieval(
+    entries: Path | None,
+    queries: Path | None,
+    qrels: Path | None,
+    run: BinaryIO | None,
+    explain: bool,
+    rev: str | None,
+    margin: float,
+    as_json: bool,
+) -> None:
+    """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
+
+    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they guard its
+    memory. Every mean is printed with its 95 % interval; times are those of this run.
+
+    \b
+    Example:
+      memory-ci eval retrieval
+      memory-ci eval retrieval --against origin/main
+      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl --run run.jsonl
+    """
+    from memory_ci.flows.evaluate_retrieval import measure, run_lines
+
+    is_set = entries is not None or queries is not None or qrels is not None
+    if is_set and rev:
+        raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
+    compared: Comparison | None = None
+    if entries and queries and qrels:
+        answered = _answer_files(entries, queries, qrels)
+    elif is_set:
+        raise click.UsageError("--entries, --queries and --qrels belong together.")
+    else:
+        answered, compared = _answer_own(rev, margin)
+    if run:
+        run.writelines(run_lines(answered, explain=explain))
+    qualities = measure(answered)
+    if as_json:
+        echo_json({"qualities": qualities, "against": compared})
+    else:
+        shown = render_answers(answered) if explain else ""
+        click.echo(shown + render_qualities(qualities) + (render_comparison(compared) if compared else ""), nl=False)
+    raise SystemExit(1 if compared and compared.has_fallen else 0)
+
+
+@command.command("init")
+def init() -> None:
+    """Derive golden queries from the entries of this repository, into `.memory/eval/derived.jsonl`.
+
+    From titles, paraphrases and cited files, and some that memory should have nothing on. Queries that people write
+    belong into another file beside it: this one is written anew each time.
+
+    \b
+    Example:
+      memory-ci eval init
+    """
+    from memory_ci.flows.evaluate_retrieval import init_golden
+
+    path, count = init_golden(workspace())
+    click.echo(f"{count} queries in {path}")
+
+
+def _answer_files(entries: Path, queries: Path, qrels: Path) -> tuple[Answered, ...]:
+    from memory_ci.flows.evaluate_retrieval import answer_set
+    from memory_ci.flows.retrieval_sets import load_set
+    from memory_ci.records.config import Config
+
+    return tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter))
+
+
+def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:
+    from memory_ci.flows.evaluate_retrieval import answer_golden, compare_golden, load_golden
+
+    where = workspace()
+    goldens = load_golden(where)
+    answered = answer_golden(where, goldens, today(), time.perf_counter)
+    if rev is None:
+        return answered, None
+    return answered, compare_golden(where, goldens, answered, rev, margin, time.perf_counter)

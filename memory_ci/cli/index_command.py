@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import at_option, echo_json, json_option, workspace
+from memory_ci.records.index import IndexStats
 from memory_ci.rendering.table import render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.flows.index import IndexReport, IndexStats
+    from memory_ci.flows.index import IndexReport
 
 
 @click.command()

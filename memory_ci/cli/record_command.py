@@ -86,7 +86,7 @@ def command(
     else:
         _show(plan, applied)
     if plan.engine.failure:
-        click.echo(f"Warning: the engine stopped: {printable(plan.engine.failure)}", err=True)
+        click.echo(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
             sys.exit(EngineError.exit_code)
 

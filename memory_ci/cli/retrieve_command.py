@@ -73,7 +73,9 @@ class HookInput(msgspec.Struct, frozen=True):
 @click.option("--base", metavar="REV", help="For a fork's branch: the memory of where it left REV.")
 @click.option("--tree", metavar="REV", help="Judge cited code in this revision instead of the work tree.")
 @click.option("--stale", is_flag=True, help="Show entries whose code is gone, marked.")
-@click.option("--format", "form", type=click.Choice(get_args(Format)), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(get_args(Format)), default="text", show_default=True, help="What to print."
+)
 @click.option("--ids", is_flag=True, help="Print only the ids, one a line.")
 @click.option("--explain", is_flag=True, help="Print why each entry was given or not, instead of its text.")
 @click.option("--hook", is_flag=True, help="Be an agent's hook: its JSON on standard input, JSON out, and never fail.")

@@ -15,6 +15,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.extraction.scopes import SCOPES
 from memory_ci.records.entry import Adoption, Domain, EntryType
+from memory_ci.secrets import mask_secrets
 
 MAX_REPLY = 1_000_000
 """Characters of a model's reply that are read: several times what any may answer."""
@@ -146,7 +147,7 @@ def _find_list(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
 
 def _refuse(text: str, name: str) -> NoReturn:
     raise EngineError(
-        f"the engine's reply holds no list of {name}: {text[:80]!r}",
+        f"the engine's reply holds no list of {name}: {mask_secrets(text)[:80]!r}",
         slug="unreadable-reply",
         hint="run again; if it happens every time, choose another engine or model",
     )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine, EngineReply, Known, Request
+from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.rules import is_telling
 from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.scopes import scopes_for
@@ -33,10 +34,13 @@ class Answer(NamedTuple):
 
 
 class Asker:
-    """The model of one run; `answers` counts what it answered, also from memory, `model` is the last that did."""
+    """The model of one run. `answers` counts what it answered, also from memory; `model` is the last that did.
 
-    def __init__(self, name: str, engine: Engine, budget: int, existing: Sequence[Entry]) -> None:
-        self._name, self._engine, self._budget = name, engine, budget
+    With `meter` the calls are counted here: the engine does not do it itself.
+    """
+
+    def __init__(self, name: str, engine: Engine, meter: Meter | None, budget: int, existing: Sequence[Entry]) -> None:
+        self._name, self._engine, self._meter, self._budget = name, engine, meter, budget
         self.answers, self.model = 0, ""
         self._known = tuple(_digest(existing))
 
@@ -60,6 +64,9 @@ class Asker:
             return None
         reply = self._engine.extract(request)
         self.answers, self.model = self.answers + 1, reply.model
+        if self._meter and reply.tries:
+            self._meter.add_try()
+            self._meter.add(reply.usage)
         if reply.stop_reason == "refusal":
             return Answer(NOTHING, _engine_name(self._name, reply), (), "everything: the model refused to answer")
         return Answer(reply.text, _engine_name(self._name, reply), request.scopes, request.notice)

@@ -140,7 +140,7 @@ def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
     asked = [one for one in answered if one.asking.grades]
     guarded = [one for one in answered if one.asking.negative]
     empty = [one for one in answered if not one.asking.grades]
-    measures = [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()]
+    measures = [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()] if asked else []
     stale = [has_any(one.ranking, one.asking.negative, 10) for one in guarded]
     times = [1000 * one.seconds for one in answered]
     return Quality(

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.errors import EngineError
 from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.forge import Forge
@@ -77,21 +76,18 @@ class Gatherer:
     # -- the forge
 
     def _find_request(self, merged: MergedChange) -> PullRequest | None:
-        """The pull request of the change; what the forge refuses is told, and the rest goes on.
+        """The pull request of the change, which says who brought it.
 
         The number in a message is the word of who wrote that: where it is not borne out, the forge says which it is.
+        Raises EngineError when the forge cannot be asked: without it a stranger would pass for one of us.
         """
         if self._forge is None:
             return None
-        try:
-            named = self._forge.find_pull_request(merged.number) if merged.number is not None else None
-            if named is not None and named.merge_sha == merged.tip.sha:
-                return named
-            number = self._forge.find_number(merged.tip.sha)
-            return named if number in (None, merged.number) else self._forge.find_pull_request(number)
-        except EngineError as error:
-            self._problems.append(f"{merged.label}: {error.message} [{error.slug}]")
-            return None
+        named = self._forge.find_pull_request(merged.number) if merged.number is not None else None
+        if named is not None and named.merge_sha == merged.tip.sha:
+            return named
+        number = self._forge.find_number(merged.tip.sha)
+        return named if number is None or number == merged.number else self._forge.find_pull_request(number)
 
     def _reviews(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
         if request is None or request.number in self._requests:

@@ -13,13 +13,11 @@ from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.workspace import MAX_FILE_BYTES, STAGED, Workspace, list_memory_files, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import resolve_commit
-from memory_ci.index.artifact import write_artifact
 from memory_ci.index.build import SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours
 from memory_ci.index.key import cache_key
-from memory_ci.index.stats import IndexStats, count_index
-from memory_ci.index.verify import verify
 from memory_ci.records.entry import ScopeOf
+from memory_ci.records.index import IndexStats
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
 
@@ -59,7 +57,7 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     with open_index(None if db else index_path(workspace)) as index:
         report = _sync(workspace, index, _by_path(files), _outside(workspace, view, db))
         if db is not None:
-            write_artifact(index, db)
+            _write(index, db)
         where = index.reason or str(db or index_path(workspace))
         key = cache_key({file.path: file.oid for file in files})
         return IndexReport(where, key, len(files), report.files_read, report.entries, report.was_rebuilt)
@@ -70,6 +68,8 @@ def verify_index(workspace: Workspace, view: str | None, db: Path | None = None)
 
     Raises RepositoryError (unknown-revision).
     """
+    from memory_ci.index.verify import verify
+
     files = list_memory_files(workspace, _resolve(workspace, view))
     with open_index(None) as fresh:
         _sync(workspace, fresh, _by_path(files), _outside(workspace, view, db))
@@ -78,8 +78,16 @@ def verify_index(workspace: Workspace, view: str | None, db: Path | None = None)
 
 def index_stats(workspace: Workspace) -> IndexStats:
     """What the index holds, once it is equal to the work tree."""
+    from memory_ci.index.stats import count_index
+
     with synced_index(workspace) as index:
         return count_index(index)
+
+
+def _write(index: Index, db: Path) -> None:
+    from memory_ci.index.artifact import write_artifact  # temporary files, which an unchanged index does not need
+
+    write_artifact(index, db)
 
 
 def _resolve(workspace: Workspace, view: str | None) -> str | None:

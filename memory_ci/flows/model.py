@@ -24,20 +24,25 @@ from memory_ci.records.plan import EngineUse
 
 
 class Model(NamedTuple):
-    """The engine of a run, None for the rules alone, which always run; and the meter of its calls."""
+    """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
+
+    `is_metered`: the engine counts its calls on that meter itself.
+    """
 
     name: str
     reason: str
     engine: Engine | None
     meter: Meter
     settings: EngineConfig
+    is_metered: bool = False
 
     def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
         if self.engine is None:
             return None
         engine = self.engine if self.name == "replay" else KeptReplies(self.engine, kept)
-        return Asker(self.name, engine, self.settings.prompt_tokens, existing)
+        meter = None if self.is_metered else self.meter
+        return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 
     def close(self) -> None:
         """Close the connections of an engine that has some."""
@@ -71,8 +76,16 @@ def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Map
         settings = msgspec.structs.replace(settings, name=wanted)
     engine, choice = choose_engine(settings, environ)
     reason = "--engine" if wanted not in (None, "auto") else choice.reason
-    meter = getattr(engine, "meter", None) or Meter(settings)
-    return Model(choice.name, reason, None if choice.name == "rules" else engine, meter, settings)
+    meter = getattr(engine, "meter", None)
+    is_model = choice.name != "rules"
+    return Model(
+        choice.name,
+        reason,
+        engine if is_model else None,
+        meter or Meter(settings),
+        settings,
+        is_metered=meter is not None,
+    )
 
 
 def trusted_config(repo: Repository, base: str) -> Config:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.index.database import Index
-from memory_ci.index.rows import ENTRY_COLUMNS, FILE_COLUMNS, digest, entry_row, file_row, marks
+from memory_ci.index.rows import ENTRY_COLUMNS, FILE_COLUMNS, Row, digest, entry_row, file_row, hidden_parts, marks
+from memory_ci.records.entry import Located
 from memory_ci.records.loaded import LoadedFile
 
 Load = Callable[[Collection[str]], Iterable[LoadedFile]]
@@ -24,10 +26,7 @@ INSERT INTO entries_fts (entries_fts, rowid, title, body, parts)
 SELECT 'delete', row, title, body, parts FROM entries_text
 WHERE row IN (SELECT row FROM entries WHERE path = ?)
 """
-INDEX_TEXT_AFTER = """
-INSERT INTO entries_fts (rowid, title, body, parts)
-SELECT row, title, body, parts FROM entries_text WHERE row > ? ORDER BY row
-"""
+ADD_TEXT = "INSERT INTO entries_fts (rowid, title, body, parts) VALUES (?, ?, ?, ?)"
 ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks(ENTRY_COLUMNS)})"  # noqa: S608
 ADD_FILE = f"INSERT INTO files ({FILE_COLUMNS}, digest) VALUES ({marks(FILE_COLUMNS)}, ?)"  # noqa: S608
 
@@ -100,7 +99,13 @@ def _add(connection: sqlite3.Connection, files: Mapping[str, str], loaded: Itera
     for file in loaded:
         values, rows = file_row(file, files[file.path]), list(map(entry_row, file.entries))
         connection.execute(ADD_FILE, (*values, digest(values, rows)))
-        connection.executemany(ADD_ENTRY, rows)
+        connection.executemany(ADD_ENTRY, rows)  # numbered from last + 1: SQLite takes the largest number and adds one
+        connection.executemany(ADD_TEXT, map(_text_row, count(last + 1), file.entries))
+        last += len(rows)
         read += 1
-    connection.execute(INDEX_TEXT_AFTER, (last,))
     return read
+
+
+def _text_row(row: int, located: Located) -> Row:
+    title, body = located.entry.title, located.entry.body
+    return row, title, body, hidden_parts(title, body)

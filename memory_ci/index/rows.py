@@ -119,18 +119,19 @@ def hidden_parts(title: str, body: str) -> str:
     """
     text = f"{title}\n{body}".encode()
     shapes = text.translate(SHAPES) + b" "
-    starts = {shapes.rfind(b" ", 0, at) + 1 for edge in (b"aA", b"AA") for at in _places(edge, shapes)}
-    found = (PARTS.findall(text, start, shapes.index(b" ", start)) for start in sorted(starts))
-    return b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode()
+    found = [PARTS.findall(text, start, shapes.index(b" ", start)) for start in _starts(shapes)]
+    return b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode() if found else ""
 
 
-def _places(edge: bytes, shapes: bytes) -> list[int]:
-    places = []
-    at = shapes.find(edge)
-    while at >= 0:
-        places.append(at)
-        at = shapes.find(edge, at + 1)
-    return places
+def _starts(shapes: bytes) -> list[int]:
+    """Where the words begin that have a capital or a digit inside."""
+    starts = set()
+    for edge in (b"aA", b"AA"):
+        at = shapes.find(edge)
+        while at >= 0:
+            starts.add(shapes.rfind(b" ", 0, at) + 1)
+            at = shapes.find(edge, at + 1)
+    return sorted(starts)
 
 
 def _day(day: date | None) -> str | None:

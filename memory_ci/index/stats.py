@@ -4,27 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
-import msgspec
-
 from memory_ci.index.database import Index
 from memory_ci.index.key import SCHEMA_VERSION
 from memory_ci.index.rows import HASH_BYTES
-
-
-class IndexStats(msgspec.Struct, frozen=True):
-    """Counts of entries, of different words and of their occurrences; vectors by model; `size` in bytes."""
-
-    schema: int
-    sqlite: str
-    size: int
-    files: int
-    entries: int
-    scopes: dict[str, int]
-    types: dict[str, int]
-    statuses: dict[str, int]
-    terms: int
-    occurrences: int
-    vectors: dict[str, int]
+from memory_ci.records.index import IndexStats
 
 
 def count_index(index: Index) -> IndexStats:

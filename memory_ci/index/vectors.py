@@ -6,35 +6,43 @@ All vectors of one model stand in one row of the table `vectors`, so a search re
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
+import json
 import math
 import sys
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from operator import mul
+from collections.abc import Mapping, Sequence
+from heapq import nlargest
+from operator import itemgetter, mul
 from typing import Any, NamedTuple, Unpack
 
 from memory_ci.errors import EngineError
 from memory_ci.index.database import Index
 from memory_ci.index.embedders import Embedder, Vectors
-from memory_ci.index.search import RANKED_SCOPES, SHOWN_STATUSES, Filters, list_entries
+from memory_ci.index.rows import HASH_BYTES, located_of
+from memory_ci.index.search import COLUMNS, RANKED_SCOPES, SHOWN_STATUSES, Filters, build_filter
 from memory_ci.records.entry import Located
 
-HASH_BYTES = 16
 FLOAT_BYTES = 4
 
 MAX_AT_QUERY = 32
 """Entries that a query embeds itself, half a second of work; `memory-ci index --vectors` does the rest."""
 
+LEAST_COVERAGE = 0.95
+"""The share of entries that must have a vector. An entry without one counts as the farthest, so with fewer the two
+lanes together find less than words alone (docs/embedders.md)."""
+
 READ = "SELECT dim, hashes, data FROM vectors WHERE model_id = ?"
 WRITE = "INSERT OR REPLACE INTO vectors (model_id, dim, hashes, data) VALUES (?, ?, ?, ?)"
+FORGET = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
+LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
+LOOK_UP = f"SELECT e.row, {COLUMNS} FROM entries AS e WHERE e.row IN (SELECT value FROM json_each(?))"  # noqa: S608
 
 Place = tuple[str, int]
 """Path and line of an entry: its id may stand in two files."""
 
-Rows = Mapping[bytes, bytes]
-"""The hash of a text -> its vector, float32 in little-endian order."""
+Listed = tuple[int, bytes]
+"""The row of an entry, and the hash of its text."""
 
 
 class Kept(NamedTuple):
@@ -44,12 +52,24 @@ class Kept(NamedTuple):
     hashes: bytes
     data: bytes
 
+    def names(self) -> list[bytes]:
+        """The hashes, one by one."""
+        return [self.hashes[at : at + HASH_BYTES] for at in range(0, len(self.hashes), HASH_BYTES)]
+
 
 class Near(NamedTuple):
     """An entry and the cosine of its vector with that of the task, in [-1, 1]; 0 for a vector of zeros."""
 
     located: Located
     cosine: float
+
+
+class Nearest(NamedTuple):
+    """The nearest entries, best first, and of how many that passed the filters how many had a vector."""
+
+    near: tuple[Near, ...]
+    seen: int
+    total: int
 
 
 class VectorAnswer(NamedTuple):
@@ -68,48 +88,63 @@ def vector_matches(
 ) -> VectorAnswer:
     """The `depth` entries nearest to `text` in meaning, of those that `search` would look at with the same filters.
 
-    Entries without a vector are embedded first, at most 32 of them. Never raises for what an embedder does.
+    A few entries without a vector are embedded first. Where more have none the lane is off, and nobody is asked for
+    anything. A model that gives vectors of another dimension than before is another one under an old name: what it
+    gave before is forgotten. Never raises for what an embedder does.
     """
     if not text.strip():
-        return VectorAnswer({}, {}, "")
+        return _off("")
+    lost, seen, total = _coverage(index, embedder.model_id, filters)
+    if len(lost) - MAX_AT_QUERY > (1 - LEAST_COVERAGE) * total:
+        return _off(_lacking(seen, total))
     try:
         query = embedder.embed([text], "query")
     except EngineError as error:
-        return VectorAnswer({}, {}, error.message)
+        return _off(error.message)
     if not any(query.data):
-        return VectorAnswer({}, {}, f"{embedder.model_id} gave the task a vector of zeros")
-    entries = _list_shown(index, filters)
-    trouble = _embed_some(index, embedder, entries)
-    found, seen = nearest(index, query, embedder.model_id, entries)
-    if seen < len(entries):
-        trouble = f"{seen} of {len(entries)} entries have vectors" + (f"; {trouble}" if trouble else "")
-    best = found[: max(1, depth)]
-    places = [(near.located.path, near.located.line) for near in best]
-    return VectorAnswer(
-        dict(zip(places, (near.cosine for near in best), strict=True)),
-        dict(zip(places, (near.located for near in best), strict=True)),
-        trouble,
-    )
+        return _off(f"{embedder.model_id} gave the task a vector of zeros")
+    if index.connection.execute(FORGET, (embedder.model_id, query.dim)).rowcount:
+        return vector_matches(index, embedder, text, depth=depth, **filters)
+    trouble = _embed_some(index, embedder, lost[:MAX_AT_QUERY])
+    return _answer(nearest(index, query, embedder.model_id, depth, **filters), trouble)
 
 
-def nearest(index: Index, query: Vectors, model_id: str, entries: Sequence[Located]) -> tuple[list[Near], int]:
-    """Those of `entries` that have a vector, nearest first, and how many these are.
+def _answer(found: Nearest, trouble: str) -> VectorAnswer:
+    lacking = _lacking(found.seen, found.total) if found.seen < found.total else ""
+    reason = "; ".join(filter(None, (lacking, trouble)))
+    if found.seen < LEAST_COVERAGE * found.total:
+        return _off(reason)
+    located = {(place.path, place.line): place for place, _ in found.near}
+    return VectorAnswer(dict(zip(located, (cosine for _, cosine in found.near), strict=True)), located, reason)
 
-    Vectors of another model or dimension are never compared: such an entry has none. Ties: by id, path and line.
+
+def _off(reason: str) -> VectorAnswer:
+    return VectorAnswer({}, {}, reason)
+
+
+def _lacking(seen: int, total: int) -> str:
+    return f"{seen} of {total} entries have vectors (`memory-ci index --vectors` embeds the rest)"
+
+
+def nearest(index: Index, query: Vectors, model_id: str, depth: int = 200, **filters: Unpack[Filters]) -> Nearest:
+    """The `depth` entries whose vectors point the way of the one in `query`. Ties: by id, path and line.
+
+    Vectors of another model or dimension are never compared: such an entry has none.
     """
     kept = _read(index, model_id)
+    listed = _list(index, filters)
     if kept.dim != query.dim:
-        return [], 0
-    rows = {kept.hashes[at : at + HASH_BYTES]: at // HASH_BYTES for at in range(0, len(kept.hashes), HASH_BYTES)}
-    known = [(located, row) for located in entries if (row := rows.get(text_hash(located))) is not None]
-    cosines = _cosines(kept, query)
-    found = [Near(located, cosines[row]) for located, row in known]
-    return sorted(found, key=_order), len(known)
+        return Nearest((), 0, len(listed))
+    cosine_of = dict(zip(kept.names(), _cosines(kept, query), strict=True))
+    known = [(row, cosine_of[name]) for row, name in listed if name in cosine_of]
+    best = nlargest(max(1, depth), known, key=itemgetter(1))
+    located = _look_up(index, [row for row, _ in best])
+    return Nearest(tuple(Near(located[row], cosine) for row, cosine in best), len(known), len(listed))
 
 
-def missing(index: Index, model_id: str) -> dict[bytes, str]:
-    """The hash and the text of every entry that could be served and has no vector of this model, in order of place."""
-    return _without_vector(index, model_id, _list_shown(index, {}))
+def missing(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
+    """The hash and the text of each entry that could be served and has no vector of this model, each text once."""
+    return _texts(index, _coverage(index, model_id, filters)[0])
 
 
 def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors) -> None:
@@ -117,50 +152,56 @@ def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors
 
     Vectors of another dimension than the new ones are dropped: the model is not what it was.
     """
-    data = _little_endian(vectors.data)
-    width = vectors.dim * FLOAT_BYTES
-    rows = dict(_rows(_read(index, model_id), vectors.dim))
-    rows |= {key: data[place * width : (place + 1) * width] for place, key in enumerate(hashes)}
-    current = {text_hash(located) for located in list_entries(index)}
-    order = sorted(rows.keys() & current)
-    values = (model_id, vectors.dim, b"".join(order), b"".join(rows[key] for key in order))
+    kept = _read(index, model_id)
+    rows = _by_hash(kept.names(), kept.data) if kept.dim == vectors.dim else {}
+    rows |= _by_hash(hashes, _little_endian(vectors.data).tobytes())
+    order = sorted(rows.keys() & {name for _, name in index.read(LIST.format(filter="TRUE"), (), _listed)})
+    values = (model_id, vectors.dim, b"".join(order), b"".join(rows[name] for name in order))
     index.connection.execute(WRITE, values)
 
 
-def text_of(located: Located) -> str:
-    """What an entry is embedded by."""
-    return f"{located.entry.title}\n{located.entry.body}"
-
-
-def text_hash(located: Located) -> bytes:
-    """The name of an entry's text in the table: 128 bits of BLAKE2b."""
-    return hashlib.blake2b(text_of(located).encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).digest()
-
-
-def _list_shown(index: Index, filters: Filters) -> list[Located]:
+def _list(index: Index, filters: Filters) -> list[Listed]:
     """What the lexical lane would look at."""
     shown = Filters(scopes=RANKED_SCOPES, statuses=SHOWN_STATUSES)
     shown.update(filters)
-    return list_entries(index, **shown)
+    condition, values = build_filter(shown)
+    return index.read(LIST.format(filter=condition), values, _listed)
 
 
-def _embed_some(index: Index, embedder: Embedder, entries: Iterable[Located]) -> str:
-    """Give some entries without a vector one; why that could not be done, or ""."""
-    chosen = dict(list(_without_vector(index, embedder.model_id, entries).items())[:MAX_AT_QUERY])
-    if not chosen:
+def _listed(row: tuple[Any, ...]) -> Listed:
+    return row[0], row[1]
+
+
+def _look_up(index: Index, rows: Sequence[int]) -> dict[int, Located]:
+    """The entries in these rows of the index."""
+    return dict(index.read(LOOK_UP, (json.dumps(rows),), lambda row: (row[0], located_of(row[1:]))))
+
+
+def _embed_some(index: Index, embedder: Embedder, lost: Sequence[Listed]) -> str:
+    """Give these entries a vector; why that could not be done, or ""."""
+    if not lost:
         return ""
+    texts = _texts(index, lost)
     try:
-        store(index, embedder.model_id, tuple(chosen), embedder.embed(tuple(chosen.values())))
+        store(index, embedder.model_id, tuple(texts), embedder.embed(tuple(texts.values())))
     except EngineError as error:
         return error.message
     return ""
 
 
-def _without_vector(index: Index, model_id: str, entries: Iterable[Located]) -> dict[bytes, str]:
-    kept = _read(index, model_id).hashes
-    known = {kept[at : at + HASH_BYTES] for at in range(0, len(kept), HASH_BYTES)}
-    texts = {text_hash(located): text_of(located) for located in entries}
-    return {key: text for key, text in texts.items() if key not in known}
+def _coverage(index: Index, model_id: str, filters: Filters) -> tuple[list[Listed], int, int]:
+    """Entries whose text has no vector, one for each text; how many have one; how many there are."""
+    known = set(_read(index, model_id).names())
+    listed = _list(index, filters)
+    lost = {name: row for row, name in listed if name not in known}
+    return [(row, name) for name, row in lost.items()], sum(name in known for _, name in listed), len(listed)
+
+
+def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
+    """What each of these entries is embedded by, under its hash."""
+    located = _look_up(index, [row for row, _ in listed])
+    entries = ((name, located[row].entry) for row, name in listed)
+    return {name: f"{entry.title}\n{entry.body}" for name, entry in entries}
 
 
 def _read(index: Index, model_id: str) -> Kept:
@@ -172,13 +213,10 @@ def _read(index: Index, model_id: str) -> Kept:
     return Kept(0, b"", b"")
 
 
-def _rows(kept: Kept, dim: int) -> Iterable[tuple[bytes, bytes]]:
-    if kept.dim != dim:
-        return
-    width = dim * FLOAT_BYTES
-    for place in range(len(kept.hashes) // HASH_BYTES):
-        at = place * HASH_BYTES
-        yield kept.hashes[at : at + HASH_BYTES], kept.data[place * width : (place + 1) * width]
+def _by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
+    """Each hash and its share of `data`."""
+    width = len(data) // (len(hashes) or 1)
+    return {name: data[place * width : (place + 1) * width] for place, name in enumerate(hashes)}
 
 
 def _cosines(kept: Kept, query: Vectors) -> list[float]:
@@ -188,7 +226,7 @@ def _cosines(kept: Kept, query: Vectors) -> list[float]:
     else:
         from memory_ci.index.embedders.minilm import load_numpy
 
-        np: Any = load_numpy()
+        np = load_numpy()
         matrix = np.frombuffer(kept.data, dtype="<f4").reshape(-1, kept.dim)
         products = (matrix @ np.asarray(query.data, dtype="<f4")).tolist()
     return [value if math.isfinite(value) else 0.0 for value in products]
@@ -196,20 +234,14 @@ def _cosines(kept: Kept, query: Vectors) -> list[float]:
 
 def _products(kept: Kept, query: Vectors) -> list[float]:
     """The same without numpy, some hundred times slower."""
-    data = array("f", kept.data)
-    if sys.byteorder == "big":
-        data.byteswap()
+    data = _little_endian(array("f", kept.data))
     starts = range(0, len(data), kept.dim)
     return [sum(map(mul, data[start : start + kept.dim], query.data)) for start in starts]
 
 
-def _little_endian(data: array[float]) -> bytes:
+def _little_endian(data: array[float]) -> array[float]:
+    """`data` with its bytes in the order of the table, or, from that order, in our own: the same swap."""
     copy = data[:]
     if sys.byteorder == "big":
         copy.byteswap()
-    return copy.tobytes()
-
-
-def _order(near: Near) -> tuple[float, str, str, int]:
-    located = near.located
-    return -near.cosine, located.entry.id, located.path, located.line
+    return copy

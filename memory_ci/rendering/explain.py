@@ -12,7 +12,7 @@ from memory_ci.text import plural, shorten
 
 def render_explanation(retrieval: Retrieval) -> str:
     """A block for each entry that is given, best first, and a line for each that is not."""
-    lines = [f"mode {retrieval.mode} · {plural(len(retrieval.norms), 'norm')} · {_count(retrieval)}"]
+    lines = [" · ".join(_facts(retrieval))]
     for place, hit in enumerate(retrieval.hits, start=1):
         lines += [f"{place:>2}. {_name(hit)}", *_reasons(hit)]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
@@ -20,9 +20,13 @@ def render_explanation(retrieval: Retrieval) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _count(retrieval: Retrieval) -> str:
-    left_out = len(retrieval.hits_dropped) + len(retrieval.withheld)
-    return f"{plural(len(retrieval.hits), 'entry')} given · {left_out} not"
+def _facts(retrieval: Retrieval) -> Iterator[str]:
+    yield f"mode {retrieval.mode}"
+    if retrieval.verdict is not None:
+        yield f"verdict {retrieval.verdict}"
+    yield plural(len(retrieval.norms), "norm")
+    yield f"{plural(len(retrieval.hits), 'entry')} given"
+    yield f"{len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
 
 
 def _name(hit: Hit) -> str:

@@ -75,7 +75,7 @@ def _engine_lines(use: EngineUse) -> Iterator[str]:
         answers = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
         yield f"Model {use.model}: {answers}, {read} tokens in, {use.output_tokens} out, {cost}"
     if use.failure:
-        yield f"The engine stopped: {use.failure}"
+        yield f"The run stopped: {use.failure}"
         yield "What it did not reach is not covered: the next run takes it up. Nothing is lost."
 
 

@@ -389,7 +389,7 @@ def test_anthropic_is_asked_where_the_environment_says_whatever_the_repository_h
         key = {"ANTHROPIC_API_KEY": "key-of-the-job", "ANTHROPIC_BASE_URL": model.url}
         ran = record(attacker, engine="anthropic", **key)
     assert model.asked
-    assert "The engine stopped" not in ran.printed
+    assert "The run stopped" not in ran.printed
     assert EVIL not in str(model.asked)
 
 

@@ -24,8 +24,8 @@ def put(project: Project, path: str, *numbers: int, **fields: object) -> str:
     return project.commit("Put", {path: "\n".join(format_entry(make_entry(n, **given)) for n in numbers)})
 
 
-def ids(project: Project, task: str = "zebra", **options: object) -> tuple[str, ...]:
-    return injected_ids(project.retrieve(task, **options))
+def ids(project: Project, **options: object) -> tuple[str, ...]:
+    return injected_ids(project.retrieve("zebra", **options))
 
 
 # -- numbers and roles
@@ -83,6 +83,35 @@ def test_a_retired_entry_is_served_only_on_demand_and_marked(project: Project) -
     assert "\nRETIRED: " in render_context(answer)
 
 
+FILTERS: list[tuple[dict[str, object], dict[str, object], dict[str, object]]] = [
+    ({"domains": ("team",)}, {"domain": "team"}, {"domain": "task"}),
+    ({"phases": ("review",)}, {"phase": "review"}, {"phase": "design"}),
+    ({"types": ("corrective",)}, {"type": "corrective"}, {"type": "directive"}),
+    (
+        {"occurred_between": (date(2026, 1, 1), date(2026, 1, 31))},
+        {"occurred_at": date(2026, 1, 31)},
+        {"occurred_at": date(2026, 2, 1)},
+    ),
+    ({}, {"valid_until": date(2026, 11, 22)}, {"valid_until": date(2026, 11, 21)}),
+]
+
+
+@pytest.mark.parametrize(("options", "right", "wrong"), FILTERS)
+def test_a_filter_lets_the_right_entry_through(
+    project: Project, options: dict[str, object], right: dict[str, object], wrong: dict[str, object]
+) -> None:
+    entries = [make_entry(1, title="Zebra", **right), make_entry(2, title="Zebra", **wrong)]
+    project.write("MEMORY.md", "\n".join(map(format_entry, entries)))
+    assert ids(project, **options) == (make_id(1),)
+
+
+def test_entries_of_other_sessions_are_seen_only_on_demand(project: Project) -> None:
+    for number in (1, 2):
+        put(project, f".teaparty/jobs/j{number}/institutional.md", number)
+    assert ids(project, session="j1") == (make_id(1),)
+    assert set(ids(project, session="j1", all_sessions=True)) == {make_id(1), make_id(2)}
+
+
 # -- budgets and corrections
 
 
@@ -102,8 +131,8 @@ def test_a_budget_below_the_smallest_entry_says_so_and_prints_no_empty_wrapper(p
 
 
 def test_the_whole_text_stays_within_its_bound_however_much_there_is(project: Project) -> None:
-    put(project, "MEMORY.md", *range(1, 60), body="word " * 60)
-    norms = "\n".join(format_entry(make_entry(n, title="Norm", body="w\n" * 20)) for n in range(100, 200))
+    put(project, "MEMORY.md", *range(1, 60), body=" ".join(["word"] * 60))
+    norms = "\n".join(format_entry(make_entry(n, title="Norm", body="w\n" * 19 + "w")) for n in range(100, 200))
     project.write("institutional.md", norms)
     project.write(".memory-ci.yaml", "retrieve: {max_chars: 100000, institutional_max_chars: 100000}\n")
     answer = project.retrieve("zebra", total_chars=10_000, limit=1000)

@@ -20,6 +20,7 @@ from tests.flows.agents_at_work import merge_branch
 from tests.flows.project import NOW, TODAY, Project, copy_project
 from tests.flows.standin import StandIn, make_learning
 from tests.make import make_entry
+from tests.servers import json_answer, serve
 
 LESSONS = (
     "The worker takes the lock before it reads the queue.",
@@ -89,7 +90,7 @@ def test_at_the_first_change_nothing_is_covered_and_nothing_committed(five: Proj
     assert (plan.until, plan.steps, plan.counts.merged_changes) == (None, (), 0)
     assert plan.engine.failure.endswith("[engine-failed]")
     assert five.sha() == tip
-    assert "The engine stopped: " in render_plan(plan)
+    assert "The run stopped: " in render_plan(plan)
     tell(model)
     model.record(five)
     assert {*TITLES, "Waits in the inbox"} <= five.titles()
@@ -103,7 +104,7 @@ def test_the_command_warns_and_fails_only_where_that_is_asked_for(
     tip = five.sha()
     result = run_record(five, model, monkeypatch, *args)
     assert result.exit_code == code
-    assert "Warning: the engine stopped: " in result.stderr
+    assert "Warning: the run stopped: " in result.stderr
     assert "no weights" in result.stderr
     assert five.sha() == tip
 
@@ -229,3 +230,14 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(five: Project, m
     five.merge("eve", message="Merge pull request #206 from eve/eve\n\nWork")
     plan = plan_record(five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ)
     assert (plan.engine.name, model.asked) == ("rules", [])
+
+
+def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project: Project) -> None:
+    """Without it a stranger's marks would pass for those of one of us."""
+    refused = json_answer({"message": "Bad credentials"}, 401)
+    with serve(lambda asked: refused) as server:
+        environ = {"GITHUB_REPOSITORY": "shop/shop", "GITHUB_TOKEN": "t" * 40, "GITHUB_API_URL": server.url}
+        plan = plan_record(project.workspace, RecordOptions(), TODAY, lambda done, total: None, environ)
+    assert (plan.until, plan.steps, plan.judged) == (None, (), ())
+    assert "forge-unauthorised" in plan.engine.failure
+    assert [step.step for step in project.plan().steps] == ["extract"]

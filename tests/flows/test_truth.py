@@ -33,7 +33,8 @@ def shop(project: Project) -> Project:
     """A client, an entry that cites a function of it, and one that cites nothing."""
     project.commit("Write the client", {"src/client.py": CLIENT})
     remember(project, 1, f"src/client.py@{project.sha()[:12]}")
-    project.commit("More", {"docs/MEMORY.md": format_entry(make_entry(2, title="Idempotency keys are strings"))})
+    other = make_entry(2, title="Some say that an idempotency key is a string of letters and of much else")
+    project.commit("More", {"docs/MEMORY.md": format_entry(other)})
     project.commit("Scopes", {".memory-ci.yaml": "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n"})
     return project
 

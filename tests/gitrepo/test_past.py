@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -68,11 +69,12 @@ def test_a_commit_has_a_day(builder: RepoBuilder) -> None:
 def test_a_shallow_clone_says_what_to_fetch(builder: RepoBuilder, tmp_path: Path) -> None:
     repo, old = shallow(builder, tmp_path / "clone"), builder.sha("HEAD~1")
     assert find_commit_of_day(repo, "HEAD", date(2026, 1, 20)) == builder.sha()
-    for ask in (
+    asks: list[Callable[[], object]] = [
         lambda: find_commit_of_day(repo, "HEAD", date(2026, 1, 15)),
         lambda: resolve_past(repo, old),
         lambda: resolve_merge_base(repo, "HEAD", old),
-    ):
+    ]
+    for ask in asks:
         with pytest.raises(RepositoryError) as raised:
             ask()
         assert raised.value.slug == "shallow-clone"

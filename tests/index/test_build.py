@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -209,22 +210,54 @@ def test_a_file_that_cannot_be_trusted_is_built_again(tmp_path: Path, damage: st
 
 PARTS = {
     "an entry": "UPDATE entries SET front = x'c1'",
-    "a prose": "UPDATE files SET prose = x'c1'",
+    "a field": "UPDATE entries SET status = 'retired'",
+    "a body": "UPDATE entries SET body = 'Retry at once.'",
+    "a prose": "UPDATE files SET prose = x'90'",
+    "an object id": "UPDATE files SET oid = 'x'",
     "the words": "DELETE FROM entries_fts_data",
-    "the text": "UPDATE entries SET title = CAST(x'ff' AS TEXT)",
+    "a word": "INSERT INTO entries_fts (entries_fts, rowid, title, body, parts) "
+    "SELECT 'delete', row, title, body, '' FROM entries WHERE row = 2",
+    "an entry elsewhere": "UPDATE entries SET path = 'other.md' WHERE row = 2",
+    "a trigger": "CREATE TRIGGER evil AFTER INSERT ON files BEGIN DELETE FROM entries; END",
+    "a view": "DROP VIEW entries_text",
 }
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_damage_that_shows_only_when_it_is_read_is_built_again(tmp_path: Path, part: str) -> None:
+def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(tmp_path: Path, part: str) -> None:
     path = tmp_path / "index.db"
     expected = built(make_tree(3), path)
     change(path, PARTS[part])
     tree = make_tree(3)
     with open_index(path) as index:
-        assert sync(index, tree.oids, tree.load).files_read == 0
+        assert sync(index, tree.oids, tree.load).was_rebuilt
         assert found(index, "retry") == [make_id(0), make_id(1), make_id(2)]
-        list_prose(index, "institutional")
+        assert content(index) == expected
+
+
+def test_a_file_from_a_cache_is_proved_once_and_then_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy keeps its time of modification, not its time of change; the second opening reads no row for proof."""
+    built(make_tree(3), tmp_path / "index.db")
+    restored = tmp_path / "clone" / "index.db"
+    restored.parent.mkdir()
+    shutil.copy2(tmp_path / "index.db", restored)
+    shutil.copy2(tmp_path / "index.db.seal", restored.with_name("index.db.seal"))
+    proofs: list[object] = []
+    monkeypatch.setattr("memory_ci.index.database.prove", proofs.append)
+    tree = make_tree(3)
+    for _ in range(3):
+        built(tree, restored)
+    assert (len(proofs), tree.asked) == (1, [])
+
+
+@pytest.mark.parametrize("column", ["front", "title", "last_reinforced"])
+def test_damage_that_shows_only_when_it_is_read_is_built_again(tmp_path: Path, column: str) -> None:
+    expected = built(make_tree(3))
+    tree = make_tree(3)
+    with open_index(tmp_path / "index.db") as index:
+        sync(index, tree.oids, tree.load)
+        index.connection.execute(f"UPDATE entries SET {column} = CAST(x'ff' AS TEXT)")  # noqa: S608 - of this list
+        assert found(index, "retry") == [make_id(0), make_id(1), make_id(2)]
         assert content(index) == expected
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from datetime import date
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
-from memory_ci.index.search import list_entries, list_findings, list_prose, search
-from memory_ci.records.entry import Entry, EntryType, ScopeOf
+from memory_ci.index.search import Filters, list_entries, list_findings, list_prose, search
+from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Norm
 from tests.index.trees import Tree, make_loaded, make_tree
@@ -135,13 +137,81 @@ def test_institutional_memory_is_not_ranked(index: Index) -> None:
     assert [match.located.entry.id for match in search(index, ["retry"], scopes=["institutional"])] == [make_id(4)]
 
 
-def test_filters_apply_before_the_limit(filled: Fill) -> None:
-    """60 strong rows of one type must not hide the only row of another."""
-    strong = [make_entry(n, title="retry retry retry", type="directive") for n in range(60)]
-    weak = make_entry(99, title="a retry is mentioned in passing", body="other words " * 30, type="corrective")
-    types: list[EntryType] = ["corrective"]
-    matches = search(filled(*strong, weak), ["retry"], types=types, depth=5)
-    assert [match.located.entry for match in matches] == [weak]
+RIGHT: dict[str, Any] = {
+    "type": "corrective",
+    "domain": "team",
+    "phase": "design",
+    "status": "compacted",
+    "occurred_at": date(2026, 3, 1),
+    "valid_until": date(2026, 9, 2),
+}
+WRONG: dict[str, Any] = {
+    "type": "directive",
+    "domain": "task",
+    "phase": None,
+    "status": "active",
+    "occurred_at": date(2026, 3, 2),
+    "valid_until": date(2026, 9, 1),
+}
+FILTERS: list[Filters] = [
+    {"types": ["corrective"]},
+    {"domains": ["team"]},
+    {"phases": ["design", "planning"]},
+    {"statuses": ["compacted"]},
+    {"scopes": ["session"]},
+    {"paths": ["docs/x.md"]},
+    {"session": "mine"},
+    {"session": "mine", "all_sessions": False},
+    {"occurred_between": (date(2026, 2, 1), date(2026, 3, 1))},
+    {"occurred_between": (date(2026, 3, 1), date(2026, 3, 1))},
+    {"today": date(2026, 9, 1)},
+]
+
+
+@pytest.mark.parametrize("asked", FILTERS, ids=str)
+def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_one(asked: Filters) -> None:
+    """So each filter is in SQL, before the limit."""
+    strong = [make_entry(n, title="retry retry retry", **WRONG) for n in range(60)]
+    weak = make_entry(99, title="a retry is mentioned in passing", body="other words " * 30, **RIGHT)
+    tree = Tree()
+    elsewhere = ScopeOf("session", "theirs") if "session" in asked else ScopeOf("team", "src")
+    tree.files = {
+        "strong.md": make_loaded("strong.md", *strong, scope=elsewhere),
+        "weak.md": make_loaded("weak.md", weak, scope=ScopeOf("session", "mine")),
+    }
+    with open_index(None) as index:
+        sync(index, tree.oids, tree.load)
+        assert [match.located.entry for match in search(index, ["retry"], depth=5, **asked)] == [weak]
+        assert [located.entry for located in list_entries(index, **asked)] == [weak]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, {1, 2}),
+        ({"session": None}, {1, 2}),
+        ({"session": "mine"}, {1}),
+        ({"session": "mine", "all_sessions": True}, {1, 2}),
+        ({"session": None, "all_sessions": False}, set()),
+    ],
+)
+def test_what_another_session_learned_is_seen_only_on_demand(asked: Filters, expected: set[int]) -> None:
+    tree = Tree()
+    for number, job in ((1, "mine"), (2, "theirs")):
+        tree.files[f"{job}.md"] = make_loaded(
+            f"{job}.md", make_entry(number, title="Retry"), scope=ScopeOf("session", job)
+        )
+    tree.files["MEMORY.md"] = make_loaded("MEMORY.md", make_entry(3, title="Retry"))
+    with open_index(None) as index:
+        sync(index, tree.oids, tree.load)
+        found = {int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], **asked)}
+    assert found == expected | {3}
+
+
+def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_interval(filled: Fill) -> None:
+    index = filled(make_entry(1, title="retry"), make_entry(2, title="retry", valid_until=date(2026, 1, 1)))
+    assert [match.located.entry.id for match in search(index, ["retry"], today=date(2026, 1, 1))] == [make_id(1)]
+    assert search(index, ["retry"], occurred_between=(date.min, date.max)) == []
 
 
 @pytest.mark.parametrize(

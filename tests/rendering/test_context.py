@@ -210,11 +210,25 @@ def test_whatever_ends_a_line_ends_a_line() -> None:
     assert neutralise("a\r\nb\u2028c\x85d\x0be\rf") == "a\nb\nc\nd\ne\nf"
 
 
+ENDINGS = ["---", "\n--- end ---\n", "\n---\nid: x\n---\n", "\n## Always applies", "\n# Heading"]
+
 HOSTILE = st.lists(
     st.one_of(
         st.sampled_from(
-            [*TAGS, "\n", "\r\n", "\u2028", "---", "\n--- end ---\n", "\n---\nid: x\n---\n", "\n## Always applies"]
-            + ["\n# Heading", "```", "recalled-", "memory>", "</", OPENING, CLOSING, "long " * 900]
+            [
+                *TAGS,
+                *ENDINGS,
+                "\n",
+                "\r\n",
+                "\u2028",
+                "```",
+                "recalled-",
+                "memory>",
+                "</",
+                OPENING,
+                CLOSING,
+                "long " * 900,
+            ]
         ),
         st.text(max_size=10),
     ),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.retrieval import Hit, Retrieval, Withheld
 from memory_ci.rendering.explain import render_explanation
 from tests.make import make_located
 
 
-def make_hit(number: int, **fields: object) -> Hit:
+def make_hit(number: int, **fields: Any) -> Hit:  # noqa: ANN401 - any field of Entry
     factors = (("relevance", 0.5), ("truth", 0.5))
     verdicts = (Verdict("changed", "a.py", 3, 4),)
     return Hit(make_located(number, **fields), 0.25, factors, (("lexical", 3.25),), verdicts)
@@ -18,12 +20,13 @@ def test_every_factor_lane_and_verdict_and_every_reason_is_named() -> None:
     retrieval = Retrieval(
         task="x",
         mode="lexical",
+        verdict="WEAK",
         hits=(make_hit(1),),
         hits_dropped=(make_hit(2),),
         withheld=(Withheld(make_hit(3), "gone: a.py (removed)"),),
     )
     assert render_explanation(retrieval) == (
-        "mode lexical · 0 norms · 1 entry given · 2 not\n"
+        "mode lexical · verdict WEAK · 0 norms · 1 entry given · 2 not\n"
         " 1. 00000001 Learning number 1 (procedural, project)\n"
         "      0.2500 = relevance 0.500 x truth 0.500\n"
         "      raw: lexical 3.250\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from memory_ci.retrieval.corrections import put_corrections_first
 from tests.make import make_id, make_located
 
 
-def make_hit(number: int, supersedes: Iterable[int] = (), **fields: object) -> Hit:
+def make_hit(number: int, supersedes: Iterable[int] = (), **fields: Any) -> Hit:  # noqa: ANN401 - any field of Entry
     return Hit(make_located(number, supersedes=tuple(map(make_id, supersedes)), **fields), 1.0, ())
 
 
@@ -27,7 +28,7 @@ def numbers(hits: Iterable[Hit]) -> list[int]:
 
 def put(*hits: Hit) -> tuple[list[int], list[tuple[int, str]]]:
     served, withheld = put_corrections_first(hits, contradicted)
-    return numbers(served), [(*numbers([one.hit]), one.why) for one in withheld]
+    return numbers(served), [(numbers([one.hit])[0], one.why) for one in withheld]
 
 
 def test_what_supersedes_an_entry_takes_its_place() -> None:

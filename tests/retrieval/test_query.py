@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.retrieval.corpus import Corpus
 from memory_ci.retrieval.query import build_terms
 
 
@@ -66,3 +67,24 @@ def test_any_task_gives_terms_or_none(task: str) -> None:
     terms = build_terms(task)
     assert all(terms)
     assert terms == build_terms(task)
+
+
+def test_of_a_body_the_terms_that_are_frequent_there_and_rare_in_memory_are_asked() -> None:
+    df = {"client": 900, "timeout": 3, "gateway": 0}
+    body = "client client client timeout timeout gateway gateway gateway gateway"
+    terms = build_terms(f"Title\n{body}", Corpus(1000, lambda term: df.get(term, 1)))
+    assert terms == ("title", "title", "timeout", "client"), "what no entry holds is not asked"
+
+
+def test_memory_is_asked_about_a_bounded_number_of_terms() -> None:
+    asked: list[str] = []
+
+    def df(term: str) -> int:
+        asked.append(term)
+        return 1
+
+    build_terms("Title\n" + " ".join(f"word{n}" for n in range(1000)), Corpus(1000, df))
+    assert len(asked) == 60
+    asked.clear()
+    build_terms("Only a title", Corpus(1000, df))
+    assert asked == []

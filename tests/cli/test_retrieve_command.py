@@ -1,0 +1,181 @@
+"""retrieve and bisect as they are called: by people, by scripts, and by an agent as its hook."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memory_ci.cli.main import main
+from memory_ci.store.edit import format_entry
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry, make_id
+
+
+@pytest.fixture
+def zoo(project: Project) -> Project:
+    """A project that remembers one thing."""
+    project.commit("Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))})
+    return project
+
+
+def note_of(project: Project) -> Path:
+    return project.path / ".git/memory-ci/retrieved.jsonl"
+
+
+def call_hook(run: Run, project: Project, **fields: str) -> Result:
+    given = {"hook_event_name": "UserPromptSubmit", "cwd": str(project.path), "session_id": "79e9becd", **fields}
+    return run("retrieve", "--hook", stdin=json.dumps(given))
+
+
+# -- formats
+
+
+def test_each_format_holds_the_same_context(run: Run, zoo: Project) -> None:
+    text = run("retrieve", "zebra").stdout
+    assert "> Wait." in text
+    hook = json.loads(run("retrieve", "zebra", "--format", "hook").stdout)
+    assert hook["hookSpecificOutput"] == {"hookEventName": "UserPromptSubmit", "additionalContext": text}
+    assert f"```text\n{text}```\n" in run("retrieve", "zebra", "--format", "markdown").stdout
+    assert run("retrieve", "zebra", "--format", "json").stdout == run("retrieve", "zebra", "--json").stdout
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "hook"])
+def test_nothing_recalled_is_nothing_printed(run: Run, zoo: Project, form: str) -> None:
+    result = run("retrieve", "quantum", "--format", form)
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_explain_names_each_factor_and_notes_nothing(run: Run, zoo: Project) -> None:
+    result = run("retrieve", "zebra", "--explain", "--record")
+    line = result.stdout.splitlines()[2]
+    score, _, product = line.strip().partition(" = ")
+    values = {name: float(value) for name, value in (part.split(" ") for part in product.split(" x "))}
+    assert list(values)[:4] == ["relevance", "prominence", "scope", "truth"]
+    total = 1.0
+    for value in values.values():
+        total *= value
+    assert float(score) == pytest.approx(total, abs=0.01)
+    assert "raw: lexical" in result.stdout
+    assert not note_of(zoo).exists()
+
+
+# -- options
+
+
+def test_notes_go_to_standard_error_and_do_not_fail(run: Run, zoo: Project) -> None:
+    result = run("retrieve", "zebra", "--limit", "-3", "--role", "stranger", "--max-chars", "99999999")
+    assert result.exit_code == 0
+    assert [line.split()[1] for line in result.stderr.splitlines()] == ["--limit", "--max-chars", "The"]
+    assert run("retrieve", "zebra", "--at", "2020-01-01").stderr.startswith("Note: There was no commit yet")
+
+
+def test_days_are_read_and_must_be_in_order(run: Run, zoo: Project) -> None:
+    happened = make_entry(1, title="Zebra crossing", occurred_at=date(2026, 3, 1))
+    zoo.write("MEMORY.md", format_entry(happened))
+    assert run("retrieve", "zebra", "--ids", "--occurred-between", "2026-03-01", "2026-03-01").stdout
+    assert not run("retrieve", "zebra", "--ids", "--occurred-between", "2026-03-02", "2026-04-01").stdout
+    assert run("retrieve", "zebra", "--occurred-between", "2026-04-01", "2026-03-01").exit_code == 2
+    assert run("retrieve", "zebra", "--occurred-between", "yesterday", "today").exit_code == 2
+
+
+ODD = {
+    "empty": b"",
+    "megabyte": b"zebra " * 180_000,
+    "stop words": b"the of and",
+    "operators": b'NEAR("zebra" AND -OR NOT * ^ : {title})',
+    "quotes": b'"zebra\' ""',
+    "nul": b"ze\0bra zebra",
+    "emoji": "\U0001f993 zebra \U0001f469\u200d\U0001f4bb".encode(),
+    "right to left": "\u05d6\u05d1\u05e8\u05d4 zebra \u202e".encode(),
+    "no utf-8": b"\xff\xfe zebra",
+}
+
+
+@pytest.mark.parametrize("query", ODD.values(), ids=ODD.keys())
+def test_any_bytes_are_a_query(run: Run, zoo: Project, query: bytes) -> None:
+    result = CliRunner().invoke(main, ["retrieve", "--ids"], input=query)
+    assert (result.exit_code, result.exception) == (0, None)
+    assert result.stdout.split() == ([make_id(1)] if b"zebra" in query else [])
+
+
+# -- as a hook
+
+
+def test_as_a_hook_it_answers_a_prompt_and_notes_what_it_gave(
+    run: Run, zoo: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call_hook(run, zoo, prompt="Where is the zebra?", transcript_path="/x.jsonl", permission_mode="default")
+    answer = json.loads(result.stdout)["hookSpecificOutput"]
+    assert answer["hookEventName"] == "UserPromptSubmit"
+    assert "Zebra crossing" in answer["additionalContext"]
+    assert json.loads(note_of(zoo).read_text())["ids"] == [make_id(1)]
+    assert zoo.status() == ""
+
+
+def test_at_the_start_of_a_session_it_gives_what_always_applies(run: Run, zoo: Project) -> None:
+    zoo.commit("Norms", {"institutional.md": "# Norms\n\nNever push to main.\n"})
+    answer = json.loads(call_hook(run, zoo, hook_event_name="SessionStart", source="startup").stdout)
+    assert answer["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+    assert "Never push to main." in answer["hookSpecificOutput"]["additionalContext"]
+    assert "Zebra" not in answer["hookSpecificOutput"]["additionalContext"]
+
+
+def test_a_prompt_that_nothing_is_known_about_gets_no_output(run: Run, zoo: Project) -> None:
+    result = call_hook(run, zoo, prompt="quantum")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert not note_of(zoo).exists()
+
+
+def test_what_a_hook_prints_stays_below_what_an_agent_takes(run: Run, zoo: Project) -> None:
+    many = "\n".join(format_entry(make_entry(n, title="Zebra", body=f"{'stripe ' * 50}{n}")) for n in range(60))
+    zoo.write("MEMORY.md", many)
+    zoo.write(".memory-ci.yaml", "retrieve: {max_chars: 100000}\n")
+    answer = json.loads(call_hook(run, zoo, prompt="zebra").stdout)
+    assert 7_000 < len(answer["hookSpecificOutput"]["additionalContext"]) <= 10_000
+
+
+@pytest.mark.parametrize("stdin", ["", "{", "[]", '{"prompt": 3}', '{"prompt": "x", "cwd": "/no/such/place"}'])
+def test_a_hook_never_fails_the_agent(run: Run, zoo: Project, stdin: str) -> None:
+    result = run("retrieve", "--hook", stdin=stdin)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("memory-ci: nothing recalled: ")
+
+
+def test_a_hook_survives_a_broken_configuration_and_the_lack_of_a_repository(
+    run: Run, zoo: Project, tmp_path: Path
+) -> None:
+    zoo.write(".memory-ci.yaml", "retrieve: [\n")
+    for cwd in (zoo.path, tmp_path):
+        result = call_hook(run, zoo, prompt="zebra", cwd=str(cwd))
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert "nothing recalled" in result.stderr
+
+
+def test_a_hook_without_standard_input_ends_well(zoo: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert CliRunner().invoke(main, ["retrieve", "--hook"]).exit_code == 0
+
+
+# -- bisect
+
+
+def test_bisect_names_the_commit_and_what_it_did(run: Run, zoo: Project) -> None:
+    found = run("bisect", "zebra", "--expect", make_id(1)[:8])
+    assert found.stdout == "Still found, at rank 1 (1 commit asked).\n"
+    retired = make_entry(1, title="Zebra crossing", body="Wait.", status="retired")
+    sha = zoo.commit("Retire \x1b[31mit", {"MEMORY.md": format_entry(retired)})
+    lost = run("bisect", "zebra", "--expect", make_id(1)[:8])
+    first, second, third = lost.stdout.splitlines()
+    assert first.startswith(f"{sha[:12]} 2026-01-05 Retire \\x1b[31mit")
+    assert second.startswith("rank 1 before, not found after")
+    assert third == "- the entry was retired"
+    report = json.loads(run("bisect", "zebra", "--expect", make_id(1)[:8], "--json").stdout)
+    assert report["loss"]["sha"] == sha
+    assert "[never-found]" in run("bisect", "quantum", "--expect", make_id(1)).stderr

@@ -1,0 +1,73 @@
+"""Whether memory speaks of what was asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.records.retrieval import Match
+from memory_ci.retrieval.corpus import Corpus, idf
+from memory_ci.retrieval.query import build_terms
+from memory_ci.retrieval.verdict import coverage, verdict
+from tests.make import make_entry, make_located
+
+RARE = Corpus(1000, lambda term: 3)
+"""A corpus in which every word is as rare as any other."""
+
+
+def make_matches(*titles: str) -> list[Match]:
+    return [Match(make_located(n, title=title), 10.0 / n) for n, title in enumerate(titles, start=1)]
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("Retry the charge with a key", "HIT"),
+        ("Retry the upload", "WEAK"),
+        ("Colours of the flag", "MISS"),
+    ],
+)
+def test_the_verdict_is_how_much_of_the_task_the_best_entry_speaks_of(title: str, expected: str) -> None:
+    assert verdict(make_matches(title), build_terms("retry failed charge"), RARE) == expected
+
+
+def test_a_raw_score_however_high_is_no_hit() -> None:
+    lonely = [Match(make_located(1, title="Colours of the flag"), 1e9)]
+    assert verdict(lonely, build_terms("retry failed charge"), RARE) == "MISS"
+
+
+def test_nothing_found_or_nothing_asked_is_a_miss() -> None:
+    assert verdict([], ("retry",), RARE) == "MISS"
+    assert verdict(make_matches("Retry"), (), RARE) == "MISS"
+
+
+def test_a_rare_word_weighs_more_than_a_common_one() -> None:
+    corpus = Corpus(1000, lambda term: 1 if term == "idempotency" else 600)
+    (has_rare, has_common) = (make_entry(1, title="idempotency"), make_entry(2, title="client error"))
+    terms = ("idempotency", "client", "error")
+    assert coverage([has_rare], terms, corpus) > 0.8 > 0.2 > coverage([has_common], terms, corpus)
+
+
+def test_a_word_that_no_entry_has_weighs_the_most() -> None:
+    assert idf(0, 1000) > idf(1, 1000) > idf(1000, 1000) > 0
+    assert idf(7, 3) > 0, "counted while entries were added"
+
+
+def test_a_long_task_is_judged_by_its_subject() -> None:
+    task = "Retry the charge\n" + " ".join(f"word{n}" for n in range(50))
+    assert verdict(make_matches("Retry the charge"), build_terms(task), RARE) == "HIT"
+
+
+@pytest.mark.parametrize("word", ["retries", "retried", "RETRY", "rétry"])
+def test_an_inflected_or_accented_word_is_the_same_word(word: str) -> None:
+    assert coverage([make_entry(1, title=f"it {word}")], ("retry",), RARE) == 1.0
+
+
+def test_a_word_that_only_begins_alike_is_another_word() -> None:
+    assert coverage([make_entry(1, title="internationalisation")], ("inter",), RARE) == 0.0
+
+
+def test_the_third_best_entry_still_counts_and_the_fourth_does_not() -> None:
+    noise = ["Flag", "Colour", "Shape"]
+    terms = build_terms("retry charge")
+    assert verdict(make_matches(*noise[:2], "Retry charge"), terms, RARE) == "HIT"
+    assert verdict(make_matches(*noise, "Retry charge"), terms, RARE) == "MISS"
