@@ -9,7 +9,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MANIFEST := $(wildcard .pre-commit-hooks.yaml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench sdks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ format: $(VENV)/dev.stamp ## rewrite the code as lint wants it
 
 bench: $(VENV)/dev.stamp ## measure retrieval, recording and the hooks
 	$(BIN)/python -m benchmarks $(ARGS)
+
+sdks: ## run the fault suite of the model client against the oldest and newest supported SDK
+	bash benchmarks/sdk_matrix.sh
 
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import Engine, EngineReply, Known, Request
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.prompt import request_key
+from memory_ci.records.engine import EngineReply, Known, Request
 
 
 class Collector:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memory_ci.evidence.window import choose
-from memory_ci.extraction.engines import Engine, EngineReply, Known, Request
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.rules import is_telling
 from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.scopes import scopes_for
+from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.evidence import EvidenceSet
 from memory_ci.records.history import MergedChange

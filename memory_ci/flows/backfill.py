@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.errors import EngineError, UsageError
-from memory_ci.extraction.engines import Engine, EngineReply, Request
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
 from memory_ci.extraction.engines.batches import poll, results, submit
 from memory_ci.extraction.engines.prices import cost_bound
@@ -26,6 +26,7 @@ from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.record import RecordOptions, plan_record
 from memory_ci.flows.sent import Estimate, Sent, find_sent, remove_sent, save_sent
 from memory_ci.flows.workspace import Workspace
+from memory_ci.records.engine import EngineReply, Request
 from memory_ci.records.plan import Plan
 from memory_ci.text import plural
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.errors import EngineError, UsageError
-from memory_ci.extraction.engines import Engine, EngineReply, Known, Request
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import RULES, Case, judge_reply, settle
 from memory_ci.extraction.metrics import is_match, kappa, share
@@ -18,6 +18,7 @@ from memory_ci.extraction.scopes import scopes_for
 from memory_ci.flows.model import choose_model
 from memory_ci.records.candidate import Judged
 from memory_ci.records.config import EngineConfig, EngineName
+from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
 from memory_ci.records.evidence import Evidence

@@ -10,11 +10,12 @@ import msgspec
 from memory_ci.errors import EngineError, FindingsError, RepositoryError, UsageError
 from memory_ci.evidence.redact import redact
 from memory_ci.extraction import reply
-from memory_ci.extraction.engines import Engine, Request
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.gate import check_words
 from memory_ci.flows.asked import RetrieveOptions
 from memory_ci.flows.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.records.engine import Request
 from memory_ci.records.event import Origin
 from memory_ci.records.evidence import Evidence
 from memory_ci.records.job import Assumption, Risk

@@ -11,7 +11,6 @@ import msgspec
 
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
-from memory_ci.extraction.engines import Request
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
@@ -24,6 +23,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_auth
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
+from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry, Phase
 from memory_ci.records.evidence import EvidenceSet
 from memory_ci.records.history import Commit, MergedChange

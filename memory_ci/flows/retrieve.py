@@ -15,7 +15,6 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.asked import MAX_CHARS, RetrieveOptions, make_sound
 from memory_ci.flows.candidates import Candidates, arrange, find_candidates, weigh_again
 from memory_ci.flows.index import index_path, synced_index
-from memory_ci.flows.truth import judge_located, list_gone, weigh_truth
 from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
 from memory_ci.index.search import list_entries, list_findings, list_prose
@@ -90,12 +89,15 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
 def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """(the candidates weighed by the truth of what they cite, those withheld because it is gone).
 
-    The tree is the one that the options name, else that of the view.
+    The tree is the one that the options name, else that of the view. Global memory cites other repositories: it is not
+    judged here.
     """
-    tree = view.commit if options.tree is None else options.tree
-    truth = judge_located(view.workspace, [hit.located for hit in found.hits], tree)
-    if not truth:
+    citing = [hit.located for hit in found.hits if hit.located.entry.cites and hit.located.scope.name != "global"]
+    if not citing:
         return list(found.hits), ()
+    from memory_ci.flows.truth import judge_located, list_gone, weigh_truth  # 10 ms that others spare
+
+    truth = judge_located(view.workspace, citing, view.commit if options.tree is None else options.tree)
     ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
     judged = [msgspec.structs.replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
     return judged, () if options.stale else list_gone(found.hits, truth)

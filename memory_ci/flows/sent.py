@@ -11,9 +11,9 @@ from typing import Literal, NoReturn
 import msgspec
 
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.engines import Known
 from memory_ci.extraction.engines.batches import Batch
 from memory_ci.gitrepo.repo import Repository, find_commit
+from memory_ci.records.engine import Known
 from memory_ci.store.files import write_file
 
 

@@ -20,17 +20,13 @@ STALE_FACTOR = 0.5
 """What an entry whose code is gone counts when it is asked for all the same: as much as one whose code changed."""
 
 Truth = Mapping[Entry, tuple[Verdict, ...]]
-"""The verdicts on what each entry cites; an entry that cites nothing here is not in it."""
+"""The verdicts on what each entry cites."""
 
 
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
-    """The verdicts on the entries that cite code. Global memory is of other repositories: it is not judged here.
-
-    Two git processes while nothing changed, none where nothing is cited. Raises RepositoryError (unknown-revision).
-    """
-    own = [place for place in located if place.scope.name != "global" and place.entry.cites]
-    verdicts = judge_anchors(workspace, own, view)
-    return {place.entry: tuple(_softened(place.entry, verdicts)) for place in own}
+    """The verdicts on entries. Two git processes while nothing changed. Raises RepositoryError (unknown-revision)."""
+    verdicts = judge_anchors(workspace, located, view)
+    return {place.entry: tuple(_softened(place.entry, verdicts)) for place in located}
 
 
 def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:

@@ -19,8 +19,8 @@ def review_events(request: PullRequest) -> tuple[Event, ...]:
     """The request itself, then each review and comment with words, then each check that was mended; by time.
 
     Labels: `label` (one of the forge), `permission` (what its author may do here), `state` (of the request or the
-    review), `reply-to` (the id of what a comment answers), `line`, `resolved`, and `outcome`, which is `closed-unmerged`, `requested-then-made` or
-    `failed-then-passed`.
+    review), `reply-to` (the id of what a comment answers), `line`, `resolved`, and `outcome`, which is
+    `closed-unmerged`, `requested-then-made` or `failed-then-passed`.
     """
     said = sorted((review for review in request.reviews if review.body.strip()), key=lambda review: review.at)
     events = [

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from memory_ci.extraction.engines import Engine, Request
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.records.candidate import Candidate, Judged
+from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
 from memory_ci.records.evidence import Evidence, EvidenceSet

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import EngineReply, Request
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.scopes import SCOPES
 from memory_ci.records.candidate import Judged
+from memory_ci.records.engine import EngineReply, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.evidence import EvidenceSet
 from tests.extraction.make import judge, judge_messages, make_piece, written

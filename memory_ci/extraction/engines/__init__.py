@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from memory_ci.records.engine import EngineReply as EngineReply
-from memory_ci.records.engine import Known as Known
-from memory_ci.records.engine import Request as Request
-from memory_ci.records.engine import Task as Task
-from memory_ci.records.engine import Usage as Usage
+from memory_ci.records.engine import EngineReply, Request
 
 
 class Engine(Protocol):

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import EngineReply, Request, Usage
 from memory_ci.extraction.engines.calls import SYSTEM_CLOCK, TRIES, Clock, Failure, Limits, call_with_tries
 from memory_ci.extraction.engines.faults import explain, names_output_config
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.prompt import Prompt, build_prompt
 from memory_ci.records.config import EngineConfig, Provider
+from memory_ci.records.engine import EngineReply, Request, Usage
 from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")

@@ -17,10 +17,10 @@ from typing import Annotated, NoReturn
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import EngineReply, Request, Usage
 from memory_ci.extraction.engines.program import MAX_SECONDS, Finished, empty_directory, find_program, run_program
 from memory_ci.extraction.prompt import Prompt, build_prompt
 from memory_ci.records.config import EngineConfig
+from memory_ci.records.engine import EngineReply, Request, Usage
 from memory_ci.text import shorten
 
 PASSED = frozenset(

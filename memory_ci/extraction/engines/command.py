@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Mapping
 
 from memory_ci.errors import EngineError, UsageError
-from memory_ci.extraction.engines import EngineReply, Request
 from memory_ci.extraction.engines.program import MAX_SECONDS, empty_directory, find_program, run_program
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.config import EngineConfig
+from memory_ci.records.engine import EngineReply, Request
 from memory_ci.text import shorten
 
 VARIABLE = "MEMORY_CI_ENGINE_COMMAND"

@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import Engine, EngineReply, Request, Usage
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.replay import ReplayEngine, record_reply
 from memory_ci.extraction.reply import parse_reply
+from memory_ci.records.engine import EngineReply, Request, Usage
 from memory_ci.secrets import find_secrets
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import Usage
 from memory_ci.extraction.engines.prices import cost, cost_bound
 from memory_ci.records.config import EngineConfig
+from memory_ci.records.engine import Usage
 
 
 class Spent(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from memory_ci.extraction.engines import Usage
+from memory_ci.records.engine import Usage
 
 MILLION = 1_000_000
 LONG_PROMPT_TOKENS = 100_000

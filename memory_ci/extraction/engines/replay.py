@@ -12,8 +12,8 @@ from typing import Annotated, NoReturn
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import EngineReply, Request, Usage
 from memory_ci.extraction.prompt import request_key
+from memory_ci.records.engine import EngineReply, Request, Usage
 
 HAND_WRITTEN = "hand-written"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memory_ci.extraction.decisions import find_decision
-from memory_ci.extraction.engines import EngineReply, Request
 from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
@@ -21,6 +20,7 @@ from memory_ci.extraction.wording import (
     make_title,
     weakness,
 )
+from memory_ci.records.engine import EngineReply, Request
 from memory_ci.records.evidence import Evidence
 
 SUSPECT_IMPORTANCE = 0.4

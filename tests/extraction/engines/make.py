@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from memory_ci.extraction.engines import Request
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
 from memory_ci.extraction.engines.calls import Clock
 from memory_ci.records.config import EngineConfig
+from memory_ci.records.engine import Request
 from tests.extraction.make import make_piece
 
 KEY = "key-of-the-test-0123456789"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import EngineReply, Usage
 from memory_ci.extraction.engines.batches import Batch, poll, results, submit
+from memory_ci.records.engine import EngineReply, Usage
 from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
 from tests.extraction.engines.model_double import (
     Answer,

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines import Usage
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.prices import DEAREST, PRICES, cost, cost_bound, find_price
 from memory_ci.records.config import EngineConfig
+from memory_ci.records.engine import Usage
 
 HAIKU = "claude-haiku-5-5"
 MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
