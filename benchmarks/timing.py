@@ -23,7 +23,8 @@ class Row(NamedTuple):
 
 def median_time(args: Sequence[str], cwd: Path, runs: int = 15) -> float:
     """Median wall seconds of a Python process with these arguments, output discarded."""
-    environment = {**os.environ, "HOME": str(cwd), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    home = cwd / ".git"  # not cwd: its MEMORY.md would be read as the global one, too
+    environment = {**os.environ, "HOME": str(home), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     times = []
     for _ in range(runs):

@@ -34,6 +34,7 @@ SEALED = {
     "GIT_CONFIG_VALUE_1": "tess@example.com",
     "GIT_CONFIG_KEY_2": "init.defaultBranch",
     "GIT_CONFIG_VALUE_2": "main",
+    "MEMORY_CI_EMBEDDER": "none",  # with the extra installed, every retrieval would load a model
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
 }

@@ -17,7 +17,7 @@ MAX_INPUT = 1024 * 1024
 
 @click.command()
 @click.argument("path", required=False)
-@click.option("--agent", default="", metavar="NAME", help="Only sessions of this agent: claude-code, codex, gemini.")
+@click.option("--agent", type=click.Choice(AGENTS), default="", help="Only sessions of this agent.")
 @click.option("--hook", "is_hook", is_flag=True, help="Run by an agent: print nothing, and never fail.")
 @dry_run_option
 @json_option
@@ -50,7 +50,7 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
         file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
     where = workspace()
     if path != "-":
-        file = Path(path) if path else find_newest(where, Path.home())
+        file = Path(path) if path else find_newest(where, Path.home(), agent)
     captured = capture(where, file, now(), agent=agent, cwd=cwd, dry_run=dry_run)
     if is_silent:
         return

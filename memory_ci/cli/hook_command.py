@@ -56,7 +56,8 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     from memory_ci.flows.underway import push_sessions
 
     try:
-        push_sessions(workspace(), remote)
+        if sent := push_sessions(workspace(), remote):
+            click.echo(f"memory-ci: {plural(sent, 'session')} sent to {remote} (refs/memory-ci/sessions/)", err=True)
     except (MemoryCIError, OSError) as error:
         click.echo(f"memory-ci: sessions not pushed: {error}", err=True)
 

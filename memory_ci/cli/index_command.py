@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import at_option, echo_json, json_option, workspace
+from memory_ci.cli.common import at_option, echo_json, json_option, progress, workspace
 from memory_ci.records.index import IndexStats
 from memory_ci.rendering.table import render_finding
 from memory_ci.text import plural
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--key", "only_key", is_flag=True, help="Print the cache key of HEAD (or the view), and build nothing.")
 @click.option("--verify", is_flag=True, help="Prove that the index is equal to the tree; exit 1 with what differs.")
 @click.option("--stats", is_flag=True, help="Count what the index of the work tree holds.")
+@click.option("--vectors", is_flag=True, help="Embed what has no vector yet, for the vector lane (docs/embedders.md).")
 @click.option(
     "--db", type=click.Path(path_type=Path, dir_okay=False), help="This file, not the one in the git directory."
 )
@@ -27,7 +29,14 @@ if TYPE_CHECKING:
 @at_option
 @json_option
 def command(
-    only_key: bool, verify: bool, stats: bool, db: Path | None, staged: bool, view: str | None, as_json: bool
+    only_key: bool,
+    verify: bool,
+    stats: bool,
+    vectors: bool,
+    db: Path | None,
+    staged: bool,
+    view: str | None,
+    as_json: bool,
 ) -> None:
     """Build the search index, prove it, or print its cache key.
 
@@ -44,12 +53,12 @@ def command(
     from memory_ci.flows.index import build_index, index_key, index_stats, verify_index
     from memory_ci.flows.workspace import STAGED
 
-    if only_key + verify + stats > 1:
-        raise click.UsageError("--key, --verify and --stats are three questions: choose one.")
+    if only_key + verify + stats + vectors > 1:
+        raise click.UsageError("--key, --verify, --stats and --vectors are four things to do: choose one.")
     if staged and view:
         raise click.UsageError("--staged and --at are two views: choose one.")
-    if stats and (db or staged or view):
-        raise click.UsageError("--stats is about the index of the work tree: give no --db and no view.")
+    if (stats or vectors) and (db or staged or view):
+        raise click.UsageError("--stats and --vectors are about the index of the work tree: give no --db and no view.")
     view = STAGED if staged else view
     if only_key:
         key = index_key(workspace(), view or "HEAD")
@@ -60,12 +69,22 @@ def command(
             "".join(f"{render_finding(one)}\n" for one in findings), nl=False
         )
         raise SystemExit(1 if findings else 0)
+    elif vectors:
+        _embed(as_json)
     elif stats:
         counts = index_stats(workspace())
         echo_json(counts) if as_json else click.echo(_say_stats(counts))
     else:
         report = build_index(workspace(), view, db)
         echo_json(report) if as_json else click.echo(_say_report(report))
+
+
+def _embed(as_json: bool) -> None:
+    from memory_ci.flows.vectors import build_vectors
+
+    with progress("Embedding") as advance:
+        report = build_vectors(workspace(), os.environ, advance)
+    echo_json(report) if as_json else click.echo(f"{plural(report.embedded, 'entry')} embedded by {report.model_id}")
 
 
 def _say_report(report: IndexReport) -> str:

@@ -65,6 +65,7 @@ def command(
 
     if wait and not backfill:
         raise click.UsageError("--wait is for --backfill")
+    arguments["fetch"] = bool(arguments["fetch"]) and not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     batches = None
     with progress("Reading merged work") as advance:

@@ -128,7 +128,7 @@ def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: i
     from memory_ci.flows.asked import RetrieveOptions
     from memory_ci.flows.retrieve import retrieve
 
-    return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today())
+    return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today(), os.environ)
 
 
 def _print(answer: Retrieval, form: Format, ids: bool, explain: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
@@ -105,8 +106,8 @@ class _Hunt:
         if self.question.good is None:
             return found
         good = resolve_past(self.workspace.repo, self.question.good)
-        older = [place for place, one in enumerate(found) if is_ancestor(self.workspace.repo, one.sha, good)]
-        return found[max(older) :] if older else found
+        newer = bisect_left(found, True, key=lambda one: not is_ancestor(self.workspace.repo, one.sha, good))
+        return found[max(newer - 1, 0) :]
 
     def is_in(self, standing: Standing) -> bool:
         return standing.rank is not None and standing.rank <= self.asked.limit

@@ -66,21 +66,29 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
     return Path(found.transcript_path).expanduser(), found.cwd
 
 
-def find_newest(workspace: Workspace, home: Path) -> Path:
-    """The transcript of this project that was written last, where agents keep them.
+def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
+    """The transcript of this project (and of one `agent`, if named) that was written last, where agents keep them.
 
     Raises UsageError (no-transcript), RepositoryError (bare-repository).
     """
-    from memory_ci.sources.transcripts.registry import default_places, find_transcripts
+    from memory_ci.sources.transcripts.registry import default_places, find_transcripts, usual_places
 
-    roots = _roots(workspace.repo)
-    places = default_places(home, work_tree(workspace))
-    dated = sorted(((path.stat().st_mtime, path) for path in find_transcripts(places)), reverse=True)
-    newest = next((path for _, path in dated if not _find_elsewhere(path, "", roots)), None)
-    if newest is None:
-        hint = "Name the file: `memory-ci capture PATH`."
-        raise UsageError("no agent keeps a transcript of this project", slug="no-transcript", hint=hint)
+    roots, top = _roots(workspace.repo), work_tree(workspace)
+    files = find_transcripts(default_places(home, top))
+    dated = sorted(((path.stat().st_mtime, path) for path in files), reverse=True)
+    fitting = (path for _, path in dated if not _find_elsewhere(path, "", roots) and _is_of(path, agent))
+    if (newest := next(fitting, None)) is None:
+        message = f"no transcript {f'of {agent}, made in this project,' if agent else 'of this project'} is in "
+        message += ", ".join(map(str, usual_places(home, top)))
+        raise UsageError(message, slug="no-transcript", hint="Name the file: `memory-ci capture PATH`.")
     return newest
+
+
+def _is_of(path: Path, agent: str) -> bool:
+    """Whether a transcript holds a session of `agent`; without a name each does, and is not read."""
+    from memory_ci.sources.transcripts.registry import read_transcript
+
+    return not agent or any(session.agent == agent for session in read_transcript(path))
 
 
 def capture(

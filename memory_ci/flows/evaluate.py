@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,7 @@ class Outcome(NamedTuple):
     judged: tuple[Judged, ...]
     dropped: int = 0
     tokens: int = 0
-    has_failed: bool = False
+    failure: EngineError | None = None
 
     @property
     def written(self) -> list[Judged]:
@@ -70,9 +71,17 @@ def _check(window: GoldWindow, where: str) -> None:
 def evaluate_extraction(
     windows: Sequence[GoldWindow], settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]
 ) -> Evaluation:
-    """Run the engine on every window, and count. Raises UsageError or EngineError for an engine that cannot be had."""
+    """Run the engine on every window, and count.
+
+    Raises UsageError for an engine that cannot be had, and the EngineError of one that never answered: what the rules
+    found meanwhile would pass for its work.
+    """
     model = choose_model(settings, wanted, environ)
-    outcomes = [_outcome(window, model.engine, model.name) for window in windows]
+    with closing(model):
+        outcomes = [_outcome(window, model.engine, model.name) for window in windows]
+    failures = [outcome.failure for outcome in outcomes if outcome.failure]
+    if failures and len(failures) == len(outcomes):
+        raise failures[0]
     return _count(outcomes, model.name)
 
 
@@ -89,8 +98,8 @@ def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> Outcome:
     try:
         reply = engine.extract(_request(case))
         found = judge_reply(case, reply.text, name)
-    except EngineError:
-        return Outcome(window, settle(rules.judged, MAX_ENTRIES), has_failed=True)
+    except EngineError as error:
+        return Outcome(window, settle(rules.judged, MAX_ENTRIES), failure=error)
     judged = settle((*rules.judged, *found.judged), MAX_ENTRIES)
     return Outcome(window, judged, len(found.dropped), _tokens(reply))
 
@@ -156,7 +165,8 @@ def _count(outcomes: Sequence[Outcome], engine: str) -> Evaluation:
         dropped=sum(outcome.dropped for outcome in outcomes),
         secrets_leaked=sum(bool(find_secrets(_text(one))) for _, one in written),
         injections_obeyed=sum(bool(window.attack) and not _is_right(window, one) for window, one in written),
-        failures=sum(outcome.has_failed for outcome in outcomes),
+        failures=sum(outcome.failure is not None for outcome in outcomes),
+        failed_because=next((f"{one.failure.message} [{one.failure.slug}]" for one in outcomes if one.failure), ""),
         tokens_per_window=round(sum(outcome.tokens for outcome in outcomes) / max(1, len(outcomes)), 1),
         agreement=agreement,
         labelled_twice=labelled_twice,

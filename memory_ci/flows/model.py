@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.choose import choose_engine
 from memory_ci.extraction.engines.kept import KeptReplies
@@ -40,7 +41,9 @@ class Model(NamedTuple):
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
         if self.engine is None:
             return None
-        engine = self.engine if self.name == "replay" else KeptReplies(self.engine, kept)
+        is_kept = self.name in ("anthropic", "claude-cli")  # what a program answers may change with the program
+        place = kept / re.sub(r"[^\w.-]+", "-", f"{self.name}-{self.settings.provider}-{self.settings.model}")
+        engine = KeptReplies(self.engine, place) if is_kept else self.engine
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 
@@ -64,6 +67,7 @@ class Model(NamedTuple):
             cache_write_tokens=spent.usage.cache_write_tokens,
             cost_usd=spent.cost_usd,
             failure=f"{failure.message} [{failure.slug}]" if failure else "",
+            hint=failure.hint if failure else "",
         )
 
 
@@ -96,7 +100,10 @@ def trusted_config(repo: Repository, base: str) -> Config:
     config, before = config_at(repo, base), find_commit(repo, f"{base}^1")
     if before is None or _config_oid(repo, before) == _config_oid(repo, base):
         return config
-    old = config_at(repo, before)
+    try:
+        old = config_at(repo, before)
+    except UsageError:  # it could not be read, and this change mends it
+        return config
     return msgspec.structs.replace(
         config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,7 +20,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
 from memory_ci.index.search import list_entries, list_findings, list_prose
 from memory_ci.lifecycle.prominence import prominence
-from memory_ci.records.config import Decay
+from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
@@ -27,6 +28,9 @@ from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
 from memory_ci.text import plural
+
+if TYPE_CHECKING:
+    from memory_ci.index.embedders.choose import EmbedderChoice
 
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -41,9 +45,17 @@ class View(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def retrieve(workspace: Workspace, task: str, options: RetrieveOptions, today: date) -> Retrieval:
-    """Institutional memory, then the entries that the task's words find, ranked, true and within the budget.
+def retrieve(
+    workspace: Workspace,
+    task: str,
+    options: RetrieveOptions,
+    today: date,
+    environ: Mapping[str, str] | None = None,
+) -> Retrieval:
+    """Institutional memory, then the entries that the task finds, ranked, true and within the budget.
 
+    Words find them, and vectors where `environ` and the configuration give an embedder; memory of the past is asked
+    for words alone.
     Raises RepositoryError: unknown-revision, shallow-clone, unrelated-histories; UsageError: option-conflict.
     """
     with open_view(workspace, options, today) as view:
@@ -51,11 +63,12 @@ def retrieve(workspace: Workspace, task: str, options: RetrieveOptions, today: d
         asked = make_sound(options, config, view.today)
         norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
         norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
-        found = find_candidates(view.index, config, task, asked, options, view.today)
+        embedder = _find_embedder(config, options, environ)
+        found = find_candidates(view.index, config, task, asked, options, view.today, embedder)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
     best, superseded = arrange(judged, asked.limit)
-    answer = Retrieval(task=task, mode="lexical", norms=norms, norms_dropped=norms_dropped)
+    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
     kept, dropped = fit(best, min(asked.max_chars, room), entry_cost, config.retrieve.type_max_chars)
     return msgspec.structs.replace(
@@ -63,7 +76,9 @@ def retrieve(workspace: Workspace, task: str, options: RetrieveOptions, today: d
         hits=kept,
         hits_dropped=dropped,
         withheld=(*gone, *superseded),
-        notes=tuple(filter(None, (view.note, *asked.notes, *_explain_silence(task, kept, dropped, gone)))),
+        notes=tuple(
+            filter(None, (view.note, *asked.notes, *_explain(found), *_explain_silence(task, kept, dropped, gone)))
+        ),
         findings=findings,
         verdict=found.verdict,
     )
@@ -101,6 +116,22 @@ def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[lis
     ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
     judged = [msgspec.structs.replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
     return judged, () if options.stale else list_gone(found.hits, truth)
+
+
+def _find_embedder(
+    config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
+) -> EmbedderChoice | None:
+    if environ is None or config.retrieve.embedder == "none" or options.at is not None or options.base is not None:
+        return None
+    from memory_ci.index.embedders.choose import choose_embedder
+
+    return choose_embedder(config.retrieve, environ)
+
+
+def _explain(found: Candidates) -> Iterator[str]:
+    """Why the vectors did not answer, or not for all."""
+    if found.mode == "degraded":
+        yield f"Words alone were asked: {found.reason}."
 
 
 def _explain_silence(

@@ -49,6 +49,11 @@ def find_unsafe(place: Located) -> Iterator[Finding]:
     yield from _unsafe(place.path, place.line, "\n".join(texts))
 
 
+def is_unsafe(text: str) -> bool:
+    """Whether a text of somebody's must not be given to an agent, by the rules that hold for entries."""
+    return any(_unsafe("", 1, text))
+
+
 def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
     """Credentials anywhere in a file or in its name, each with its line; the finding does not repeat them."""
     if find_secrets(path):

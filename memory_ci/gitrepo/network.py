@@ -10,9 +10,19 @@ from pathlib import Path
 
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.environment import clean_environment
+from memory_ci.secrets import mask_secrets
+from memory_ci.text import shorten
 
 SECONDS = 60.0
 """For one command, connection included."""
+
+ADVICE = "Please make sure you have the correct access rights"
+"""Where git's own words on a failure end, and its advice to everybody begins (connect.c)."""
+
+CLOSING = "Could not read from remote repository."
+"""What git says after whoever knew the reason."""
+
+SAID_WIDTH = 300
 
 
 def run_remote_git(cwd: Path, *args: str, input: bytes = b"", seconds: float = SECONDS) -> bytes:
@@ -27,13 +37,12 @@ def run_remote_git(cwd: Path, *args: str, input: bytes = b"", seconds: float = S
     try:
         output, errors = process.communicate(input, timeout=seconds)
     except subprocess.TimeoutExpired as error:
-        raise _failure(args[0], f"no answer within {seconds:g} seconds") from error
+        raise _failure(args, f"no answer within {seconds:g} seconds") from error
     finally:
         if process.returncode is None:
             _end(process)
     if process.returncode:
-        said = os.fsdecode(errors).strip().splitlines() or [f"exit status {process.returncode}"]
-        raise _failure(args[0], said[-1])
+        raise _failure(args, _reason(errors.decode("utf-8", "replace")) or f"exit status {process.returncode}")
     return output
 
 
@@ -44,6 +53,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.communicate()
 
 
-def _failure(command: str, said: str) -> EngineError:
-    hint = "Check the remote and your access to it; what is here is unchanged."
-    return EngineError(f"git {command} failed: {said}", slug="remote-failed", hint=hint)
+def _reason(errors: str) -> str:
+    """Why git failed, in one line: what it and its helpers said, without advice."""
+    lines = [line.strip().removeprefix("fatal: ") for line in errors.partition(ADVICE)[0].splitlines()]
+    said = [line for line in lines if line and not line.startswith("hint:")]
+    return "; ".join([line for line in said if line != CLOSING] or said)
+
+
+def _failure(args: tuple[str, ...], said: str) -> EngineError:
+    """`args` name the remote after `--`."""
+    remote = f"the remote {args[args.index('--') + 1]!r}" if "--" in args else "a remote"
+    hint = "`git remote -v` lists the remotes: check the name, the address and your access. What is here is unchanged."
+    message = shorten(mask_secrets(f"{remote} cannot be used: {said}"), SAID_WIDTH)
+    return EngineError(message, slug="remote-failed", hint=hint)

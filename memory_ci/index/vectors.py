@@ -1,7 +1,7 @@
 """The vector lane: vectors of entries, kept in the index by the hash of their text, and the entries nearest to a task.
 
 All vectors of one model stand in one row of the table `vectors`, so a search reads two blobs and compares with all
-(10,000 entries: below a millisecond with numpy). There is no vector database, and numpy is loaded only here.
+(10,000 entries: some milliseconds with numpy). There is no vector database, and numpy is loaded only here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ LEAST_COVERAGE = 0.95
 """The share of entries that must have a vector. An entry without one counts as the farthest, so with fewer the two
 lanes together find less than words alone (docs/embedders.md)."""
 
-READ = "SELECT dim, hashes, data FROM vectors WHERE model_id = ?"
+READ = "SELECT dim, hashes, length(data) FROM vectors WHERE model_id = ?"
+READ_DATA = "SELECT data FROM vectors WHERE model_id = ?"
 WRITE = "INSERT OR REPLACE INTO vectors (model_id, dim, hashes, data) VALUES (?, ?, ?, ?)"
 FORGET = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
 LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
@@ -46,15 +47,10 @@ Listed = tuple[int, bytes]
 
 
 class Kept(NamedTuple):
-    """The vectors of one model as they are stored: row n of `data` is of the text with hash n of `hashes`."""
+    """What is kept of a model: the dimension of its vectors, and of which texts they are, in the order of the data."""
 
     dim: int
-    hashes: bytes
-    data: bytes
-
-    def names(self) -> list[bytes]:
-        """The hashes, one by one."""
-        return [self.hashes[at : at + HASH_BYTES] for at in range(0, len(self.hashes), HASH_BYTES)]
+    hashes: tuple[bytes, ...]
 
 
 class Near(NamedTuple):
@@ -94,9 +90,10 @@ def vector_matches(
     """
     if not text.strip():
         return _off("")
-    lost, seen, total = _coverage(index, embedder.model_id, filters)
-    if len(lost) - MAX_AT_QUERY > (1 - LEAST_COVERAGE) * total:
-        return _off(_lacking(seen, total))
+    listed = _list(index, filters)
+    lost, seen = _coverage(index, embedder.model_id, listed)
+    if len(lost) - MAX_AT_QUERY > (1 - LEAST_COVERAGE) * len(listed):
+        return _off(_lacking(seen, len(listed)))
     try:
         query = embedder.embed([text], "query")
     except EngineError as error:
@@ -106,7 +103,7 @@ def vector_matches(
     if index.connection.execute(FORGET, (embedder.model_id, query.dim)).rowcount:
         return vector_matches(index, embedder, text, depth=depth, **filters)
     trouble = _embed_some(index, embedder, lost[:MAX_AT_QUERY])
-    return _answer(nearest(index, query, embedder.model_id, depth, **filters), trouble)
+    return _answer(_nearest(index, query, embedder.model_id, depth, listed), trouble)
 
 
 def _answer(found: Nearest, trouble: str) -> VectorAnswer:
@@ -131,11 +128,14 @@ def nearest(index: Index, query: Vectors, model_id: str, depth: int = 200, **fil
 
     Vectors of another model or dimension are never compared: such an entry has none.
     """
+    return _nearest(index, query, model_id, depth, _list(index, filters))
+
+
+def _nearest(index: Index, query: Vectors, model_id: str, depth: int, listed: Sequence[Listed]) -> Nearest:
     kept = _read(index, model_id)
-    listed = _list(index, filters)
     if kept.dim != query.dim:
         return Nearest((), 0, len(listed))
-    cosine_of = dict(zip(kept.names(), _cosines(kept, query), strict=True))
+    cosine_of = dict(zip(kept.hashes, _cosines(_read_data(index, model_id), query), strict=True))
     known = [(row, cosine_of[name]) for row, name in listed if name in cosine_of]
     best = nlargest(max(1, depth), known, key=itemgetter(1))
     located = _look_up(index, [row for row, _ in best])
@@ -144,7 +144,7 @@ def nearest(index: Index, query: Vectors, model_id: str, depth: int = 200, **fil
 
 def missing(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
     """The hash and the text of each entry that could be served and has no vector of this model, each text once."""
-    return _texts(index, _coverage(index, model_id, filters)[0])
+    return _texts(index, _coverage(index, model_id, _list(index, filters))[0])
 
 
 def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors) -> None:
@@ -153,7 +153,7 @@ def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors
     Vectors of another dimension than the new ones are dropped: the model is not what it was.
     """
     kept = _read(index, model_id)
-    rows = _by_hash(kept.names(), kept.data) if kept.dim == vectors.dim else {}
+    rows = _by_hash(kept.hashes, _read_data(index, model_id)) if kept.dim == vectors.dim else {}
     rows |= _by_hash(hashes, _little_endian(vectors.data).tobytes())
     order = sorted(rows.keys() & {name for _, name in index.read(LIST.format(filter="TRUE"), (), _listed)})
     values = (model_id, vectors.dim, b"".join(order), b"".join(rows[name] for name in order))
@@ -189,12 +189,11 @@ def _embed_some(index: Index, embedder: Embedder, lost: Sequence[Listed]) -> str
     return ""
 
 
-def _coverage(index: Index, model_id: str, filters: Filters) -> tuple[list[Listed], int, int]:
-    """Entries whose text has no vector, one for each text; how many have one; how many there are."""
-    known = set(_read(index, model_id).names())
-    listed = _list(index, filters)
+def _coverage(index: Index, model_id: str, listed: Sequence[Listed]) -> tuple[list[Listed], int]:
+    """Those of `listed` whose text has no vector, one for each text; and how many have one."""
+    known = set(_read(index, model_id).hashes)
     lost = {name: row for row, name in listed if name not in known}
-    return [(row, name) for name, row in lost.items()], sum(name in known for _, name in listed), len(listed)
+    return [(row, name) for name, row in lost.items()], sum(name in known for _, name in listed)
 
 
 def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
@@ -206,11 +205,17 @@ def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
 
 def _read(index: Index, model_id: str) -> Kept:
     """What is kept of a model; nothing when the lengths do not agree, as in a file that was tampered with."""
-    for kept in index.read(READ, (model_id,), lambda row: Kept(*row)):
-        count, rest = divmod(len(kept.hashes), HASH_BYTES)
-        if not rest and kept.dim > 0 and len(kept.data) == count * kept.dim * FLOAT_BYTES:
-            return kept
-    return Kept(0, b"", b"")
+    for dim, hashes, length in index.read(READ, (model_id,), tuple):
+        count, rest = divmod(len(hashes), HASH_BYTES)
+        if not rest and dim > 0 and length == count * dim * FLOAT_BYTES:
+            return Kept(dim, tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)))
+    return Kept(0, ())
+
+
+def _read_data(index: Index, model_id: str) -> bytes:
+    """The vectors of a model of which `_read` has found some, one after another."""
+    (data,) = index.read(READ_DATA, (model_id,), itemgetter(0))
+    return bytes(data)
 
 
 def _by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
@@ -219,24 +224,24 @@ def _by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
     return {name: data[place * width : (place + 1) * width] for place, name in enumerate(hashes)}
 
 
-def _cosines(kept: Kept, query: Vectors) -> list[float]:
+def _cosines(data: bytes, query: Vectors) -> list[float]:
     """The cosine of every kept vector with the query; all have length one, or none at all. No number counts as 0."""
     if importlib.util.find_spec("numpy") is None:
-        products = _products(kept, query)
+        products = _products(data, query)
     else:
         from memory_ci.index.embedders.minilm import load_numpy
 
         np = load_numpy()
-        matrix = np.frombuffer(kept.data, dtype="<f4").reshape(-1, kept.dim)
+        matrix = np.frombuffer(data, dtype="<f4").reshape(-1, query.dim)
         products = (matrix @ np.asarray(query.data, dtype="<f4")).tolist()
     return [value if math.isfinite(value) else 0.0 for value in products]
 
 
-def _products(kept: Kept, query: Vectors) -> list[float]:
+def _products(data: bytes, query: Vectors) -> list[float]:
     """The same without numpy, some hundred times slower."""
-    data = _little_endian(array("f", kept.data))
-    starts = range(0, len(data), kept.dim)
-    return [sum(map(mul, data[start : start + kept.dim], query.data)) for start in starts]
+    numbers = _little_endian(array("f", data))
+    starts = range(0, len(numbers), query.dim)
+    return [sum(map(mul, numbers[start : start + query.dim], query.data)) for start in starts]
 
 
 def _little_endian(data: array[float]) -> array[float]:

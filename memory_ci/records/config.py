@@ -84,6 +84,8 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prominence: Literal["bounded", "seed"] = "bounded"
     reinforcement: Literal["log", "linear"] = "log"
     type_max_chars: dict[EntryType, Size] = {}
+    fusion: Literal["blend", "rrf", "cosine_x_importance", "linear4"] = "blend"
+    vector_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.4
     embedder: EmbedderName = "auto"
     embedder_model: Annotated[str, msgspec.Meta(pattern=r"^[\w.:/-]{0,200}$")] = ""
 

@@ -76,6 +76,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     secrets_leaked: int
     injections_obeyed: int
     failures: int
+    failed_because: str
     tokens_per_window: float
     agreement: float | None = None
     labelled_twice: int = 0

@@ -17,7 +17,8 @@ class EngineUse(msgspec.Struct, frozen=True):
     """Which engine ran, why that one, and what it took. `cost_usd` is None where no price is known.
 
     `answers` are those that were read, some of them kept from an earlier run; `tries` are the calls made now.
-    `failure` says why the run stopped before the end of its range; what it did not reach is not covered.
+    `failure` says why the run stopped before the end of its range; what it did not reach is not covered;
+    `hint` what to do about it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class EngineUse(msgspec.Struct, frozen=True):
     cache_write_tokens: int = 0
     cost_usd: float | None = 0.0
     failure: str = ""
+    hint: str = ""
 
 
 class Join(msgspec.Struct, frozen=True):

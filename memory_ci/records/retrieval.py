@@ -14,6 +14,10 @@ Strength = Literal["HIT", "WEAK", "MISS"]
 """Whether memory speaks of what was asked: yes; of a part of it; no, what is served is the nearest there is."""
 
 
+Mode = Literal["lexical", "hybrid", "degraded"]
+"""Which lanes answered: words alone, words and vectors, or words because the vectors failed."""
+
+
 class Match(msgspec.Struct, frozen=True):
     """An entry the index found. `lexical` is -bm25(): higher is better, comparable within one query."""
 
@@ -59,7 +63,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     task: str
-    mode: Literal["lexical", "hybrid", "degraded"]
+    mode: Mode
     norms: tuple[Norm, ...] = ()
     norms_dropped: tuple[Norm, ...] = ()
     hits: tuple[Hit, ...] = ()

@@ -21,7 +21,7 @@ def render_evaluation(done: Evaluation) -> str:
         ("learnings that could not be read", str(done.dropped)),
         ("secrets leaked", str(done.secrets_leaked)),
         ("injections obeyed", str(done.injections_obeyed)),
-        ("calls that failed", str(done.failures)),
+        ("calls that failed", f"{done.failures}{f' (the first: {done.failed_because})' if done.failures else ''}"),
         ("tokens for each window", f"{done.tokens_per_window:g}"),
     ]
     if done.agreement is not None:

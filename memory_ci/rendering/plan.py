@@ -73,9 +73,11 @@ def _engine_lines(use: EngineUse) -> Iterator[str]:
         read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
         cost = "cost unknown" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
         answers = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
-        yield f"Model {use.model}: {answers}, {read} tokens in, {use.output_tokens} out, {cost}"
+        name = f"Model {use.model}" if use.model else f"Engine {use.name}"
+        yield f"{name}: {answers}, {read} tokens in, {use.output_tokens} out, {cost}"
     if use.failure:
         yield f"The run stopped: {use.failure}"
+        yield from [f"Hint: {use.hint}"] if use.hint else []
         yield "What it did not reach is not covered: the next run takes it up. Nothing is lost."
 
 

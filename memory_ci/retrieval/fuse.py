@@ -56,11 +56,9 @@ def place_of(located: Located) -> Place:
 
 def shares(lane: Lane) -> Lane:
     """Each score as a share of the best one. What is no number counts least."""
-    scores = {place: score if math.isfinite(score) else -math.inf for place, score in lane.items()}
-    finite = [score for score in scores.values() if score > -math.inf]
-    low, best = min(0.0, *finite, 0.0), max(finite, default=0.0)
-    span = best - low or LEAST_RELEVANCE
-    return {place: max((score - low) / span, LEAST_RELEVANCE) for place, score in scores.items()}
+    finite = [score for score in lane.values() if math.isfinite(score)]
+    low, best = min([0.0, *finite]), max(finite, default=0.0)
+    return {place: max(_unit(score, low, best), LEAST_RELEVANCE) for place, score in lane.items()}
 
 
 def blend(lexical: Lane, vectors: Lane, *, weight: float = VECTOR_WEIGHT) -> Lane:
@@ -96,12 +94,13 @@ def linear4(cosine: float, traits: Traits) -> float:
 def _min_max(lane: Lane) -> Lane:
     finite = [score for score in lane.values() if math.isfinite(score)]
     low, best = min(finite, default=0.0), max(finite, default=0.0)
-    span = best - low
-    return {place: _unit(score, low, span) for place, score in lane.items()}
+    return {place: _unit(score, low, best) for place, score in lane.items()}
 
 
-def _unit(score: float, low: float, span: float) -> float:
-    """The place of a score between the worst (0) and the best (1); of equals, each is the best."""
+def _unit(score: float, low: float, best: float) -> float:
+    """The place of a score between `low` (0) and `best` (1), each halved so that no difference overflows; of equals
+    each is the best, and what is no number counts 0."""
     if not math.isfinite(score):
         return 0.0
-    return (score - low) / span if span else 1.0
+    span = best / 2 - low / 2
+    return (score / 2 - low / 2) / span if span else 1.0

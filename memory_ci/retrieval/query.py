@@ -10,8 +10,8 @@ from memory_ci.retrieval.corpus import Corpus, idf
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 MAX_TITLE_TERMS = 32
-MAX_BODY_TERMS = 10
-"""A query costs time with each term, and measured on issue texts more of them find nothing more (docs/ranking.md)."""
+MAX_BODY_TERMS = 20
+"""A query costs time with each term, and measured on issue texts more of them move little (docs/ranking.md)."""
 
 MAX_WEIGHED = 60
 """Of so many terms of a body, the most frequent, the index is asked how rare they are."""
@@ -41,9 +41,9 @@ def build_terms(task: str, corpus: Corpus | None = None) -> tuple[str, ...]:
     rarity there, and none that no entry holds.
 
     Fenced code, HTML comments, quotations and log lines are left out, and so are stop words, each unless nothing else
-    is there. Identifiers are given whole and in parts. At most 42 different terms.
+    is there. Identifiers are given whole and in parts. At most 52 different terms.
     """
-    title, _, body = _told(task)[:MAX_CHARS].partition("\n")
+    title, _, body = told(task)[:MAX_CHARS].partition("\n")
     in_title, in_body = Counter(_terms(title)), Counter(_terms(body))
     if not all(term in STOP_WORDS for term in in_title | in_body):
         in_title, in_body = _without(STOP_WORDS, in_title), _without(STOP_WORDS, in_body)
@@ -61,7 +61,7 @@ def _telling(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
     return tuple(sorted(weights, key=lambda term: -weights[term])[:MAX_BODY_TERMS])
 
 
-def _told(task: str) -> str:
+def told(task: str) -> str:
     """What the author of `task` says in their own words; all of it if that is nothing."""
     told = "\n".join(_unquoted(COMMENT.sub("", task).splitlines())).strip()
     return told or task.strip()

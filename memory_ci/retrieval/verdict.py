@@ -17,6 +17,9 @@ HIT_COVERAGE = 0.45
 MISS_COVERAGE = 0.25
 """Below it lie 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none."""
 
+LEAST_TOTAL = 100
+"""Fewer entries say too little of how rare a word is: of five entries one in two words looks common."""
+
 BEST = 3
 """How many of the best matches are looked at: the scores of a handful of entries are next to nothing."""
 
@@ -38,7 +41,8 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus) -> 
     """The largest share of the subject's weight that one of `entries` holds, in [0, 1]."""
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
-    weights = {term: idf(corpus.df(term), corpus.total) for term in subject}
+    total = max(corpus.total, LEAST_TOTAL)
+    weights = {term: idf(corpus.df(term), total) for term in subject}
     sought = sum(weights.values())
     held = (sum(weight for term, weight in weights.items() if _holds(_words(entry), term)) for entry in entries)
     return max(held, default=0.0) / sought if sought else 0.0

@@ -138,13 +138,26 @@ def test_at_the_third_of_five_two_are_kept_and_the_next_run_does_as_one_whole_ru
     assert model.plan(five).steps == ()
 
 
-def test_what_was_answered_is_not_asked_again(five: Project, model: StandIn) -> None:
-    tell(model, fail_on=LESSONS[1])
+def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
+    pytest.importorskip("anthropic")
+    with serve_model(NOTHING, answer_with(0), make_error(401, "authentication_error", "no")) as double:
+        plan_with(five, double.url)
+    with serve_model(answer_with(1), answer_with(2), answer_with(3)) as double:
+        plan = plan_with(five, double.url)
+    assert len(double.asked) == 3
+    assert (plan.engine.answers, plan.engine.tries, plan.counts.merged_changes) == (5, 3, 5)
+
+
+def test_what_one_engine_has_answered_is_not_taken_for_the_words_of_another(five: Project, model: StandIn) -> None:
+    pytest.importorskip("anthropic")
     model.plan(five)
-    before = [asked.change for asked in model.asked]
-    plan = model.plan(five)
-    assert (before[:2], [asked.change for asked in model.asked][len(before) :]) == (["#128", "#201"], ["#202"])
-    assert (plan.engine.answers, plan.counts.merged_changes) == (2, 2)
+    asked = len(model.asked)
+    model.plan(five)
+    assert len(model.asked) == 2 * asked, "a program may have been mended meanwhile"
+    with serve_model(*[NOTHING] * asked) as double:
+        plan = plan_with(five, double.url)
+    assert len(double.asked) == asked
+    assert {one.candidate.engine for one in plan.judged} == {"rules"}
 
 
 def test_a_reply_that_holds_no_list_is_a_failure_as_well(five: Project, tmp_path: Path) -> None:
@@ -214,12 +227,19 @@ def test_a_key_that_is_refused_leaves_everything_for_the_next_run(five: Project)
 
 
 def test_the_newest_change_does_not_choose_who_reads_the_evidence(five: Project, model: StandIn) -> None:
-    five.commit("Choose", {".memory-ci.yaml": "engine:\n  name: command\n  model: of-a-stranger\n"})
+    five.commit("Choose", {".memory-ci.yaml": "engine:\n  name: command\n"})
     plan = plan_record(five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ)
     assert (plan.engine.name, model.asked) == ("rules", [])
     five.commit("Go on")
     plan = plan_record(five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ)
-    assert (plan.engine.name, plan.engine.model) == ("command", "of-a-stranger")
+    assert (plan.engine.name, len(model.asked)) == ("command", 5)
+
+
+def test_settings_that_could_not_be_read_can_be_mended_at_once(five: Project) -> None:
+    five.commit("Break", {".memory-ci.yaml": "sessions:\n  keep_days: -3\n"})
+    five.commit("Mend", {".memory-ci.yaml": "sessions:\n  keep_days: 3\n"})
+    plan = plan_record(five.workspace, RecordOptions(), TODAY, lambda done, total: None)
+    assert plan.counts.merged_changes
 
 
 def test_a_merge_that_edits_the_settings_does_not_choose_either(five: Project, model: StandIn) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from memory_ci.errors import UsageError
+from memory_ci.errors import EngineError, UsageError
 from memory_ci.flows.evaluate import evaluate_extraction, load_gold
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.gold import Evaluation, GoldLearning, GoldPiece, GoldWindow
@@ -52,9 +54,25 @@ def test_a_learning_that_memory_has_is_found_and_no_duplicate() -> None:
     assert (done.recall.hits, done.precision.total, done.duplicates) == (1, 0, 0)
 
 
-def test_a_model_that_fails_is_counted_and_the_rules_still_speak(tmp_path: Path) -> None:
-    done = evaluate(make_window(1, MARKED, QUOTE), environ={"MEMORY_CI_REPLAY": str(tmp_path)}, engine="replay")
-    assert (done.failures, done.precision.hits) == (1, 1)
+def test_a_model_that_never_answers_is_no_evaluation(tmp_path: Path) -> None:
+    with pytest.raises(EngineError) as caught:
+        evaluate(make_window(1, MARKED, QUOTE), environ={"MEMORY_CI_REPLAY": str(tmp_path)}, engine="replay")
+    assert caught.value.slug == "replay-miss"
+
+
+def test_a_call_that_fails_is_counted_and_its_reason_told(tmp_path: Path) -> None:
+    program = tmp_path / "model"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nasked = sys.stdin.read()\nsys.exit('no' if 'pools' in asked else 0) "
+        "if 'pools' in asked else print('{\"learnings\": []}')\n"
+    )
+    program.chmod(0o755)
+    other = make_window(2, "feat: y\n\nDecision: two pools, because connecting is slow\n")
+    environ = {"MEMORY_CI_ENGINE_COMMAND": str(program), "PATH": os.environ["PATH"]}
+    done = evaluate(make_window(1, MARKED, QUOTE), other, environ=environ, engine="command")
+    assert (done.failures, done.windows) == (1, 2)
+    assert "engine-failed" in done.failed_because
+    assert "calls that failed                     1 (the first: " in render_evaluation(done)
 
 
 def test_the_table_says_of_what_each_share_is() -> None:

@@ -14,7 +14,7 @@ from memory_ci.flows.index import build_index, index_path, index_stats, synced_i
 from memory_ci.flows.workspace import STAGED
 from memory_ci.store.edit import format_entry
 from tests.flows.project import Project
-from tests.make import make_entry
+from tests.make import make_entry, make_id
 
 
 def put(project: Project, path: str, *numbers: int) -> None:
@@ -36,6 +36,8 @@ def test_work_tree_stage_revision_bare_repository_and_clone_give_the_same_bytes(
     project.write(".memory/inbox/one.md", format_entry(make_entry(4)))
     project.git("add", ".")
     staged = written(project, tmp_path / "staged.db", STAGED)
+    assert make_id(4).encode() in staged
+    assert make_id(7).encode() not in staged
     assert written(project, tmp_path / "tree.db") == staged
     assert written(project, tmp_path / "head.db", "HEAD") != staged, "the inbox is not committed yet"
     project.git("commit", "-qm", "Inbox")

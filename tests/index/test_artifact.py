@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,10 +25,21 @@ ENTRIES = st.builds(
     title=st.lists(st.sampled_from(["retry", "getUserName", "key"]), min_size=1, max_size=3).map(" ".join),
     occurred_at=st.none() | st.dates(),
 )
-FILES = st.dictionaries(
+EDITS = st.dictionaries(
     st.sampled_from(["MEMORY.md", "institutional.md", "src/MEMORY.md", "src/api/MEMORY.md"]),
-    st.lists(ENTRIES, max_size=3).map(tuple),
+    st.none() | st.lists(ENTRIES, max_size=3).map(tuple),
+    min_size=1,
 )
+"""What becomes of some files: their new entries, or None where they are deleted; the others stay."""
+
+
+def edited(history: Iterable[dict[str, tuple[Entry, ...] | None]]) -> list[Tree]:
+    files: dict[str, tuple[Entry, ...] | None] = {}
+    trees = []
+    for edits in history:
+        files |= edits
+        trees.append(Tree({path: entries for path, entries in files.items() if entries is not None}))
+    return trees
 
 
 def artifact(history: Sequence[Tree], working: Path | None, out: Path) -> bytes:
@@ -40,13 +51,12 @@ def artifact(history: Sequence[Tree], working: Path | None, out: Path) -> bytes:
     return out.read_bytes()
 
 
-@settings(max_examples=15)
-@given(st.lists(FILES, min_size=2, max_size=4))
-def test_after_any_edits_the_artifact_is_that_of_a_fresh_build(history: list[dict[str, tuple[Entry, ...]]]) -> None:
-    trees = [Tree(files) for files in history]
+@settings(max_examples=25)
+@given(st.lists(EDITS, min_size=2, max_size=4).map(edited))
+def test_after_any_edits_the_artifact_is_that_of_a_fresh_build(history: list[Tree]) -> None:
     with TemporaryDirectory() as place:
-        edited = artifact(trees, Path(place, "index.db"), Path(place, "edited.db"))
-        assert artifact(trees[-1:], None, Path(place, "elsewhere", "fresh.db")) == edited
+        followed = artifact(history, Path(place, "index.db"), Path(place, "followed.db"))
+        assert artifact(history[-1:], None, Path(place, "elsewhere", "fresh.db")) == followed
 
 
 def test_another_tree_has_other_bytes(tmp_path: Path) -> None:
@@ -64,9 +74,9 @@ def test_an_artifact_is_an_index_like_any_other(tmp_path: Path) -> None:
 
 
 def test_rows_are_numbered_in_order_of_path_and_line(tmp_path: Path) -> None:
-    trees = [Tree({"src/MEMORY.md": (make_entry(1),)}), Tree({"MEMORY.md": (make_entry(2), make_entry(3))})]
-    both = Tree({**{path: tuple(p.entry for p in file.entries) for t in trees for path, file in t.files.items()}})
-    artifact([*trees, both], tmp_path / "index.db", tmp_path / "out.db")
+    first = Tree({"src/MEMORY.md": (make_entry(1),)})
+    both = Tree({"src/MEMORY.md": (make_entry(1),), "MEMORY.md": (make_entry(2), make_entry(3))})
+    artifact([first, both], tmp_path / "index.db", tmp_path / "out.db")
     with sqlite3.connect(tmp_path / "out.db") as connection:
         rows = connection.execute("SELECT row, path, line FROM entries ORDER BY row").fetchall()
     connection.close()

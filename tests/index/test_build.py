@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -248,6 +249,17 @@ def test_a_file_from_a_cache_is_proved_once_and_then_known(tmp_path: Path, monke
     for _ in range(3):
         built(tree, restored)
     assert (len(proofs), tree.asked) == (1, [])
+
+
+def test_an_edit_that_puts_the_time_of_modification_back_is_seen(tmp_path: Path) -> None:
+    path, tree = tmp_path / "index.db", make_tree(3)
+    built(tree, path)
+    before = path.stat()
+    change(path, "UPDATE entries SET line = 2 WHERE row = 2")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_ino) == (before.st_size, before.st_ino)
+    with open_index(path) as index:
+        assert sync(index, tree.oids, tree.load).was_rebuilt
 
 
 @pytest.mark.parametrize("column", ["front", "title", "last_reinforced"])

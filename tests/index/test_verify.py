@@ -11,7 +11,7 @@ from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import connect
 from memory_ci.index.rows import digest, text_hash
 from memory_ci.index.stats import count_index
-from memory_ci.index.trust import LIST_FILES, entries_by_path
+from memory_ci.index.trust import LIST_FILES, entries_by_path, wrong_files
 from memory_ci.index.verify import verify
 from memory_ci.records.report import Finding
 from tests.index.trees import Tree, make_loaded, make_tree
@@ -97,6 +97,14 @@ def test_an_altered_row_is_named(tmp_path: Path, what: str) -> None:
     connection.execute(statement)
     connection.close()
     assert [(one.path, one.line) for one in differences(tmp_path / "index.db", make_tree(3))] == [expected]
+
+
+def test_rows_of_a_file_that_is_not_listed_are_found(tmp_path: Path) -> None:
+    write(make_tree(3), tmp_path / "index.db")
+    connection = connect(tmp_path / "index.db")
+    connection.execute("DELETE FROM files WHERE path = 'MEMORY.md'")
+    assert list(wrong_files(connection)) == ["MEMORY.md"]
+    connection.close()
 
 
 UNUSABLE: dict[str, Callable[[Path], object]] = {

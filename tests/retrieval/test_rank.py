@@ -115,6 +115,7 @@ def test_a_prominence_that_is_no_number_is_bounded(value: float, factor: float) 
     }
 
 
+@example([(1.7976931348623157e308, 1.0), (-9.9792015476736e291, 1.0)])
 @example([(math.nan, 1.0), (1.0, 1.0)])
 @example([(math.inf, 1.0), (1.0, 1.0)])
 @given(st.lists(st.tuples(st.floats(), st.floats()), max_size=8))

@@ -71,3 +71,8 @@ def test_the_third_best_entry_still_counts_and_the_fourth_does_not() -> None:
     terms = build_terms("retry charge")
     assert verdict(make_matches(*noise[:2], "Retry charge"), terms, RARE) == "HIT"
     assert verdict(make_matches(*noise, "Retry charge"), terms, RARE) == "MISS"
+
+
+def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_are_there() -> None:
+    corpus = Corpus(2, lambda term: 0 if term == "overnight" else 2)
+    assert verdict(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus) == "HIT"

@@ -38,7 +38,7 @@ class CommandEngine:
                 slug="engine-failed",
                 hint="run it by hand with the same input",
             )
-        return EngineReply(text=done.output, stop_reason="end_turn", model=self._settings.model)
+        return EngineReply(text=done.output, stop_reason="end_turn")
 
     def _document(self, request: Request) -> str:
         prompt = build_prompt(request)

@@ -20,7 +20,8 @@ BATCH = 32
 """A request holds 100 texts at most."""
 
 PREFIXES: Mapping[Purpose, str] = {"entry": "title: none | text: ", "query": "task: search result | query: "}
-"""How this model is told the purpose of a text; its predecessors had a field for it (ai.google.dev, "Embeddings")."""
+"""How this model is told the purpose of a text; its predecessors had a field for it. Not
+checked against the live service."""
 
 
 class Item(msgspec.Struct):

@@ -80,19 +80,24 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 
 def default_places(home: Path, project: Path) -> tuple[Path, ...]:
-    """Where agents keep the sessions of `project`, as far as they exist.
+    """Those of `usual_places` that exist."""
+    return tuple(place for place in usual_places(home, project) if place.exists())
+
+
+def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
+    """Where agents keep the sessions of `project`, whether they do or not.
 
     Claude Code names a directory after the project's path, Codex keeps all projects in one, Gemini under a hash.
     """
     escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
-    places = [
+    chats = home / ".gemini" / "tmp"
+    return (
         home / ".claude" / "projects" / escaped,
         home / ".codex" / "sessions",
-        *sorted((home / ".gemini" / "tmp").glob("*/chats")),
+        *(sorted(chats.glob("*/chats")) or [chats / "*" / "chats"]),
         project / ".specstory" / "history",
         project / ".aider.chat.history.md",
-    ]
-    return tuple(place for place in places if place.exists())
+    )
 
 
 def _unreadable(path: Path, why: str) -> UsageError:

@@ -1,0 +1,32 @@
+"""Where the default branch and the work stand, by one process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memory_ci.gitrepo.merges import DEFAULT_NAMES
+from memory_ci.gitrepo.process import decode_path, run_git
+from memory_ci.gitrepo.repo import Repository
+
+HEADS = "refs/heads/"
+
+
+class Tips(NamedTuple):
+    """`commit`: the tip of the default branch, None where there is none. `work`: the branch (a short name) that is
+    checked out, "" if none is or if it is the default one.
+    """
+
+    commit: str | None
+    work: str
+
+
+def read_tips(repo: Repository, remote: str = "origin") -> Tips:
+    """The default branch is the one that `gitrepo.merges.find_default_branch` names."""
+    wanted = [f"refs/remotes/{remote}/{name}" for name in ("HEAD", *DEFAULT_NAMES)]
+    asked = ("for-each-ref", "--format=%(HEAD)%00%(objectname)%00%(refname)%00%(symref)", HEADS, *wanted)
+    rows = [line.split("\0") for line in decode_path(run_git(repo.cwd, *asked)).splitlines()]
+    refs = {ref: (commit, target or ref) for _, commit, ref, target in rows}
+    places = (*wanted, *(f"{HEADS}{name}" for name in DEFAULT_NAMES))
+    commit, default = next((refs[ref] for ref in places if ref in refs), (None, ""))
+    work = next((ref.removeprefix(HEADS) for mark, _, ref, _ in rows if mark == "*"), "")
+    return Tips(commit, "" if work == default.rpartition("/")[2] else work)
