@@ -1,26 +1,41 @@
-"""`make bench`: every benchmark, one after the other."""
+"""`make bench`: every benchmark, one after the other, or those named: `make bench ARGS="index anchors"`."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.anchors import bench_anchors
 from benchmarks.compaction import bench_compaction
 from benchmarks.history import bench_record
 from benchmarks.index import bench_index
+from benchmarks.peers import bench_peers
 from benchmarks.processes import bench_processes
-from benchmarks.timing import print_table
+from benchmarks.timing import Row, print_table
+
+PARTS: dict[str, tuple[str, Callable[[Path], list[Row]]]] = {
+    "processes": ("Whole processes (median of 15)", bench_processes),
+    "index": ("The index", bench_index),
+    "anchors": ("Anchors", bench_anchors),
+    "history": ("Recording a history", bench_record),
+    "compaction": ("Compaction", lambda _: bench_compaction()),
+    "peers": ("Beside peers (median of 7; x: processor time against bare Python)", bench_peers),
+}
+NAMED_ONLY = {"peers"}
+"""Needs a package registry, and takes minutes."""
 
 
-def main() -> None:
+def main(names: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        sys.exit(f"No such benchmark: {', '.join(unknown)}. There are: {', '.join(PARTS)}.")
     with tempfile.TemporaryDirectory() as scratch:
-        print_table("Whole processes (median of 15)", bench_processes(Path(scratch) / "memory"))
-        print_table("The index", bench_index(Path(scratch) / "index"))
-        print_table("Anchors", bench_anchors(Path(scratch) / "anchors"))
-        print_table("Recording a history", bench_record(Path(scratch) / "history"))
-        print_table("Compaction", bench_compaction())
+        for name in names or [name for name in PARTS if name not in NAMED_ONLY]:
+            title, bench = PARTS[name]
+            print_table(title, bench(Path(scratch) / name))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -21,11 +21,17 @@ class Row(NamedTuple):
     note: str = ""
 
 
-def median_time(args: Sequence[str], cwd: Path, runs: int = 15) -> float:
-    """Median wall seconds of a Python process with these arguments, output discarded."""
+def bench_environment(cwd: Path) -> dict[str, str]:
+    """The variables of a measured process: none of the user's own settings."""
     home = cwd / ".git"  # not cwd: its MEMORY.md would be read as the global one, too
     environment = {**os.environ, "HOME": str(home), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    return environment
+
+
+def median_time(args: Sequence[str], cwd: Path, runs: int = 15) -> float:
+    """Median wall seconds of a Python process with these arguments, output discarded."""
+    environment = bench_environment(cwd)
     times = []
     for _ in range(runs):
         start = time.perf_counter()
@@ -35,9 +41,10 @@ def median_time(args: Sequence[str], cwd: Path, runs: int = 15) -> float:
 
 
 def print_table(title: str, rows: Sequence[Row]) -> None:
-    """The rows with their ratio to the baseline."""
+    """The rows with their ratio to the baseline; a row without a time is a count or a remark."""
     print(f"\n{title}\n")
     print("| what | ms | ratio to the baseline | |\n|---|---|---|---|")
     for row in rows:
         ratio = f"{row.seconds / row.baseline:.1f}" if row.baseline else ""
-        print(f"| {row.what} | {row.seconds * 1000:.0f} | {ratio} | {row.note} |")
+        spent = f"{row.seconds * 1000:.0f}" if row.seconds else ""
+        print(f"| {row.what} | {spent} | {ratio} | {row.note} |")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from memory_ci.errors import UsageError
 from memory_ci.records.config import Config
@@ -18,6 +20,9 @@ MAX_STARS = 3
 """`**` in one pattern: more of them match slowly, and say nothing that fewer do not."""
 
 CORE = "tag:yaml.org,2002:"
+
+OUTSIDE = frozenset({"key", "apikey", "token", "secret", "password", "url", "base", "endpoint", "host", "command"})
+"""Words in the names of credentials, addresses and programs, none of which a file of a repository may say."""
 
 
 def parse_config(text: str, path: str = CONFIG_FILE) -> Config:
@@ -66,9 +71,9 @@ class _Reader:
             return self._mapping(node, type_, where)
         line = node.start_mark.line + 1
         try:
-            value = msgspec.convert(self._value(node), type_)
+            value = msgspec.convert(self._value(node, where), type_)
         except (msgspec.ValidationError, ValueError, ArithmeticError) as error:
-            raise _error(self.path, line, f"{where}: {error}") from error
+            raise _error(self.path, line, f"{where} must be {describe(inspect.type_info(type_))}") from error
         for pattern in value if isinstance(value, tuple) else ():
             if isinstance(pattern, str) and (reason := find_fault(pattern)):
                 raise _error(self.path, line, f"{where}: {pattern!r} {reason}")
@@ -79,21 +84,32 @@ class _Reader:
             raise _error(self.path, node.start_mark.line + 1, f"{where or 'the file'} must be a mapping of keys")
         fields = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
         plain: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key, line = str(key_node.value), key_node.start_mark.line + 1
+        for key, line, value_node in self._pairs(node, where):
             full = f"{where}.{key}" if where else key
             if key not in fields:
                 raise _error(self.path, line, f"unknown key {full!r}", _nearest(key, tuple(fields)))
-            if key in plain:
-                raise _error(self.path, line, f"the key {full!r} stands here twice")
             plain[key] = self.plain(value_node, fields[key], full)
         return plain
 
-    def _value(self, node: Any) -> Any:  # noqa: ANN401
+    def _pairs(self, node: Any, where: str) -> Iterator[tuple[str, int, Any]]:  # noqa: ANN401
+        """The keys of a mapping, each with its line and the node of its value; none may stand there twice."""
+        seen: set[str] = set()
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if key_node.id != "scalar":
+                raise _error(self.path, line, f"{where or 'the file'}: a list or a mapping cannot be a key")
+            key = str(key_node.value)
+            if key in seen:
+                full = f"{where}.{key}" if where else key
+                raise _error(self.path, line, f"the key {full!r} stands here twice")
+            seen.add(key)
+            yield key, line, value_node
+
+    def _value(self, node: Any, where: str) -> Any:  # noqa: ANN401
         if node.id == "sequence":
-            return [self._value(child) for child in node.value]
+            return [self._value(child, where) for child in node.value]
         if node.id == "mapping":
-            return {str(key.value): self._value(value) for key, value in node.value}
+            return {key: self._value(value, where) for key, _, value in self._pairs(node, where)}
         if node.tag == CORE + "int":
             return int(node.value)
         if node.tag == CORE + "float":
@@ -119,8 +135,46 @@ def find_fault(pattern: str) -> str | None:
     return None
 
 
+def describe(kind: inspect.Type, *, plural: bool = False) -> str:
+    """What a value of this type is, in plain words; `plural` for the parts of a list.
+
+    >>> describe(inspect.type_info(tuple[bool, ...]))
+    'a list of true or false'
+    """
+    one, many = ("", "s") if plural else ("a ", "")
+    match kind:
+        case inspect.LiteralType():
+            return f"{'any' if plural else 'one'} of {', '.join(map(str, kind.values))}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType():
+            return f"{one}whole number{many}{_range(kind)}"
+        case inspect.FloatType():
+            return f"{one}number{many}{_range(kind)}"
+        case inspect.StrType():
+            return f"{one}text{many}{f' that fits the pattern {kind.pattern}' if kind.pattern else ''}"
+        case inspect.VarTupleType():
+            return f"{one}list{many} of {describe(kind.item_type, plural=True)}"
+        case inspect.TupleType():
+            return f"{one}list{many} of {len(kind.item_types)} {describe(kind.item_types[0], plural=True)}"
+        case inspect.DictType():
+            keys, values = describe(kind.key_type, plural=True), describe(kind.value_type, plural=True)
+            return f"{one}mapping{many} from {keys} to {values}"
+        case inspect.UnionType():
+            return " or ".join(describe(part, plural=plural) for part in kind.types)
+    return "nothing"
+
+
+def _range(kind: inspect.IntType | inspect.FloatType) -> str:
+    return "" if kind.ge is None or kind.le is None else f" from {kind.ge} to {kind.le}"
+
+
 def _nearest(key: str, known: tuple[str, ...]) -> str:
+    """What to do about a key that is not known: a slip of the pen is told from what is never read from a file."""
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    is_slip = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+    if not is_slip and OUTSIDE & set(re.split(r"[^a-z]+", key.lower())):
+        return "Keys, addresses and programs come from the environment only: see docs/configuration.md."
     return f"Did you mean {close[0]!r}?" if close else f"Known keys here: {', '.join(known)}."
 
 

@@ -53,7 +53,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "private-key",
         "-----begin",
         r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[^\0]{0,40000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
+        # Up to the next beginning at most: a text of nothing but beginnings is gone through once.
+        r"(?:(?:(?!-----BEGIN)[^\0]){0,40000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
     ),
     _pattern("aws-access-key", "akia asia abia acca", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
     _pattern(
@@ -92,7 +93,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "huggingface-token", "hf_ api_org_", r"\bhf_[A-Za-z]{30,}\b|\bhf_[A-Za-z0-9]{34,}\b|\bapi_org_[A-Za-z]{34}\b"
     ),
-    _pattern("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{10,8000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    _pattern("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{10,8000}+\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
     _pattern(
         "url-password",
         "://",

@@ -32,8 +32,7 @@ def words(text: str) -> Iterator[str]:
     >>> list(words("Don't retry Client.post in src/api/client.py!"))
     ["don't", 'retry', 'client.post', 'in', 'src/api/client.py']
     """
-    for match in WORD.finditer(text):
-        yield match.group().lower()
+    return map(str.lower, WORD.findall(text))
 
 
 def identifier_parts(text: str) -> Iterator[str]:
@@ -57,7 +56,7 @@ def identifier_parts(text: str) -> Iterator[str]:
 
 def content_words(text: str) -> frozenset[str]:
     """The distinct words of `text` without stop words: what two texts are compared by."""
-    return frozenset(word for word in words(text) if word not in STOP_WORDS)
+    return frozenset(words(text)) - STOP_WORDS
 
 
 def jaccard(left: Set[str], right: Set[str]) -> float:

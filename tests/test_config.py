@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import inspect
 
-from memory_ci.config import parse_config
+from memory_ci.config import describe, parse_config
 from memory_ci.errors import UsageError
 from memory_ci.flows.init import CONFIG_TEXT
 from memory_ci.records.config import Config
@@ -38,9 +42,17 @@ def test_every_key_can_be_said() -> None:
     [
         ("retrive:\n  max_chars: 1\n", ":1: unknown key 'retrive'", "Did you mean 'retrieve'?"),
         ("a: 1\n", ":1: unknown key 'a'", "Known keys here: scopes"),
-        ("retrieve:\n  max_chars: many\n", ":2: retrieve.max_chars: Expected `int`", ""),
-        ("retrieve:\n  max_chars: -1\n", ":2: retrieve.max_chars: Expected `int` >= 0", ""),
-        ("extraction:\n  adr_paths: docs\n", ":2: extraction.adr_paths: Expected `array`", ""),
+        ("retrieve:\n  max_chars: many\n", ":2: retrieve.max_chars must be a whole number from 0 to 1000000", ""),
+        ("retrieve:\n  max_chars: -1\n", ":2: retrieve.max_chars must be a whole number from 0 to 1000000", ""),
+        ("extraction:\n  adr_paths: docs\n", ":2: extraction.adr_paths must be a list of texts", ""),
+        ("engine: {name: gpt}", "must be one of anthropic, auto, claude-cli, command, replay, rules", ""),
+        ("engine: {max_cost_usd: much}", ":1: engine.max_cost_usd must be a number from 0 to 10000", ""),
+        ("engine: {price: [1]}", "price must be a list of 2 numbers from 0 to 10000 or nothing", ""),
+        ("engine: {model: 3}", ":1: engine.model must be a text", ""),
+        ("sessions: {push: 3}", ":1: sessions.push must be true or false", ""),
+        ("roles: {reviewer: [all]}", ":1: roles must be a mapping from texts to lists of any of global, inst", ""),
+        ("retrieve: {type_max_chars: {lore: 3}}", "mapping from any of corrective, declarative, directive, proc", ""),
+        ("retrieve: {embedder_model: a b}", "retrieve.embedder_model must be a text that fits the pattern ^[", ""),
         ("retrieve: 7\n", ":1: retrieve must be a mapping", ""),
         ("- a\n", ":1: the file must be a mapping", ""),
         ("retrieve: {max_chars: 1}\nretrieve: {max_chars: 2}\n", ":2: the key 'retrieve' stands here twice", ""),
@@ -53,6 +65,36 @@ def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
     assert message in raised.value.message
     assert raised.value.message.startswith(".memory-ci.yaml:")
     assert hint in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "key", ["api_key", "auth-token", "token", "base_url", "url", "command", "engine_command", "ANTHROPIC_API_KEY"]
+)
+def test_what_only_the_environment_may_say_is_no_slip_of_the_pen(key: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_config(f"engine:\n  {key}: x\n")
+    assert raised.value.message == f".memory-ci.yaml:2: unknown key 'engine.{key}'"
+    assert raised.value.hint.startswith("Keys, addresses and programs come from the environment only")
+
+
+def test_a_slip_of_the_pen_is_one_even_in_a_key_about_tokens() -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_config("engine: {max_token: 300}")
+    assert raised.value.hint == "Did you mean 'max_tokens'?"
+
+
+def test_every_kind_of_setting_can_be_described_in_words() -> None:
+    texts = [describe(inspect.type_info(type_)) for type_ in types_of(Config)]
+    assert len(texts) > 30
+    assert [text for text in texts if text == "nothing" or "Type" in text or "msgspec" in text] == []
+
+
+def types_of(kind: type[msgspec.Struct]) -> Iterator[object]:
+    for field in msgspec.structs.fields(kind):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from types_of(field.type)
+        else:
+            yield field.type
 
 
 @given(st.text("abc:-[]{}#\n 1'\"&*!", max_size=60))

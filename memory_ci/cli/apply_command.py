@@ -30,7 +30,7 @@ def command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     plan = parse_plan(plan_file.read())
     where = committed_workspace()
     applied = (
-        preview_plan(where, plan)
+        preview_plan(where, plan, now())
         if dry_run
         else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
     )

@@ -14,14 +14,17 @@ from memory_ci.text import plural
 MAX_INPUT = 1024 * 1024
 """Bytes read of a hook's input, which names a transcript and holds none."""
 
+AGENTS = ("claude-code", "codex", "gemini", "cursor", "aider", "openhands", "swe-agent")
+"""As the readers of transcripts name them."""
+
 
 @click.command()
 @click.argument("path", required=False)
-@click.option("--agent", type=click.Choice(AGENTS), default="", help="Only sessions of this agent.")
+@click.option("--agent", type=click.Choice(AGENTS), help="Only sessions of this agent.")
 @click.option("--hook", "is_hook", is_flag=True, help="Run by an agent: print nothing, and never fail.")
 @dry_run_option
 @json_option
-def command(path: str | None, agent: str, is_hook: bool, dry_run: bool, as_json: bool) -> None:
+def command(path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
     """Keep a digest of an agent's session in this repository, under refs/memory-ci/sessions/.
 
     PATH is a transcript; `-` takes the JSON that agents give their hooks on standard input; without it, the newest
@@ -34,10 +37,10 @@ def command(path: str | None, agent: str, is_hook: bool, dry_run: bool, as_json:
       memory-ci capture ~/.claude/projects/-home-ada-shop/79e9becd.jsonl
     """
     if not is_hook:
-        _capture(path, agent, dry_run, as_json)
+        _capture(path, agent or "", dry_run, as_json)
         return
     try:
-        _capture(path, agent, dry_run, as_json=False, is_silent=True)
+        _capture(path, agent or "", dry_run, as_json=False, is_silent=True)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the agent's session has to end well
         click.echo(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 

@@ -49,4 +49,4 @@ def command(
     elif dry_run:
         click.echo(printable_lines(written.text), nl=False)
     else:
-        click.echo(f"Added to {printable(written.path)}")
+        click.echo(f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}")

@@ -65,6 +65,7 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
 @click.option(
     "--margin", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="How far nDCG@10 may fall."
 )
+@click.option("--vectors", is_flag=True, help="With files: ask the vectors as well; every entry is embedded first.")
 @json_option
 def retrieval(
     entries: Path | None,
@@ -74,6 +75,7 @@ def retrieval(
     explain: bool,
     rev: str | None,
     margin: float,
+    vectors: bool,
     as_json: bool,
 ) -> None:
     """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
@@ -94,7 +96,7 @@ def retrieval(
         raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
     compared: Comparison | None = None
     if entries and queries and qrels:
-        answered = _answer_files(entries, queries, qrels)
+        answered = _answer_files(entries, queries, qrels, vectors)
     elif is_set:
         raise click.UsageError("--entries, --queries and --qrels belong together.")
     else:
@@ -127,12 +129,13 @@ def init() -> None:
     click.echo(f"{count} queries in {path}")
 
 
-def _answer_files(entries: Path, queries: Path, qrels: Path) -> tuple[Answered, ...]:
-    from memory_ci.flows.evaluate_retrieval import answer_set
+def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:
+    from memory_ci.flows.evaluate_retrieval import answer_set, choose_for_all
     from memory_ci.flows.retrieval_sets import load_set
     from memory_ci.records.config import Config
 
-    return tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter))
+    chosen = choose_for_all(Config(), os.environ) if vectors else None
+    return tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter, chosen))
 
 
 def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:

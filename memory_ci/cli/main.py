@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from memory_ci import __version__
-from memory_ci.errors import MemoryCIError, RepositoryError
+from memory_ci.cli.plain import reported
 
 COMMANDS = {
     "init": "Write the files a repository starts with.",
@@ -33,6 +31,7 @@ COMMANDS = {
     "retire": "Retire entries of a stage that has ended, or whose code is gone.",
     "index": "Build the search index, or print its cache key.",
     "retrieve": "Print what memory knows about a task.",
+    "similar": "Print earlier tasks that are like a task.",
     "bisect": "Find the commit that lost an entry from the answer to a query.",
     "sessions": "List agent sessions, and what was found in each.",
     "stage": "Print the stage each project is in.",
@@ -67,26 +66,8 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
-        """Errors a user can act on become one line, a hint and their exit status; others keep their traceback."""
-        try:
-            return _main_with_room(super().main, args, *rest, **extra)
-        except MemoryCIError as error:
-            from memory_ci.rendering.table import printable_lines  # only to tell of an error
-
-            click.echo(f"Error: {printable_lines(error.message)} [{error.slug}]", err=True)
-            if error.hint:
-                click.echo(f"Hint: {printable_lines(error.hint)}", err=True)
-            sys.exit(error.exit_code)
-
-
-def _main_with_room(run: Callable[..., Any], *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
-    """Standard output on a full disk is the user's to mend, not a fault of ours to trace back."""
-    try:
-        return run(*args, **extra)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO):
-            raise
-        raise RepositoryError(f"cannot write: {error.strerror}", slug="write-failed") from error
+        """Errors a user can act on are reported; others keep their traceback."""
+        return reported(super().main, args, *rest, **extra)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -103,5 +84,5 @@ def main() -> None:
       memory-ci retrieve "retry failed payments"
 
     Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or rewritten,
-    4 repository, 5 engine or network.
+    4 repository, 5 engine or network, 130 interrupted.
     """

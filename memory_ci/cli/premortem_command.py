@@ -8,7 +8,7 @@ from typing import IO
 
 import click
 
-from memory_ci.cli.common import dry_run_option, echo_json, engine_option, json_option, today, workspace
+from memory_ci.cli.common import dry_run_option, echo_json, engine_option, json_option, read_text, today, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.rendering.table import printable, printable_lines
 
@@ -44,8 +44,7 @@ def command(
 
     where = workspace()
     model = choose_model(where.config.engine, engine, os.environ)
-    text = plan.read().decode("utf-8", "replace")
-    written = write_premortem(where, directory, text, today(), model.engine, force=force, dry_run=dry_run)
+    written = write_premortem(where, directory, read_text(plan), today(), model.engine, force=force, dry_run=dry_run)
     if as_json:
         echo_json(written)
         return

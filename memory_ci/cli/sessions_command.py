@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -51,11 +52,13 @@ def command(
 
 
 def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:
-    from memory_ci.flows.purge import purge
+    from memory_ci.flows.purge import places_of, purge
 
     if bool(ids) == is_every:
         raise click.UsageError("--purge needs the ids of sessions, or --all.")
     refs = purge(workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
+    if not refs:
+        _say_none(places_of(remote))
     if as_json:
         echo_json({"dry_run": dry_run, "refs": refs})
         return
@@ -63,10 +66,17 @@ def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: 
         click.echo(f"{'Would delete' if dry_run else 'Deleted'} {':'.join(ref.split('/')[-2:])}")
 
 
+def _say_none(places: Iterable[str]) -> None:
+    """On stderr, so that nothing found is told from nothing done, and stdout stays what was found."""
+    click.echo(f"No session found in {printable(', '.join(places))}", err=True)
+
+
 def _list_captured(as_json: bool) -> None:
-    from memory_ci.flows.purge import list_captured
+    from memory_ci.flows.purge import list_captured, places_of
 
     stored = list_captured(workspace())
+    if not stored:
+        _say_none(places_of())
     if as_json:
         echo_json(stored)
         return
@@ -80,6 +90,8 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     found = list_sessions(paths, Path.home(), Path.cwd())
     for path in found.skipped:
         click.echo(f"Skipped: {printable(path)} is no transcript of a known format", err=True)
+    if not found.sessions and not found.skipped:
+        _say_none(found.places)
     if as_json:
         echo_json(found)
     else:

@@ -16,7 +16,7 @@ from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.novelty import SAME, Said, find_restated, is_same_said, said_by
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.scopes import SCOPES, target_of
+from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES, target_of
 from memory_ci.records.candidate import Candidate, Judged, Quote
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
@@ -230,7 +230,7 @@ def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
         body=learning.body,
         type=learning.type or scope.type,
         domain=learning.domain or scope.domain,
-        importance=scope.importance if learning.importance is None else learning.importance,
+        importance=min(scope.importance if learning.importance is None else learning.importance, MAX_IMPORTANCE),
         scope=learning.scope or target_of(learning.extraction_scope, case.pieces),
         extraction_scope=learning.extraction_scope,
         quotes=tuple(_quote(quote.evidence, quote.text, pieces) for quote in learning.quotes),

@@ -79,8 +79,8 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     why: str
-    signal: str
-    mitigation: str
+    signal: str = ""
+    mitigation: str = ""
     quotes: tuple[RawQuote, ...] = ()
 
 
@@ -94,6 +94,13 @@ class Parsed(NamedTuple):
     """The learnings that could be read, and of each that could not, why."""
 
     learnings: tuple[Learning, ...]
+    reasons: tuple[str, ...] = ()
+
+
+class ParsedRisks(NamedTuple):
+    """The risks that could be read, and of each that could not, why."""
+
+    risks: tuple[Risk, ...]
     reasons: tuple[str, ...] = ()
 
 
@@ -117,10 +124,12 @@ def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
     return Parsed(learnings, tuple(one for one in read if isinstance(one, str)) + reasons)
 
 
-def parse_risks(text: str) -> tuple[Risk, ...]:
-    """The risks in the reply to a pre-mortem, those left out that cannot be read; raises as `parse_reply`."""
-    raw, _ = _find_list(text[:MAX_REPLY], "risks")
-    return tuple(risk for one in raw if isinstance(risk := _convert(_allowed(one), Risk), Risk))
+def parse_risks(text: str) -> ParsedRisks:
+    """The risks in the reply to a pre-mortem; raises as `parse_reply`."""
+    raw, reasons = _find_list(text[:MAX_REPLY], "risks")
+    read = [_convert(_allowed(one), Risk) for one in raw]
+    risks = tuple(one for one in read if isinstance(one, Risk))
+    return ParsedRisks(risks, tuple(one for one in read if isinstance(one, str)) + reasons)
 
 
 def _find_list(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:

@@ -20,6 +20,10 @@ JOB_WIDTH = 64
 """Characters of a session's id that name its job: more than a UUID has."""
 
 
+MAX_IMPORTANCE = 0.95
+"""The most that a learning may claim for itself; the rubric ends at 0.9 (told to remember)."""
+
+
 class Selector(NamedTuple):
     """Pieces of these kinds; an empty field takes any. `words` is sought in the text, the label among the labels."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.jsontext import EMPTY, insert, remove
+from memory_ci.flows.jsontext import EMPTY, WrongShapeError, insert, remove
 from memory_ci.flows.stepping import InstallStep, read_text
 from memory_ci.store.files import write_file
 
@@ -125,6 +125,9 @@ def _reading(path: Path) -> Iterator[None]:
     """A settings file that cannot be edited as text is its owner's to mend."""
     try:
         yield
+    except WrongShapeError as error:
+        hint = "Make it what the agent reads: docs/sessions.md says where its hooks are. Nothing was changed."
+        raise UsageError(f"{path}: {error}", slug="agent-settings", hint=hint) from error
     except ValueError as error:
         message = f"{path} is not the plain JSON that a hook can be put into: {error}"
         hint = "Take comments out, or put the hook in by hand: docs/sessions.md says which. Nothing was changed."

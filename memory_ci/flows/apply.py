@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, date, datetime
 
 import msgspec
 
@@ -28,7 +28,7 @@ def parse_plan(data: bytes) -> Plan:
     """A plan from its JSON. Raises UsageError (bad-plan)."""
     try:
         plan = msgspec.json.decode(data, type=Plan)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             f"this is not a plan: {error}", slug="bad-plan", hint="Make one: memory-ci extract."
         ) from error
@@ -51,7 +51,7 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
         commit_series,
     )
 
-    prepared = _prepare(workspace, plan)
+    prepared = _prepare(workspace, plan, _day(now))
     preview = Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
     if not prepared:
         return preview
@@ -66,19 +66,24 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
     return msgspec.structs.replace(preview, tip=tip)
 
 
-def preview_plan(workspace: Workspace, plan: Plan) -> Applied:
+def preview_plan(workspace: Workspace, plan: Plan, now: datetime) -> Applied:
     """What apply_plan would commit, after every check it makes; nothing is written."""
-    return Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in _prepare(workspace, plan)))
+    prepared = _prepare(workspace, plan, _day(now))
+    return Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
 
 
-def _prepare(workspace: Workspace, plan: Plan) -> list[tuple[str, dict[str, bytes | None]]]:
+def _day(now: datetime) -> date:
+    return now.astimezone(UTC).date()
+
+
+def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, dict[str, bytes | None]]]:
     """The message and the files of each commit, for a plan that has been checked against its tree."""
     ref, tip = branch_tip(workspace, plan.ref)
     if tip != plan.base:
         message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
         raise RepositoryError(message, slug="ref-moved", hint="Make the plan again: memory-ci extract.")
     workspace = Workspace(workspace.repo, config_at(workspace.repo, tip))
-    for reason in find_objections(workspace, plan):
+    for reason in find_objections(workspace, plan, today):
         raise _refusal(reason)
     prepared = []
     content = read_bytes(workspace, tip, touched_paths(plan.steps))

@@ -6,6 +6,7 @@ run finds the note, waits for the batches to end, and plans the record run with 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -15,7 +16,7 @@ import msgspec
 
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
+from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, is_configured
 from memory_ci.extraction.engines.batches import poll, results, submit
 from memory_ci.extraction.engines.prices import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
@@ -36,18 +37,23 @@ CHUNK_BYTES = 64_000_000
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A backfill that has no plan yet; `ended` counts the batches whose answers are there."""
+    """A backfill that has no plan yet; `ended` counts the batches whose answers are there.
+
+    `refusal`: why what was estimated would not be sent.
+    """
 
     status: Literal["estimated", "submitted", "processing"]
     estimate: Estimate
     ended: int = 0
+    refusal: str = ""
 
     def __str__(self) -> str:
         requests, batches = plural(self.estimate.requests, "request"), f"batches: {self.estimate.batches}"
-        size = f"about {self.estimate.input_tokens} tokens in, at most {self.estimate.cost_usd:.2f} USD"
+        size = f"about {self.estimate.input_tokens} tokens in, at most {_usd(self.estimate.cost_usd)}"
         match self.status:
             case "estimated":
-                return f"Would submit {requests} ({batches}), {size}."
+                refusal = f"\nWould be refused: {self.refusal}." if self.refusal else ""
+                return f"Would submit {requests} ({batches}), {size}.{refusal}"
             case "submitted":
                 return f"Submitted {requests} ({batches}), {size}. Run again to collect the answers."
             case "processing":
@@ -121,7 +127,7 @@ class Backfill:
             chunks = tuple(split({key: _size(engine, request) for key, request in requests.items()}))
             estimate = _estimate(model, engine, requests, len(chunks))
             if dry_run:
-                return Pending("estimated", estimate)
+                return Pending("estimated", estimate, refusal=_refusal(model, estimate))
             _check_cost(model, estimate)
             known = next((request.existing for request in requests.values()), ())
             sent = self._sent or Sent(ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate)
@@ -165,7 +171,7 @@ class Backfill:
         model = choose_model(trusted_config(repo, base).engine, self._options.engine, self._environ)
         engine = model.engine
         if not isinstance(engine, AnthropicEngine) or model.settings.provider != "anthropic":
-            raise _no_batches(model)
+            raise _no_batches(model, self._environ)
         with closing(engine):
             yield model, engine
 
@@ -207,20 +213,35 @@ def _estimate(model: Model, engine: AnthropicEngine, requests: Mapping[str, Requ
 
 def _check_cost(model: Model, estimate: Estimate) -> None:
     """All batches together must keep to the limit, before the first is sent: `submit` looks at one."""
-    limit = model.settings.max_cost_usd
-    if limit and estimate.cost_usd > limit:
+    if refusal := _refusal(model, estimate):
         raise EngineError(
-            f"{estimate.requests} requests to {model.settings.model} in batches could cost {estimate.cost_usd:.2f} USD:"
-            f" more than the limit of {limit:g} USD a run; nothing was sent",
+            f"{refusal}; nothing was sent",
             slug="cost-limit",
             hint="Raise engine.max_cost_usd, lower engine.max_tokens, or take a shorter range: --since.",
         )
 
 
-def _no_batches(model: Model) -> UsageError:
+def _refusal(model: Model, estimate: Estimate) -> str:
+    """Why an estimate passes the limit of a run, or nothing."""
+    limit, settings = model.settings.max_cost_usd, model.settings
+    if not limit or estimate.cost_usd <= limit:
+        return ""
+    requests = f"{plural(estimate.requests, 'request')} to {settings.model} in batches"
+    return f"{requests} could cost {_usd(estimate.cost_usd)}: more than engine.max_cost_usd, {limit:g} USD a run"
+
+
+def _usd(amount: float) -> str:
+    """An upper bound, rounded up: a small one is not zero."""
+    return f"{math.ceil(amount * 10_000) / 10_000:.4f} USD"
+
+
+def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
     provider = f" by {model.settings.provider}" if model.name == "anthropic" else ""
+    hint = "Set ANTHROPIC_API_KEY with provider anthropic, or record without --backfill."
+    if model.settings.name == "auto" and model.name == "rules" and is_configured(environ, model.settings):
+        hint = "Install the package: pip install 'memory-ci[anthropic]'."
     return UsageError(
         f"the engine {model.name}{provider} has no batches ({model.reason})",
         slug="no-batches",
-        hint="Set ANTHROPIC_API_KEY with provider anthropic, or record without --backfill.",
+        hint=hint,
     )

@@ -7,14 +7,25 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit, head_branch
 
 
-def branch_tip(workspace: Workspace, wanted: str | None) -> tuple[str, str]:
-    """The full name of the branch to record on, and the commit it is at."""
-    repo = workspace.repo
-    ref = head_branch(repo) if wanted is None else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+PRIVATE = "refs/memory-ci/publish/"
+"""Where `flows.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
+
+
+def branch_name(workspace: Workspace, wanted: str | None) -> str:
+    """The full name of the branch to record on. Raises RepositoryError (detached-head)."""
+    if wanted is not None:
+        return wanted if wanted.startswith(PRIVATE) else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+    ref = head_branch(workspace.repo)
     if ref is None:
         hint = "Check out the branch, or name it: --branch main."
         raise RepositoryError("HEAD is detached: no branch to record on", slug="detached-head", hint=hint)
-    base = find_commit(repo, ref)
+    return ref
+
+
+def branch_tip(workspace: Workspace, wanted: str | None) -> tuple[str, str]:
+    """The full name of the branch to record on, and the commit it is at."""
+    ref = branch_name(workspace, wanted)
+    base = find_commit(workspace.repo, ref)
     if base is None:
         name = ref.removeprefix("refs/heads/")
         message = f"the branch {name!r} has no commit" if wanted is None else f"there is no branch {name!r}"

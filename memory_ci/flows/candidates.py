@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from memory_ci.evidence.redact import redact
 from memory_ci.flows.asked import Asked, RetrieveOptions
 from memory_ci.index.database import Index
 from memory_ci.index.frequency import count_entries, count_holding
@@ -85,7 +84,8 @@ def _with_vectors(
     """What the words found, together with what the vectors find."""
     if embedder.embedder is None:
         return msgspec.structs.replace(found, mode=embedder.mode, reason=embedder.reason)
-    from memory_ci.index.vectors import vector_matches  # nobody pays for it who has no vectors
+    from memory_ci.evidence.redact import redact  # nobody pays for these who has no vectors
+    from memory_ci.index.vectors import vector_matches
 
     depth = max(200, 2 * max(LEAST_JUDGED, 2 * asked.limit))
     answer = vector_matches(index, embedder.embedder, redact(task).text, depth=depth, **asked.filters)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from memory_ci.flows.retrieval_sets import RetrievalSet, load_lines, replay
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
+from memory_ci.index.embedders import Embedder, Vectors
+from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder, require_embedder
+from memory_ci.index.embedders.wire import UNHURRIED
+from memory_ci.index.vectors import missing, store
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import Entry
@@ -42,10 +47,36 @@ MEASURES: dict[str, Callable[[Answered], float]] = {
 """What is averaged over the queries that have a relevant entry."""
 
 
-def answer_set(of: RetrievalSet, config: Config, clock: Clock) -> Iterator[Answered]:
-    """Each query of a set, answered from what its group had learned by then."""
+def answer_set(
+    of: RetrievalSet, config: Config, clock: Clock, embedder: EmbedderChoice | None = None
+) -> Iterator[Answered]:
+    """Each query of a set, answered from what its group had learned by then; with an embedder, all of it embedded.
+
+    Raises EngineError when that fails: half of the entries with vectors would judge nothing.
+    """
+    vectors: dict[bytes, array[float]] = {}
     for index, asking in replay(of):
-        yield _answer(index, config, asking, clock)
+        if embedder and embedder.embedder:
+            _embed_all(index, embedder.embedder, vectors)
+        yield _answer(index, config, asking, clock, embedder)
+
+
+def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice:
+    """The embedder that `retrieve` would have. Raises UsageError (no-embedder) where there is none."""
+    require_embedder(config.retrieve, environ, UNHURRIED)
+    return choose_embedder(config.retrieve, environ, UNHURRIED)
+
+
+def _embed_all(index: Index, embedder: Embedder, known: dict[bytes, array[float]]) -> None:
+    """Give every entry its vector; a text that stands in several indexes is embedded once."""
+    lost = missing(index, embedder.model_id)
+    new = [name for name in lost if name not in known]
+    if new:
+        given = embedder.embed([lost[name] for name in new])
+        known |= {name: given.data[at * given.dim : (at + 1) * given.dim] for at, name in enumerate(new)}
+    if lost:
+        data = array("f", [value for name in lost for value in known[name]])
+        store(index, embedder.model_id, tuple(lost), Vectors(len(data) // len(lost), data))
 
 
 def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
@@ -125,11 +156,13 @@ def _answer_all(
     return tuple(_answer(index, config, asking, clock) for asking in askings)
 
 
-def _answer(index: Index, config: Config, asking: Asking, clock: Clock) -> Answered:
+def _answer(
+    index: Index, config: Config, asking: Asking, clock: Clock, embedder: EmbedderChoice | None = None
+) -> Answered:
     options = RetrieveOptions()
     start = clock()
     asked = make_sound(options, config, asking.today)
-    found = find_candidates(index, config, asking.text, asked, options, asking.today)
+    found = find_candidates(index, config, asking.text, asked, options, asking.today, embedder)
     hits, _ = arrange(found.hits, asked.limit)
     seconds = clock() - start
     ranking = tuple(hit.located.entry.id for hit in hits)

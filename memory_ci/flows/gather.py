@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -45,7 +45,7 @@ class Gatherer:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
         request = self._find_request(merged)
         joins: list[Join] = []
-        events = [*commit_events(merged), *self._files(merged), *self._reviews(merged, request, joins)]
+        events = [*commit_events(merged), *file_events(self._workspace, merged, self._adr_paths), *self._reviews(merged, request, joins)]
         is_theirs = request is not None and is_outside(request, request.permission)
         sessions = list(self._sessions(merged, request, joins))
         if len(events) > len(merged.commits) or sessions:
@@ -54,24 +54,6 @@ class Gatherer:
         return Gathered(
             tuple(msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events)), tuple(joins)
         )
-
-    def _files(self, merged: MergedChange) -> Iterator[Event]:
-        """Decision records that the change added, and what its job wrote down before and while it worked."""
-        for path, text in self._texts(merged.tip.sha, adr_paths_added(merged, self._adr_paths)):
-            yield from adr_event(merged, path, text)
-        paths = job_paths(merged)
-        before = dict(self._texts(start_of(merged), paths))
-        for path, text in self._texts(merged.tip.sha, paths):
-            yield from job_events(merged, path, text, before.get(path, ""))
-
-    def _texts(self, rev: str | None, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-        """The text that a commit has of these paths; most changes have none, and cost no process."""
-        files = (
-            [file for file in list_tree(self._workspace.repo, rev, ()) if file.path in paths] if rev and paths else ()
-        )
-        for content in read_files(self._workspace.repo, files, MAX_FILE_BYTES):
-            if content.data is not None:
-                yield content.file.path, content.data.decode("utf-8", "replace")
 
     # -- the forge
 
@@ -105,6 +87,24 @@ class Gatherer:
         for joined in self._finder.find(merged, request):
             joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
             yield from joined.events
+
+
+def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[str]) -> Iterator[Event]:
+    """Decision records that the change added, and what its job wrote down before and while it worked."""
+    for path, text in _texts(workspace, merged.tip.sha, adr_paths_added(merged, adr_paths)):
+        yield from adr_event(merged, path, text)
+    paths = job_paths(merged)
+    before = dict(_texts(workspace, start_of(merged), paths))
+    for path, text in _texts(workspace, merged.tip.sha, paths):
+        yield from job_events(merged, path, text, before.get(path, ""))
+
+
+def _texts(workspace: Workspace, rev: str | None, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The text that a commit has of these paths; most changes have none, and cost no process."""
+    files = [file for file in list_tree(workspace.repo, rev, ()) if file.path in paths] if rev and paths else ()
+    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+        if content.data is not None:
+            yield content.file.path, content.data.decode("utf-8", "replace")
 
 
 def start_of(merged: MergedChange) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -24,16 +25,21 @@ from memory_ci.records.session import UNKNOWN_TIME
 from memory_ci.rendering.premortem import render_premortem
 from memory_ci.sources.jobs import ASSUMPTIONS, PREMORTEM
 from memory_ci.store.files import write_file
+from memory_ci.text import plural
 
 MAX_RISKS = 10
 
 
 class JobFile(msgspec.Struct, frozen=True):
-    """A job file and the text that was put there; `warning` says what an engine could not add."""
+    """A job file and the text that was put there; `warning` says what an engine could not add.
+
+    `is_new`: the file did not say so already.
+    """
 
     path: str
     text: str
     warning: str = ""
+    is_new: bool = True
 
 
 def write_premortem(
@@ -73,14 +79,23 @@ def _expected(engine: Engine | None, plan: str) -> tuple[tuple[Risk, ...], str]:
     )
     try:
         answer = engine.extract(Request(change="a plan", evidence=(piece,), task="premortem"))
-        risks = [_risk(one) for one in reply.parse_risks(answer.text)]
+        said = reply.parse_risks(answer.text)
     except EngineError as error:
         return (), f"{error.message} [{error.slug}]"
-    kept = tuple(
-        risk for risk in risks if not check_words("\n".join((risk.title, risk.why, risk.signal, risk.mitigation)))
-    )
-    refused = len(risks) - len(kept)
-    return tuple(kept[:MAX_RISKS]), f"{refused} risks of the model were refused by the gate" if refused else ""
+    kept = [one for one in said.risks if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))]
+    refused = len(said.risks) - len(kept)
+    return tuple(map(_risk, kept[:MAX_RISKS])), _warning(refused, said.reasons)
+
+
+def _warning(refused: int, unread: Sequence[str]) -> str:
+    """Which risks are not written, and why."""
+    parts = []
+    if refused:
+        parts.append(f"{plural(refused, 'risk')} of the model left out: refused by the gate")
+    if unread:
+        reasons = ", ".join(dict.fromkeys(unread))
+        parts.append(f"{plural(len(unread), 'risk')} of the model left out: not readable ({reasons})")
+    return "; ".join(parts)
 
 
 def _risk(said: reply.Risk) -> Risk:
@@ -88,11 +103,14 @@ def _risk(said: reply.Risk) -> Risk:
 
 
 def append_assumption(workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool) -> JobFile:
-    """Add one line to `.assumptions.jsonl`; what stands there is kept byte by byte.
+    """Add one line to `.assumptions.jsonl`, if the last says something else; what stands there is kept byte by byte.
 
-    Raises FindingsError (refused-text) for what must not be in a committed file, RepositoryError (bare-repository,
-    outside-repository, write-failed).
+    Raises UsageError (empty-assumption), FindingsError (refused-text) for what must not be in a committed file,
+    RepositoryError (bare-repository, outside-repository, write-failed).
     """
+    if not assumption.assumption.strip():
+        hint = "Say in a sentence what is taken for granted."
+        raise UsageError("the assumption is empty", slug="empty-assumption", hint=hint)
     for reason in check_words("\n".join((assumption.assumption, assumption.because, assumption.milestone))):
         hint = "Say it in plain words, without credentials or instructions to agents."
         raise FindingsError(f"not added: the text is refused ({reason})", slug="refused-text", hint=hint)
@@ -102,7 +120,18 @@ def append_assumption(workspace: Workspace, where: Path, assumption: Assumption,
         raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
     line = msgspec.json.encode(assumption) + b"\n"
     before = path.read_bytes() if path.is_file() else b""
+    if _says(before, assumption):
+        return JobFile(str(path), line.decode(), is_new=False)
     separator = b"" if not before or before.endswith(b"\n") else b"\n"
     if not dry_run:
         write_file(path, before + separator + line, work_tree(workspace))
     return JobFile(str(path), line.decode())
+
+
+def _says(log: bytes, assumption: Assumption) -> bool:
+    """Whether the last line of a log is this assumption, but for its time."""
+    try:
+        last = msgspec.json.decode(log.rstrip().rpartition(b"\n")[2], type=Assumption)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return msgspec.structs.replace(last, at=assumption.at) == assumption

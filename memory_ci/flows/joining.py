@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.flows.sessions import path_text
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import TreeFile, list_tree, read_files
 from memory_ci.gitrepo.forges import find_branch
@@ -120,11 +121,14 @@ class SessionFinder:
                 yield JoinedSession(session, session.events, f"Entire-Checkpoint: {value}", commit)
 
     def _named(self, commit: Commit) -> Iterator[JoinedSession]:
-        """Sessions that a commit names by their key, or by enough of its end."""
+        """Sessions that a commit names by their key or id, or by a beginning of it that only one has."""
         for value in _values(commit, "Memory-Session"):
-            for session in self._known:
-                if _is_named(session, value):
-                    yield JoinedSession(session, session.events, f"Memory-Session: {session.key}", commit)
+            named = _list_named(self._known, value)
+            if (count := len({session.id for session in named})) > 1:
+                self.problems.append(f"Memory-Session: {value} begins the ids of {count} sessions: none was joined")
+                continue
+            for session in named:
+                yield JoinedSession(session, session.events, f"Memory-Session: {session.key}", commit)
 
     def _noted(self, commit: Commit) -> Iterator[JoinedSession]:
         """The prompts that git-ai noted on a commit."""
@@ -179,8 +183,11 @@ class SessionFinder:
             yield from read_stream(io.BytesIO(data), ref.id)
 
     def _from_files(self) -> Iterator[Session]:
-        for path in find_transcripts(self._extra):
-            yield from read_transcript(path)
+        for place in self._extra:
+            found = [session for path in find_transcripts([place]) for session in read_transcript(path)]
+            if not found:
+                self.problems.append(f"{path_text(place)} holds no session that can be read")
+            yield from found
 
     @cached_property
     def _entire(self) -> _Tree | None:
@@ -229,10 +236,14 @@ MIN_ID = 8
 """Characters of a session's id that name it."""
 
 
-def _is_named(session: Session, value: str) -> bool:
+def _list_named(sessions: Iterable[Session], value: str) -> list[Session]:
+    """The sessions of that id, all copies of them; else those whose id begins so."""
     agent, _, found = value.rpartition(":")
-    is_agent = not agent or agent == session.agent
-    return is_agent and (found == session.id or (len(found) >= MIN_ID and session.id.startswith(found)))
+    theirs = [session for session in sessions if agent in ("", session.agent)]
+    exact = [session for session in theirs if session.id == found]
+    if exact or len(found) < MIN_ID:
+        return exact
+    return [session for session in theirs if session.id.startswith(found)]
 
 
 def _is_during(session: Session, at: datetime) -> bool:

@@ -11,6 +11,10 @@ EMPTY = "{\n}\n"
 """The file that an element is put into where there is none."""
 
 
+class WrongShapeError(ValueError):
+    """JSON, but something else than the objects and the array that were expected stands there."""
+
+
 class Member(NamedTuple):
     """A member of an object or an element of an array: text[start:end], its value beginning at `at`."""
 
@@ -24,7 +28,7 @@ class Member(NamedTuple):
 def insert(text: str, keys: Sequence[str], element: object) -> str:
     """Put `element` at the end of the array under `keys`, which is made where it is missing.
 
-    Raises ValueError: no JSON, or something else than objects and an array stands there.
+    Raises ValueError when it is no JSON, WrongShapeError.
 
     >>> insert('{"a": 1}', ["b"], 2)
     '{"a": 1,\\n  "b": [\\n    2\\n  ]}'
@@ -32,7 +36,7 @@ def insert(text: str, keys: Sequence[str], element: object) -> str:
     json.loads(text)
     place, depth, path = _skip(text, 0), 1, list(keys)
     while True:
-        _expect(text, place, "{" if path else "[")
+        _expect(text, place, keys[: len(keys) - len(path)], "{" if path else "[")
         members = _members(text, place)
         known = next((one for one in members if path and one.key == path[0]), None)
         if known is None:
@@ -109,9 +113,10 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _expect(text: str, place: int, opening: str) -> None:
+def _expect(text: str, place: int, keys: Sequence[str], opening: str) -> None:
     if text[place] != opening:
-        raise ValueError(f"expected {opening} at character {place}")
+        what = f"the value of `{'.'.join(keys)}`" if keys else "the file"
+        raise WrongShapeError(f"{what} must be {'an object' if opening == '{' else 'a list'}")
 
 
 def _format(text: str, path: Sequence[str], element: object, depth: int) -> str:

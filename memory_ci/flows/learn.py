@@ -35,6 +35,9 @@ Progress = Callable[[int, int], None]
 """Called with (merged changes done, merged changes in all)."""
 
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
+EARLIEST = date(2000, 1, 1)
+"""Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
+
 USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
 
 
@@ -172,7 +175,7 @@ class Learner:
         return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")
 
     def _entry(self, candidate: Candidate, merged: MergedChange) -> Entry:
-        day = merged_on(merged)
+        day = min(max(merged_on(merged), EARLIEST), self.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day)
         return msgspec.structs.replace(entry, phase=self.phase)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.sessionrefs import StoredSession, delete, delete_remote, list_remote, list_stored
+from memory_ci.gitrepo.sessionrefs import SESSIONS, StoredSession, delete, delete_remote, list_remote, list_stored
 
 MIN_ID = 8
 """Characters that an id may be shortened to."""
@@ -15,6 +15,11 @@ MIN_ID = 8
 def list_captured(workspace: Workspace) -> tuple[StoredSession, ...]:
     """The sessions that are kept in this repository."""
     return list_stored(workspace.repo)
+
+
+def places_of(remote: str = "") -> tuple[str, ...]:
+    """Where captured sessions are looked for, in words: here, and on `remote` if one is named."""
+    return (SESSIONS, f"{SESSIONS} of {remote}") if remote else (SESSIONS,)
 
 
 def purge(

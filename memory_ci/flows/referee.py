@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date
 from itertools import chain
 
 import msgspec
 
 from memory_ci.extraction.entries import check_entry, list_texts
 from memory_ci.extraction.gate import check_words
+from memory_ci.flows.additions import Additions
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.gitrepo.repo import find_commit, is_ancestor
@@ -53,15 +55,16 @@ MAX_REASON = 200
 SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def find_objections(workspace: Workspace, plan: Plan) -> Iterator[str]:
-    """What in the plan its steps may not do, on the tree of its base."""
+def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
+    """What in the plan its steps may not do, on the tree of its base and on this day."""
     order = [STEPS.index(step.step) for step in plan.steps]
     if order != sorted(set(order)):
         yield "its steps are not in order"
     yield from _foreign_commits(workspace, plan)
     draft = Draft(workspace, plan.base, load_memory(workspace, plan.base))
+    additions = Additions(workspace, plan, today)
     for step in plan.steps:
-        yield from _Referee(workspace, draft, step).objections()
+        yield from _Referee(workspace, draft, step, additions).objections()
 
 
 def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
@@ -81,9 +84,9 @@ def _is_reason(why: str) -> bool:
 class _Referee:
     """Watches one step change by change: each is done to the draft before the next is looked at."""
 
-    def __init__(self, workspace: Workspace, draft: Draft, step: PlannedStep) -> None:
+    def __init__(self, workspace: Workspace, draft: Draft, step: PlannedStep, additions: Additions) -> None:
         self._patterns = workspace.config.scopes
-        self._draft, self._step = draft, step
+        self._draft, self._step, self._additions = draft, step, additions
         self._removed: dict[str, Entry] = {}
         self._retired: set[str] = set()
         places = (*draft.kept, *draft.inbox)
@@ -123,6 +126,7 @@ class _Referee:
             yield from self._new_words(change.entry)
         else:
             yield from check_entry(change.entry)
+            yield from self._additions.objections(change, self._draft)
 
     def _move(self, change: Change) -> Iterator[str]:
         waiting = {place.path: place.entry for place in self._draft.inbox}.get(change.moved_from or "")

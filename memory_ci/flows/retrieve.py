@@ -24,6 +24,7 @@ from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
+from memory_ci.records.task import SimilarTask
 from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
@@ -68,7 +69,8 @@ def retrieve(
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
     best, superseded = arrange(judged, asked.limit)
-    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
+    similar = _recall_tasks(view, task, options)
+    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
     kept, dropped = fit(best, min(asked.max_chars, room), entry_cost, config.retrieve.type_max_chars)
     return msgspec.structs.replace(
@@ -132,6 +134,15 @@ def _explain(found: Candidates) -> Iterator[str]:
     """Why the vectors did not answer, or not for all."""
     if found.mode == "degraded":
         yield f"Words alone were asked: {found.reason}."
+
+
+def _recall_tasks(view: View, task: str, options: RetrieveOptions) -> tuple[SimilarTask, ...]:
+    """Similar tasks; none for a moment of the past, which did not know those merged since."""
+    if not view.workspace.config.retrieve.similar or options.at is not None:
+        return ()
+    from memory_ci.flows.similar import recall_tasks  # 3 ms that others spare
+
+    return recall_tasks(view.workspace, task)
 
 
 def _explain_silence(

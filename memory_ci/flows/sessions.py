@@ -4,37 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from memory_ci.errors import RepositoryError
 from memory_ci.evidence.redact import redact
+from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.event import Event
 from memory_ci.records.session import Session
 from memory_ci.sources.transcripts.merge import merge_sessions
-from memory_ci.sources.transcripts.registry import default_places, find_transcripts, read_transcript
+from memory_ci.sources.transcripts.registry import find_transcripts, read_transcript, usual_places
 
 
 class SessionList(msgspec.Struct, frozen=True):
-    """Sessions, the earliest first, and the named files that no reader knows."""
+    """Sessions, the earliest first, the named files that no reader knows, and the places that were looked at."""
 
     sessions: tuple[Session, ...]
     skipped: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
 
-def list_sessions(paths: Sequence[Path], home: Path, project: Path) -> SessionList:
-    """The sessions in `paths`, or those that agents keep of `project`; `events` hold what people said, redacted.
+def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList:
+    """The sessions in `paths`, or those that agents keep of the project around `start`.
 
-    Raises UsageError transcript-unreadable.
+    `events` hold what people said, redacted. Raises UsageError transcript-unreadable.
     """
     found: list[Session] = []
     skipped: list[str] = []
-    for path, name in _files(paths or default_places(home, project)):
+    places = paths or usual_places(home, _project(start))
+    for path, name in _files(paths or [place for place in places if place.exists()]):
         sessions = read_transcript(path, name)
         found += sessions
         if not sessions and path in paths:
-            skipped.append(_utf8(path))
-    return SessionList(tuple(_with_words(session) for session in merge_sessions(found)), tuple(skipped))
+            skipped.append(path_text(path))
+    merged = tuple(_with_words(session) for session in merge_sessions(found))
+    return SessionList(merged, tuple(skipped), tuple(map(path_text, places)))
+
+
+def _project(start: Path) -> Path:
+    """The top of the work tree, which agents name the places of their sessions after; `start` outside of one."""
+    with suppress(RepositoryError):
+        return find_repository(start).root or start
+    return start
 
 
 def _files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
@@ -44,10 +57,10 @@ def _files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
         for path in find_transcripts([place]):
             if (real := path.resolve()) not in seen:
                 seen.add(real)
-                yield path, _utf8(path.relative_to(place) if place.is_dir() else Path(path.name))
+                yield path, path_text(path.relative_to(place) if place.is_dir() else Path(path.name))
 
 
-def _utf8(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A path as text that can be printed and written, whatever bytes its name holds."""
     return os.fsencode(path).decode("utf-8", "replace")
 

@@ -15,7 +15,6 @@ from memory_ci.gitrepo.repo import find_commit, is_ancestor
 from memory_ci.gitrepo.tips import Tips, read_tips
 from memory_ci.records.task import SimilarTask, Task
 from memory_ci.retrieval.similar_tasks import TOP, Asked, Prompts, build_prompts, find_similar
-from memory_ci.store.files import write_file
 
 MAX_CHANGES = 2_000
 """So many of the newest merged changes are gathered, unless all are asked for."""
@@ -26,6 +25,7 @@ CHEAP = 200
 FORMAT = b"memory-ci tasks 1\n"
 """How a kept file begins; then its SHA-256, and what it holds. Raise the number when a record in it changes."""
 
+SEAL = len(FORMAT) + hashlib.sha256().digest_size
 NUMBER = re.compile(r"\s*[#!](\d{1,9})\s*")
 LINES = 2
 
@@ -108,6 +108,7 @@ def _bring_up(workspace: Workspace, kept: Kept | None, tip: str, limit: int | No
     """
     from memory_ci.flows.tasks import Ledger, extend, list_tasks  # patterns and codecs, for new changes only
     from memory_ci.gitrepo.history import plan_range
+    from memory_ci.store.files import write_file
 
     repo = workspace.repo
     start = None if limit is None else find_commit(repo, f"{tip}~{limit}")
@@ -120,7 +121,8 @@ def _bring_up(workspace: Workspace, kept: Kept | None, tip: str, limit: int | No
     raw = msgspec.Raw(msgspec.msgpack.encode(ledger))
     fresh = Kept(tip, is_whole, list_tasks(workspace, ledger, tip), prompts, raw)
     with suppress(RepositoryError):
-        write_file(tasks_path(workspace), _sealed(msgspec.msgpack.encode(fresh)))
+        payload = msgspec.msgpack.encode(fresh)
+        write_file(tasks_path(workspace), _seal(payload) + payload)
     return fresh
 
 
@@ -139,11 +141,11 @@ def _load(workspace: Workspace) -> Kept | None:
     """What is kept; None if there is nothing, or if it is damaged, foreign or of another version."""
     try:
         data = tasks_path(workspace).read_bytes()
-        payload = data[len(FORMAT) + 32 :]
-        return msgspec.msgpack.decode(payload, type=Kept) if data == _sealed(payload) else None
+        seal, payload = data[:SEAL], data[SEAL:]
+        return msgspec.msgpack.decode(payload, type=Kept) if seal == _seal(payload) else None
     except (OSError, ValueError):
         return None
 
 
-def _sealed(payload: bytes) -> bytes:
-    return FORMAT + hashlib.sha256(payload).digest() + payload
+def _seal(payload: bytes) -> bytes:
+    return FORMAT + hashlib.sha256(payload).digest()

@@ -32,6 +32,10 @@ class Budget:
         self._sleep = sleep
         self._end = clock() + seconds
 
+    def now(self) -> float:
+        """Seconds of the clock that the budget is measured by."""
+        return self._clock()
+
     def spend(self) -> None:
         """Count one request. Raises EngineError (forge-budget-spent) when there is none left, or no time."""
         if self._requests <= 0:

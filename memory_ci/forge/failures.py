@@ -12,7 +12,9 @@ LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
 def failed(url: str, what: str) -> EngineError:
     """The forge, or what stands in its place, did not give what was asked for."""
     hint = "Try again later; if it stays, see whether the token may read pull requests (docs/forge.md)."
-    return EngineError(f"{host_of(url)}{split_url(url).path} {what}", slug="forge-failed", hint=hint)
+    parts = split_url(url)
+    place = f"{parts.hostname}{parts.path}" if parts.hostname else "an address without a host"
+    return EngineError(f"{place} {what}", slug="forge-failed", hint=hint)
 
 
 def unauthorised(url: str) -> EngineError:

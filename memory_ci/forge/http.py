@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
+REPLY_SECONDS = 60.0
+"""For one reply in all: a server that sends a byte now and then keeps within any bound on a single read."""
+
 MAX_HOPS = 4
 MAX_BYTES = 20_000_000
 CHUNK = 65_536
@@ -71,22 +74,25 @@ class Transport:
         from urllib3 import Timeout
 
         self.budget.spend()
+        end = self.budget.now() + REPLY_SECONDS
         timeout = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
         response = self._pool.request(
             "GET", url, headers=headers, redirect=False, retries=False, preload_content=False, timeout=timeout
         )
         try:
-            body = self._read(url, response)
+            body = self._read(url, response, end)
         finally:
             response.close()  # a connection whose reply was read to its end is back in the pool by now
         return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
 
-    def _read(self, url: str, response: BaseHTTPResponse) -> bytes:
-        """The body as it trickles in, so that the end of the budget is seen between two pieces."""
+    def _read(self, url: str, response: BaseHTTPResponse, end: float) -> bytes:
+        """The body as it trickles in, so that the end of its time and of the budget is seen between two pieces."""
         body = bytearray()
         while piece := response.read1(CHUNK):
             body += piece
             self.budget.check_deadline()
+            if self.budget.now() >= end:
+                raise failed(url, f"did not end its reply within {REPLY_SECONDS:g} seconds")
             if len(body) > MAX_BYTES:
                 raise failed(url, f"answered with more than {MAX_BYTES:,} bytes")
         return bytes(body)

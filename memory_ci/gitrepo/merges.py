@@ -12,9 +12,9 @@ from memory_ci.gitrepo.checkouts import NO_HOOKS
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.tips import DEFAULT_NAMES
 
 MARKER = b"<<<<<<< "
-DEFAULT_NAMES = ("main", "master")
 
 
 def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:

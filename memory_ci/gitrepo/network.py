@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.environment import clean_environment
@@ -25,14 +27,43 @@ CLOSING = "Could not read from remote repository."
 SAID_WIDTH = 300
 
 
-def run_remote_git(cwd: Path, *args: str, input: bytes = b"", seconds: float = SECONDS) -> bytes:
+class RemoteAnswer(NamedTuple):
+    """What a git command ended with; `errors` is what git and its helpers said."""
+
+    status: int
+    output: bytes
+    errors: str
+
+
+def run_remote_git(
+    cwd: Path, *args: str, input: bytes = b"", env: Mapping[str, str] | None = None, seconds: float = SECONDS
+) -> bytes:
     """Standard output of `git <args>` in a session of its own: with no terminal, nothing that it starts can prompt.
 
     Raises EngineError (remote-failed), also when it takes longer than `seconds`; then all that it started is ended.
     """
+    answer = ask_remote_git(cwd, *args, input=input, env=env, seconds=seconds)
+    if answer.status:
+        raise remote_failure(args, answer)
+    return answer.output
+
+
+def ask_remote_git(
+    cwd: Path, *args: str, input: bytes = b"", env: Mapping[str, str] | None = None, seconds: float = SECONDS
+) -> RemoteAnswer:
+    """As run_remote_git, whatever the exit status; `env` is added to the clean environment.
+
+    Raises EngineError (remote-failed) when it takes longer than `seconds`.
+    """
     pipe = subprocess.PIPE
     process = subprocess.Popen(
-        ["git", *args], cwd=cwd, env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        ["git", *args],
+        cwd=cwd,
+        env=clean_environment(env),
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
     )
     try:
         output, errors = process.communicate(input, timeout=seconds)
@@ -41,9 +72,12 @@ def run_remote_git(cwd: Path, *args: str, input: bytes = b"", seconds: float = S
     finally:
         if process.returncode is None:
             _end(process)
-    if process.returncode:
-        raise _failure(args, _reason(errors.decode("utf-8", "replace")) or f"exit status {process.returncode}")
-    return output
+    return RemoteAnswer(process.returncode, output, errors.decode("utf-8", "replace"))
+
+
+def remote_failure(args: tuple[str, ...], answer: RemoteAnswer) -> EngineError:
+    """The error of a command that did not end well; `args` name the remote after `--`."""
+    return _failure(args, _reason(answer.errors) or f"exit status {answer.status}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
-from memory_ci.errors import RepositoryError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.checkouts import NO_HOOKS
+from memory_ci.gitrepo.log import EPOCH, parse_date
 from memory_ci.gitrepo.network import run_remote_git
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import Repository
@@ -29,6 +30,9 @@ MAX_DIGEST = 100_000_000
 
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change; without a dot, `..` and `.lock` are none (git-check-ref-format(1))."""
+
+NAME = re.compile(rf"refs/memory-ci/(?:sessions|pushed/{SAFE.pattern})/{SAFE.pattern}/{SAFE.pattern}")
+"""A ref as `session_ref` names it, or its mark of having been pushed. Any other is somebody else's, and passed over."""
 
 IDENTITY = {
     f"GIT_{role}_{field}": value
@@ -75,10 +79,10 @@ def session_ref(agent: str, session_id: str) -> str:
 def store(repo: Repository, agent: str, session_id: str, files: Mapping[str, bytes], when: datetime) -> StoredRef:
     """Keep the files of a session that ended at `when`; the same files and time give the same commit, kept once.
 
-    A session that has grown replaces its older self, never the other way round. Raises RepositoryError: ref-moved,
-    git-failed.
+    A session that has grown replaces its older self, never the other way round. One that ended before 1970 is dated to
+    its begin, since git knows no earlier time. Raises RepositoryError: ref-moved, git-failed.
     """
-    ref = session_ref(agent, session_id)
+    ref, when = session_ref(agent, session_id), max(when, EPOCH)
     before = next(iter(_list(repo, ref)), None)
     if before is not None and before.at > when:
         return StoredRef(ref, before.oid, is_new=False)
@@ -123,20 +127,27 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
 def list_remote(repo: Repository, remote: str) -> Mapping[str, str]:
     """The session refs of a remote and their commits. Raises EngineError (remote-failed)."""
     answer = run_remote_git(repo.cwd, "ls-remote", "--quiet", "--", remote, f"{SESSIONS}*").decode("utf-8", "replace")
-    return {ref: oid for oid, _, ref in (line.partition("\t") for line in answer.splitlines())}
+    lines = (line.partition("\t") for line in answer.splitlines())
+    return {ref: oid for oid, _, ref in lines if NAME.fullmatch(ref)}
 
 
 def fetch(repo: Repository, remote: str) -> tuple[str, ...]:
     """Fetch the sessions that are not here; one that is here is never replaced, for it may have grown since.
 
-    Returns their refs. Raises EngineError (remote-failed).
+    Returns their refs, without those that could not be had. Raises EngineError (remote-failed) if none could.
     """
     here = {stored.ref for stored in list_stored(repo)}
     missing = {ref: oid for ref, oid in list_remote(repo, remote).items() if ref not in here}
     if missing:
         asked = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         specs = "".join(f"{ref}:{ref}\n" for ref in missing).encode()
-        run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *asked, "--stdin", "--", remote, input=specs)
+        try:
+            run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *asked, "--stdin", "--", remote, input=specs)
+        except EngineError:
+            come = {stored.ref for stored in list_stored(repo)}  # one that git refuses keeps no other away
+            missing = {ref: oid for ref, oid in missing.items() if ref in come}
+            if not missing:
+                raise
         _update(repo, [f"update {_pushed(remote, ref)} {oid}" for ref, oid in missing.items()])
     return tuple(missing)
 
@@ -168,8 +179,8 @@ def _list(repo: Repository, pattern: str) -> tuple[StoredSession, ...]:
     fields = "%(refname)%00%(objectname)%00%(committerdate:unix)"
     lines = run_git(repo.cwd, "for-each-ref", f"--format={fields}", pattern).decode("utf-8", "replace").splitlines()
     found = (line.split("\0") for line in lines)
-    # Something else than a commit, which only another program puts there, counts as old as can be.
-    return tuple(StoredSession(ref, oid, datetime.fromtimestamp(int(at or 0), UTC)) for ref, oid, at in found)
+    # Something else than a commit, which only another program puts there, counts as old as can be; so does a mad date.
+    return tuple(StoredSession(ref, oid, parse_date(at)) for ref, oid, at in found if NAME.fullmatch(ref))
 
 
 def _commit(repo: Repository, files: Mapping[str, bytes], key: str, when: datetime) -> str:

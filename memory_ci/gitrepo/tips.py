@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from memory_ci.gitrepo.merges import DEFAULT_NAMES
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import Repository
 
 HEADS = "refs/heads/"
+DEFAULT_NAMES = ("main", "master")
 
 
 class Tips(NamedTuple):
@@ -29,4 +29,5 @@ def read_tips(repo: Repository, remote: str = "origin") -> Tips:
     places = (*wanted, *(f"{HEADS}{name}" for name in DEFAULT_NAMES))
     commit, default = next((refs[ref] for ref in places if ref in refs), (None, ""))
     work = next((ref.removeprefix(HEADS) for mark, _, ref, _ in rows if mark == "*"), "")
-    return Tips(commit, "" if work == default.rpartition("/")[2] else work)
+    is_default = work == default.removeprefix(HEADS).removeprefix(f"refs/remotes/{remote}/")
+    return Tips(commit, "" if is_default else work)

@@ -43,7 +43,7 @@ def list_undone(reverts: Sequence[Revert]) -> Mapping[str, str]:
 def judge_outcome(
     shas: Sequence[str], number: int | None, mended_in: str, undone: Mapping[str, str]
 ) -> tuple[Outcome, str]:
-    """(outcome, why) of a change with these commits, its tip last: undone if its tip is, its request, or all of them."""
+    """(outcome, why) of a change with these commits, its tip last. Undone: the tip, the request, or all of them."""
     names = (shas[-1][:SHA_WIDTH], f"pr:{number}")
     by = next((undone[name] for name in names if name in undone), "")
     if not by and all(sha[:SHA_WIDTH] in undone for sha in shas):

@@ -48,7 +48,7 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: EngineName = "auto"
-    model: str = "claude-haiku-5-5"
+    model: Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,200}(?!\n)$")] = "claude-haiku-5-5"
     provider: Provider = "anthropic"
     prompt_tokens: Annotated[int, msgspec.Meta(ge=2_000, le=90_000)] = 30_000
     max_tokens: Annotated[int, msgspec.Meta(ge=256, le=64_000)] = 8_000
@@ -77,6 +77,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much an agent's job is given, in characters: of ranked entries, of those of one type, of the norms.
 
     `embedder` decides who is sent the texts for the vector lane; `embedder_model` is one of theirs, "" the usual one.
+    `similar`: whether similar tasks of the past are named.
     """
 
     max_chars: Size = 8000
@@ -88,6 +89,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vector_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.4
     embedder: EmbedderName = "auto"
     embedder_model: Annotated[str, msgspec.Meta(pattern=r"^[\w.:/-]{0,200}$")] = ""
+    similar: bool = True
 
 
 class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

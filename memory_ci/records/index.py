@@ -19,3 +19,11 @@ class IndexStats(msgspec.Struct, frozen=True):
     terms: int
     occurrences: int
     vectors: dict[str, int]
+
+
+class IndexUse(msgspec.Struct, frozen=True):
+    """The index after a run: its cache key, its `size` in bytes, and whether it had to be built from nothing."""
+
+    key: str
+    size: int
+    was_rebuilt: bool

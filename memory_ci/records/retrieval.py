@@ -9,6 +9,7 @@ import msgspec
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
+from memory_ci.records.task import SimilarTask
 
 Strength = Literal["HIT", "WEAK", "MISS"]
 """Whether memory speaks of what was asked: yes; of a part of it; no, what is served is the nearest there is."""
@@ -72,3 +73,4 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     verdict: Strength | None = None
+    similar: tuple[SimilarTask, ...] = ()

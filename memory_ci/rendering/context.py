@@ -10,6 +10,7 @@ from functools import lru_cache
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.retrieval import Hit, Norm, Retrieval
+from memory_ci.rendering.similar import render_task
 from memory_ci.text import shorten
 
 OPENING = "<recalled-memory>"
@@ -66,19 +67,21 @@ HARMLESS = frozenset(" \t\n.,;:!?'\"`/-_*()[]#")
 LETTER_BRACKETS = frozenset("\u1433\u1438\u16b2\U00016f3f")
 """Letters, for Unicode, that look like an angle bracket."""
 
+ASCII_LOOK_ALIKES = str.maketrans({sign: letter for sign, letter in LOOK_ALIKES.items() if sign.isascii()})
+
 REACH = 16
 """How many signs beside the name are looked at."""
 
 
 def render_context(retrieval: Retrieval) -> str:
-    """The text to inject; "" when there is neither a norm nor a hit."""
-    if not retrieval.norms and not retrieval.hits:
+    """The text to inject; "" when there is neither a norm nor a hit nor a similar task."""
+    if not retrieval.norms and not retrieval.hits and not retrieval.similar:
         return ""
     blocks = [*_opening(retrieval), *map(_entry, retrieval.hits)]
     dropped = [*map(_name_of_norm, retrieval.norms_dropped), *map(_name_of_hit, retrieval.hits_dropped)]
     if dropped:
         blocks.append(_left_out(dropped))
-    return _wrapped(blocks)
+    return _wrapped([*blocks, *_similar(retrieval)])
 
 
 def entry_cost(hit: Hit) -> int:
@@ -92,13 +95,18 @@ def norm_cost(norm: Norm) -> int:
 
 
 def context_cost(retrieval: Retrieval) -> int:
-    """Characters that all but the entries take at most: the wrapper, the norms, the names of what was left out."""
-    return len(_wrapped(_opening(retrieval))) + MAX_LEFT_OUT
+    """Characters of all but the entries, at most: the wrapper, norms, similar tasks, the names of what was left out."""
+    return len(_wrapped([*_opening(retrieval), *_similar(retrieval)])) + MAX_LEFT_OUT
 
 
 def _opening(retrieval: Retrieval) -> list[str]:
     norms = ["## Always applies", *map(_norm, retrieval.norms)] if retrieval.norms else []
     return [PREAMBLE, *norms]
+
+
+def _similar(retrieval: Retrieval) -> list[str]:
+    lines = [f"- {_line(render_task(found.task), MAX_FACT * 2)}" for found in retrieval.similar]
+    return ["\n".join(["## Similar tasks of the past", *lines])] if lines else []
 
 
 def _wrapped(blocks: Iterable[str]) -> str:
@@ -203,11 +211,12 @@ def neutralise(text: str) -> str:
     A tag is known by its name, whatever its case, spacing, script or accents; its brackets become round ones. Brackets
     written as HTML entities are brackets in a text that has the name.
     """
-    seen = IDLE_JOINER.sub("", INVISIBLE.sub("", "\n".join(text.splitlines())))
+    seen = INVISIBLE.sub("", "\n".join(text.splitlines()))
+    seen = seen if seen.isascii() else IDLE_JOINER.sub("", seen)
+    if not NAME.search(_looks(seen)):
+        return seen
+    seen = ENTITY.sub("<", seen)
     skeleton, origins = _skeleton(seen)
-    if "&" in seen and NAME.search(skeleton):
-        seen = ENTITY.sub("<", seen)
-        skeleton, origins = _skeleton(seen)
     chars = list(seen)
     for name in NAME.finditer(skeleton):
         first, last = origins[name.start()], origins[name.end() - 1]
@@ -225,8 +234,13 @@ def _round(chars: list[str], places: Iterable[int], bracket: str) -> None:
             chars[place] = bracket
 
 
+def _looks(text: str) -> str:
+    """What `text` looks like in plain lower-case letters."""
+    return text.lower().translate(ASCII_LOOK_ALIKES) if text.isascii() else "".join(map(_fold, text))
+
+
 def _skeleton(text: str) -> tuple[str, Sequence[int]]:
-    """What `text` looks like in plain lower-case letters, and for each of those the place it comes from."""
+    """What `text` looks like, and for each letter of that the place it comes from."""
     folded = [_fold(char) for char in text]
     return "".join(folded), [place for place, chars in enumerate(folded) for _ in chars]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.retrieval import Hit, Retrieval
+from memory_ci.rendering.similar import explain_task, render_task
 from memory_ci.rendering.table import printable, scope_name
 from memory_ci.text import plural, shorten
 
@@ -17,6 +18,7 @@ def render_explanation(retrieval: Retrieval) -> str:
         lines += [f"{place:>2}. {_name(hit)}", *_reasons(hit)]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
     lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
+    lines += [line for one in retrieval.similar for line in (f"similar: {render_task(one.task)}", *explain_task(one))]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 

@@ -44,7 +44,7 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus) -> 
     total = max(corpus.total, LEAST_TOTAL)
     weights = {term: idf(corpus.df(term), total) for term in subject}
     sought = sum(weights.values())
-    held = (sum(weight for term, weight in weights.items() if _holds(_words(entry), term)) for entry in entries)
+    held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
     return max(held, default=0.0) / sought if sought else 0.0
 
 

@@ -78,7 +78,41 @@ def test_captured_sessions_are_listed_and_purged(run: Run, project: Project, tra
     assert run("sessions", "--purge", "--all", "79e9becd").exit_code == 2
     assert run("sessions", "--purge", "elsewhere").exit_code == 2
     assert "Deleted claude-code:79e9becd" in run("sessions", "--purge", "--all").stdout
-    assert run("sessions", "--captured").stdout == ""
+    for nothing in (run("sessions", "--captured"), run("sessions", "--purge", "--all")):
+        assert (nothing.exit_code, nothing.stdout) == (0, "")
+        assert nothing.stderr == "No session found in refs/memory-ci/sessions/\n"
+
+
+def test_a_remote_that_is_misspelt_is_named(run: Run, transcript: Path) -> None:
+    run("capture")
+    refused = run("sessions", "--purge", "--all", "--remote", "nope")
+    assert refused.exit_code == 5
+    assert "'nope' does not appear to be a git repository [remote-failed]" in refused.stderr
+    assert "`git remote -v`" in refused.stderr
+
+
+def test_only_transcripts_of_the_agent_that_is_named_are_looked_at(run: Run, transcript: Path) -> None:
+    refused = run("capture", "--agent", "codex")
+    assert refused.exit_code == 2
+    assert "no transcript of codex, made in this project, is in " in refused.stderr
+    assert "/.codex/sessions, " in refused.stderr
+    assert "[no-transcript]" in refused.stderr
+    assert run("capture", "--agent", "claude-code").stdout.startswith("Kept claude-code:79e9becd")
+    assert "'cluade' is not one of 'claude-code', 'codex'" in run("capture", "--agent", "cluade").stderr
+
+
+def test_sessions_are_those_of_the_whole_project_wherever_in_it_one_stands(
+    run: Run, project: Project, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path / "src")
+    assert "79e9becd" in run("sessions").stdout
+
+
+def test_where_nothing_is_kept_the_places_are_said(run: Run, project: Project, home: Path) -> None:
+    nothing = run("sessions")
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert nothing.stderr.startswith("No session found in ")
+    assert str(home / ".codex" / "sessions") in nothing.stderr
 
 
 def test_a_push_hook_of_pre_commit_finds_the_remote_in_a_variable_and_never_fails(
@@ -90,5 +124,7 @@ def test_a_push_hook_of_pre_commit_finds_the_remote_in_a_variable_and_never_fail
     assert (failed.exit_code, failed.stdout) == (0, "")
     assert failed.stderr.startswith("memory-ci: sessions not pushed: "), "there is no origin"
     monkeypatch.setenv("PRE_COMMIT_REMOTE_NAME", "mirror")
-    assert run("hook", "pre-push").stderr == ""
+    sent = run("hook", "pre-push")
+    assert (sent.stdout, sent.stderr) == ("", "memory-ci: 1 session sent to mirror (refs/memory-ci/sessions/)\n")
+    assert run("hook", "pre-push").stderr == "", "nothing was left to send"
     assert project.git("ls-remote", "mirror", "refs/memory-ci/sessions/*") != ""

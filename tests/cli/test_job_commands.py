@@ -83,6 +83,22 @@ def test_assumptions_are_lines_in_the_order_of_their_checkpoints(run: Run, proje
     ]
 
 
+def test_the_same_assumption_twice_in_a_row_is_kept_once(run: Run, project: Project) -> None:
+    for expected in ("Added to .assumptions.jsonl\n", "Known already: .assumptions.jsonl\n"):
+        assert run("checkpoint", "It answers at once.", "--milestone", "planning").stdout == expected
+    for other in (("--state", "held"), ("--milestone", "review"), ("--because", "we asked"), ()):
+        assert run("checkpoint", "It answers at once.", *other).stdout.startswith("Added to ")
+    assert len((project.path / ".assumptions.jsonl").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_an_assumption_without_a_word_is_a_usage_error(run: Run, project: Project, text: str) -> None:
+    result = run("checkpoint", text)
+    assert result.exit_code == 2
+    assert "[empty-assumption]" in result.stderr
+    assert project.status() == ""
+
+
 def test_a_credential_is_refused_without_being_shown(run: Run, project: Project) -> None:
     result = run("checkpoint", f"the token is {TOKEN}")
     assert result.exit_code == 1

@@ -167,10 +167,20 @@ def test_whatever_the_text_only_an_engine_error_is_raised(text: str) -> None:
         parse_risks(text)
 
 
-def test_risks_are_read_and_bad_ones_left_out() -> None:
+def test_risks_are_read_and_bad_ones_left_out_and_counted() -> None:
     risk = {"title": "The cache grows", "why": "no limit", "signal": "memory", "mitigation": "a limit"}
     text = json.dumps({"risks": [risk, {"title": "x"}, risk | {"quotes": [{"evidence": "e1", "text": "no limit"}]}]})
-    assert [(risk.signal, len(risk.quotes)) for risk in parse_risks(text)] == [("memory", 0), ("memory", 1)]
+    found = parse_risks(text)
+    assert [(risk.signal, len(risk.quotes)) for risk in found.risks] == [("memory", 0), ("memory", 1)]
+    assert found.reasons == ("no-why",)
+
+
+@pytest.mark.parametrize("missing", ["signal", "mitigation"])
+def test_a_risk_without_a_signal_or_a_mitigation_is_a_risk(missing: str) -> None:
+    risk = {"title": "The cache grows", "why": "no limit", "signal": "memory", "mitigation": "a limit"}
+    for left_out in ({key: value for key, value in risk.items() if key != missing}, risk | {missing: ""}):
+        (found,), reasons = parse_risks(json.dumps({"risks": [left_out]}))
+        assert (getattr(found, missing), reasons) == ("", ())
 
 
 def test_none_is_a_normal_answer() -> None:

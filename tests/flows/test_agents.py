@@ -107,6 +107,23 @@ def test_settings_that_are_not_what_the_agent_reads_are_left_to_their_owner(proj
     assert not (project.path / ".gitattributes").exists(), "refused before anything was written"
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('{"hooks":{"SessionEnd":"x"}}', "the value of `hooks.SessionEnd` must be a list", "Make it what the agent"),
+        ('{"hooks": 7}', "the value of `hooks` must be an object", "Make it what the agent"),
+        ("[]", "the file must be an object", "Make it what the agent"),
+        ('{"a": 1, // mine\n}', "is not the plain JSON", "Take comments out"),
+    ],
+)
+def test_what_is_wrong_with_settings_is_named(project: Project, text: str, message: str, hint: str) -> None:
+    project.write(FILES["gemini"], text)
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "gemini")
+    assert message in caught.value.message
+    assert caught.value.hint.startswith(hint)
+
+
 def test_a_link_that_came_with_a_branch_leads_nobody_out(project: Project, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (project.path / ".claude").symlink_to(tmp_path / "outside")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageE
 from memory_ci.flows import backfill as module
 from memory_ci.flows.backfill import Pending, split
 from memory_ci.flows.init import init_repository
+from memory_ci.flows.sent import Estimate
 from memory_ci.records.plan import Plan
 from tests.extraction.engines.model_double import make_answer, make_error
 from tests.flows.batching import LESSONS, LIVE, Result, change_of, make_batch, make_learnings, serve_batches, succeed
@@ -204,6 +206,31 @@ def test_a_dry_run_says_what_it_would_take_and_sends_nothing(project: Project) -
     assert batching.model.asked == []
     assert not batching.path.exists()
     assert str(pending).startswith("Would submit 3 requests (batches: 1), about")
+    assert str(pending).endswith(f"at most {math.ceil(cost * 10_000) / 10_000:.4f} USD.")
+
+
+def test_a_dry_run_says_that_the_limit_would_refuse_it(project: Project) -> None:
+    project.commit("Be cheap", {".memory-ci.yaml": "engine:\n  max_cost_usd: 0.0001\n"})
+    with serve_batches(project) as batching:
+        pending = batching.begin(since=project.sha("HEAD~1")).plan(dry_run=True)
+    assert isinstance(pending, Pending)
+    assert "Would be refused: 1 request to claude-haiku-5-5 in batches could cost 0.00" in str(pending)
+    assert "more than engine.max_cost_usd, 0.0001 USD a run." in str(pending)
+
+
+def test_no_cost_that_is_something_is_shown_as_nothing() -> None:
+    pending = Pending("estimated", Estimate(1, 1, 10, 0.000_001))
+    assert "at most 0.0001 USD" in str(pending)
+
+
+def test_where_only_the_package_is_missing_it_is_what_to_install(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with serve_batches(project) as batching, pytest.raises(UsageError) as caught:
+        batching.plan()
+    assert caught.value.slug == "no-batches"
+    assert caught.value.hint == "Install the package: pip install 'memory-ci[anthropic]'."
 
 
 def test_a_backfill_that_could_cost_too_much_sends_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

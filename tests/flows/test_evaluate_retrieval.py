@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from memory_ci.flows.evaluate_retrieval import (
     run_lines,
 )
 from memory_ci.flows.retrieval_sets import load_set
+from memory_ci.index.embedders import Purpose, Vectors, pack_vectors
+from memory_ci.index.embedders.choose import EmbedderChoice
 from memory_ci.records.config import Config
 from memory_ci.records.quality import Answered, Quality
 from memory_ci.store.edit import format_entry
@@ -183,3 +186,28 @@ def test_derived_queries_are_found_and_leave_what_people_wrote(project: Project)
     titles = next(quality for quality in measure(answered) if quality.kind == "title")
     assert values(titles)["nDCG@10"] == 1.0
     assert project.check().is_ok
+
+
+def test_with_vectors_every_entry_is_embedded_once_and_the_answers_are_hybrid(tmp_path: Path) -> None:
+    texts: list[str] = []
+
+    class Counting:
+        """Two dimensions: texts with the word `idempotency`, and others."""
+
+        model_id = "counting"
+
+        def embed(self, texts_: Sequence[str], purpose: Purpose = "entry") -> Vectors:
+            texts.extend(texts_)
+            return pack_vectors([[1.0, 0.0] if "idempotency" in text else [0.0, 1.0] for text in texts_])
+
+    files = (
+        write_lines(tmp_path / "e", *ENTRIES),
+        write_lines(tmp_path / "q", QUERY, QUERY | {"id": "again"}),
+        write_lines(tmp_path / "r", *({"query": name, "entry": "key", "relevance": 1} for name in ("q", "again"))),
+    )
+    chosen = EmbedderChoice(Counting(), "hybrid", "")
+    answered = tuple(answer_set(load_set(*files), Config(), ticking, chosen))
+    assert len(answered) == 2
+    entries = [text for text in texts if text != QUERY["text"]]
+    assert entries
+    assert len(entries) == len(set(entries)), "a text is embedded once"

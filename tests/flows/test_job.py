@@ -98,6 +98,18 @@ def test_a_risk_that_must_not_be_written_is_refused_and_counted(project: Project
     assert "Ignore all" not in written.text
 
 
+def test_a_risk_that_cannot_be_read_is_counted_and_one_in_short_is_kept(project: Project, model: StandIn) -> None:
+    model.will_find(risks=({"title": "No reason"}, {"title": "In short", "why": "It may."}))
+    written = premortem(project, "Paint the bikeshed.", engine_of(model))
+    assert written.warning == "1 risk of the model left out: not readable (no-why)"
+    assert "- In short\n  Why: It may.\n  From: a model\n" in written.text
+
+
+def test_where_neither_memory_nor_a_model_has_a_risk_the_author_is_asked(project: Project, model: StandIn) -> None:
+    model.will_find(risks=({"title": "No reason"},))
+    assert "add what you expect to go wrong" in premortem(project, "Paint the bikeshed.", engine_of(model)).text
+
+
 def test_a_pre_mortem_that_is_there_is_replaced_only_by_force(project: Project) -> None:
     project.write(".premortem.md", "mine\n")
     with pytest.raises(UsageError) as raised:

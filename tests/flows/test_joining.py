@@ -352,3 +352,15 @@ def test_a_session_that_is_fetched_is_read(project: Project, tmp_path: Path, mod
     plan = plan_record(clone.workspace, options, NOW.date(), lambda done, total: None)
     assert [join.id for join in session_joins(plan)] == [key]
     assert plan.problems == ()
+
+
+def test_a_named_place_without_a_session_is_a_problem_of_the_plan(
+    project: Project, model: StandIn, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    (tmp_path / "folder").mkdir()
+    merge_branch(project, "work", 140, MESSAGE)
+    plan = model.plan(project, sessions=(tmp_path / "notes.txt", tmp_path / "folder"))
+    assert [problem for problem in plan.problems if "holds no session" in problem] == [
+        f"{tmp_path}/{name} holds no session that can be read" for name in ("notes.txt", "folder")
+    ]

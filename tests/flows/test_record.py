@@ -319,7 +319,7 @@ def test_a_branch_that_moved_while_we_planned_is_not_overwritten(project: Projec
 
 def test_a_plan_is_the_same_after_a_round_trip_and_applies(project: Project) -> None:
     plan = parse_plan(format_plan(project.plan()))
-    assert preview_plan(project.workspace, plan).subjects == ("memory: extract 2 learnings from #128",)
+    assert preview_plan(project.workspace, plan, NOW).subjects == ("memory: extract 2 learnings from #128",)
     assert project.status() == ""
     apply_plan(project.workspace, plan, NOW)
     assert len(project.entries()) == 2

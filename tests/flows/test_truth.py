@@ -155,7 +155,7 @@ def test_while_nothing_changed_two_processes_ask_and_two_more_judge(shop: Projec
     ask(shop)
     processes.clear()
     assert truth_of(ask(shop)) == 1.0
-    assert processes == ["rev-parse", "ls-files", "ls-files", "cat-file"]
+    assert processes == ["rev-parse", "ls-files", "ls-files", "cat-file", "for-each-ref"], "the last asks for new tasks"
 
 
 def test_where_nothing_is_cited_nothing_is_judged(project: Project, processes: list[str]) -> None:
@@ -163,7 +163,7 @@ def test_where_nothing_is_cited_nothing_is_judged(project: Project, processes: l
     ask(project)
     processes.clear()
     assert ask(project).hits
-    assert processes == ["rev-parse", "ls-files"]
+    assert processes == ["rev-parse", "ls-files", "for-each-ref"]
 
 
 def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: list[str]) -> None:
@@ -173,4 +173,4 @@ def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: li
     ask(shop)
     processes.clear()
     assert ask(shop, limit=1000, max_chars=100_000).hits
-    assert len(processes) == 4
+    assert len(processes) == 5

@@ -178,6 +178,28 @@ def test_a_remote_that_is_not_there_is_an_error_that_may_pass(repo: Repository, 
     assert len(list_unpushed(repo, str(tmp_path / "nowhere"))) == 1
 
 
+def test_a_remote_that_nobody_knows_is_named_with_the_reason(repo: Repository) -> None:
+    with pytest.raises(EngineError) as caught:
+        list_remote(repo, "nope")
+    expected = "the remote 'nope' cannot be used: 'nope' does not appear to be a git repository"
+    assert caught.value.message == expected
+    assert "`git remote -v`" in caught.value.hint
+
+
+def test_what_a_remote_and_its_helpers_say_is_one_line_without_a_credential(
+    repo: Repository, wrap_git: Callable[[str], None]
+) -> None:
+    wrap_git(
+        "printf '%s\\n' 'ssh: Could not resolve hostname forge: Name or service not known' "
+        "'fatal: Could not read from remote repository.' '' "
+        "'Please make sure you have the correct access rights' 'and the repository exists.' >&2; exit 128"
+    )
+    with pytest.raises(EngineError) as caught:
+        list_remote(repo, "https://ada:hunter2hunter2@forge.example/shop.git")
+    assert caught.value.message.endswith("ssh: Could not resolve hostname forge: Name or service not known")
+    assert "hunter2" not in caught.value.message
+
+
 def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
     repo: Repository, tmp_path: Path, wrap_git: Callable[[str], None]
 ) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.calls import SYSTEM_CLOCK, TRIES, Clock, Failure, Limits, call_with_tries
-from memory_ci.extraction.engines.faults import explain, names_output_config
+from memory_ci.extraction.engines.faults import UNAUTHORISED, explain, names_output_config
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.prompt import Prompt, build_prompt
 from memory_ci.records.config import EngineConfig, Provider
@@ -149,8 +149,14 @@ class AnthropicEngine:
             self._client.close()
 
     def explain(self, error: Exception) -> Failure:
-        """What a failure of the SDK means."""
-        return explain(error, self.settings.model, self.environ)
+        """What a failure of the SDK means. Where it finds no credentials, and we know of none, it says which to set."""
+        failure = explain(error, self.settings.model, self.environ)
+        is_ours = failure.error.slug == UNAUTHORISED.slug and not hasattr(error, "status_code")
+        if not is_ours or error is failure.error or is_configured(self.environ, self.settings):
+            return failure
+        sets = "; or ".join(" and ".join(names) for names in CREDENTIALS[self.settings.provider])
+        text = f"{self.settings.model}: no credentials for {self.settings.provider}: set {sets}"
+        return Failure(EngineError(text, slug=UNAUTHORISED.slug, hint="docs/engines.md says what each of them is"))
 
     def _make_client(self) -> Any:  # noqa: ANN401 - one of four classes, whose import takes seconds
         try:
@@ -172,9 +178,16 @@ class AnthropicEngine:
             return {}
         base_url = self.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
         for argument, name in (("api_key", "ANTHROPIC_API_KEY"), ("auth_token", "ANTHROPIC_AUTH_TOKEN")):
-            if value := self.environ.get(name):
-                return {argument: value, "base_url": base_url}
+            if value := self.environ.get(name, "").strip():
+                return {argument: self._check_header(name, value), "base_url": base_url}
         return {"base_url": base_url}
+
+    def _check_header(self, name: str, value: str) -> str:
+        """`value`, if a header can hold it; else the SDK would say that the service cannot be reached."""
+        if value.isascii() and value.isprintable():
+            return value
+        text = f"{self.settings.model}: {name} is no key: it holds a line break, or what is not ASCII"
+        raise EngineError(text, slug=UNAUTHORISED.slug, hint=UNAUTHORISED.hint)
 
     def _create(self, client: Any, prompt: Prompt, seconds: float) -> Any:  # noqa: ANN401
         try:

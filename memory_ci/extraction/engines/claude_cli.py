@@ -17,11 +17,11 @@ from typing import Annotated, NoReturn
 import msgspec
 
 from memory_ci.errors import EngineError
+from memory_ci.extraction.engines.faults import scrub
 from memory_ci.extraction.engines.program import MAX_SECONDS, Finished, empty_directory, find_program, run_program
 from memory_ci.extraction.prompt import Prompt, build_prompt
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.engine import EngineReply, Request, Usage
-from memory_ci.text import shorten
 
 PASSED = frozenset(
     """PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TMPDIR XDG_CONFIG_HOME XDG_DATA_HOME CLAUDE_CONFIG_DIR
@@ -83,7 +83,7 @@ class ClaudeCliEngine:
             system.write_text(_system(prompt), encoding="utf-8")
             argv = [program, *self._arguments(system)]
             done = run_program(argv, prompt.user, cwd=cwd, env=env, seconds=seconds)
-        return self._reply(_result(done))
+        return self._reply(_result(done, self._environ))
 
     def _arguments(self, system: Path) -> list[str]:
         """No evidence among them: a list of processes shows arguments to everyone."""
@@ -120,24 +120,24 @@ def _system(prompt: Prompt) -> str:
     return f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{json.dumps(prompt.schema)}\n"
 
 
-def _result(done: Finished) -> Result:
+def _result(done: Finished, environ: Mapping[str, str]) -> Result:
     """What the program printed, if it is an answer; an error of its own has no JSON."""
     try:
         result = msgspec.json.decode(done.output, type=Result)
     except (msgspec.DecodeError, RecursionError) as error:
-        told = shorten(done.errors or done.output, 300)
+        told = scrub(done.errors or done.output, environ)
         raise EngineError(
             f"`claude -p` ended with status {done.status} and without an answer: {told}",
             slug="engine-failed",
             hint="run `claude -p hello --output-format json` by hand; an old version may lack a flag",
         ) from error
     if result.is_error or done.status:
-        _refuse(result, done.status)
+        _refuse(result, done.status, environ)
     return result
 
 
-def _refuse(result: Result, status: int) -> NoReturn:
+def _refuse(result: Result, status: int, environ: Mapping[str, str]) -> NoReturn:
     known = (row for row in STATUSES if result.api_error_status in row[0])
     _, slug, hint = next(known, (None, "engine-failed", "run `claude` by hand; `/login` if it is not logged in"))
-    told = shorten(result.result, 300)
+    told = scrub(result.result, environ)
     raise EngineError(f"`claude -p` ended with status {status}: {told}", slug=slug, hint=hint)

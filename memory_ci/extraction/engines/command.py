@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Mapping
 
 from memory_ci.errors import EngineError, UsageError
+from memory_ci.extraction.engines.faults import scrub
 from memory_ci.extraction.engines.program import MAX_SECONDS, empty_directory, find_program, run_program
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.engine import EngineReply, Request
-from memory_ci.text import shorten
 
 VARIABLE = "MEMORY_CI_ENGINE_COMMAND"
 """The one place that names the program: no file of a repository can."""
@@ -34,11 +34,15 @@ class CommandEngine:
             done = run_program(argv, self._document(request), cwd=cwd, env=self._environ, seconds=seconds)
         if done.status:
             raise EngineError(
-                f"the program of {VARIABLE} ended with status {done.status}: {shorten(done.errors, 300)}",
+                f"the program of {VARIABLE} ended with status {done.status}{self._said(done.errors)}",
                 slug="engine-failed",
                 hint="run it by hand with the same input",
             )
         return EngineReply(text=done.output, stop_reason="end_turn")
+
+    def _said(self, errors: str) -> str:
+        said = scrub(errors, self._environ)
+        return f": {said}" if said else " and said nothing"
 
     def _document(self, request: Request) -> str:
         prompt = build_prompt(request)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.calls import Failure
-from memory_ci.secrets import find_secrets
+from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
 DETAIL_WIDTH = 300
@@ -17,6 +17,7 @@ SECRET_NAMES = (
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_IDENTITY_TOKEN",
     "ANTHROPIC_FOUNDRY_API_KEY",
+    "CLAUDE_CODE_OAUTH_TOKEN",
     "AWS_BEARER_TOKEN_BEDROCK",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -106,11 +107,9 @@ def names_output_config(error: Exception) -> bool:
 def scrub(text: str, environ: Mapping[str, str]) -> str:
     """`text` in one short line, without the credentials of `environ` and without anything that looks like one."""
     for name in SECRET_NAMES:
-        if value := environ.get(name):
+        if value := environ.get(name, "").strip():
             text = text.replace(value, "[redacted]")
-    for secret in reversed(find_secrets(text)):
-        text = f"{text[: secret.start]}[redacted]{text[secret.end :]}"
-    return shorten(text, DETAIL_WIDTH)
+    return shorten(mask_secrets(text), DETAIL_WIDTH)
 
 
 def _find_fault(error: Exception) -> Fault:
@@ -142,6 +141,8 @@ def _detail(error: Exception) -> str:
     status, body = getattr(error, "status_code", None), getattr(error, "body", None)
     said = body.get("error") if isinstance(body, dict) else None
     words = said.get("message") if isinstance(said, dict) else None
+    if isinstance(error, ImportError) and error.name:
+        return f"the package {error.name}"
     if status is not None:
         return f"status {status}{f', {words}' if isinstance(words, str) else ''}"
     return f"{type(error).__name__} {error}"

@@ -20,8 +20,8 @@ from memory_ci.secrets import find_secrets
 
 
 class KeptReplies:
-    """An engine before which a directory is asked. It only holds replies that ended by themselves, can be read,
-    and hold no credentials."""
+    """An engine before which a directory is asked. It only holds replies that ended by themselves, of which a
+    learning could be read if there was any, and that hold no credentials."""
 
     def __init__(self, engine: Engine, directory: Path) -> None:
         self._engine, self._directory = engine, directory
@@ -34,6 +34,7 @@ class KeptReplies:
         reply = self._engine.extract(request)
         if reply.stop_reason == "end_turn" and not find_secrets(reply.text):
             with suppress(OSError, EngineError):
-                parse_reply(reply.text)
-                record_reply(self._directory, request, reply)
+                read = parse_reply(reply.text)
+                if read.learnings or not read.reasons:
+                    record_reply(self._directory, request, reply)
         return reply

@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 from memory_ci.errors import EngineError
 
 MAX_OUTPUT = 8_000_000
-"""Bytes that a program may print."""
+"""Bytes that a program may print, on standard output and standard error together."""
 
 MAX_SECONDS = 300
 """For one answer, whatever the deadline of the run allows."""
@@ -40,10 +40,11 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     """
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     if found is None or not Path(found).is_absolute():
+        is_path = Path(name).is_absolute()
         raise EngineError(
-            f"the program {name!r} was not found on PATH",
+            f"the program {name!r} was not found{', or is not executable' if is_path else ' on PATH'}",
             slug="engine-not-installed",
-            hint="install it, or name it by its absolute path",
+            hint="check the path, and `chmod +x` it" if is_path else "install it, or name it by its absolute path",
         )
     return found
 
@@ -59,19 +60,16 @@ def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, 
     """Run `argv` with `text` on its standard input, without a shell.
 
     Raises EngineError: engine-not-installed when it cannot be started, engine-timeout after `seconds`,
-    engine-unreadable-reply when it prints over MAX_OUTPUT bytes. It and what it started are killed then.
+    engine-unreadable-reply when it prints over MAX_OUTPUT bytes. What it started does not outlive it.
     """
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
         process = _start(argv, cwd, env, (stdin, stdout, stderr))
         try:
-            status = _wait(process, stdout, seconds)
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
+            status = _wait(process, (stdout, stderr), seconds)
+        finally:
+            _kill_group(process)
         return Finished(status, _read(stdout), _read(stderr))
 
 
@@ -92,16 +90,25 @@ def _start(
         ) from error
 
 
-def _wait(process: subprocess.Popen[bytes], stdout: IO[bytes], seconds: float) -> int:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End the program and all that it left behind. Where nothing is left, or (macOS) only what has ended, none is hit."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], seconds: float) -> int:
     for _ in range(math.ceil(seconds / TICK)):
         with suppress(subprocess.TimeoutExpired):
-            return process.wait(TICK)
-        if os.fstat(stdout.fileno()).st_size > MAX_OUTPUT:
+            process.wait(TICK)
+        if sum(os.fstat(stream.fileno()).st_size for stream in printed) > MAX_OUTPUT:
             raise EngineError(
                 f"the engine's program printed more than {MAX_OUTPUT:,} bytes",
                 slug="engine-unreadable-reply",
                 hint="see what it prints when it is run by hand",
             )
+        if process.returncode is not None:
+            return process.returncode
     raise EngineError(
         f"the engine's program gave no answer within {seconds:g} seconds",
         slug="engine-timeout",

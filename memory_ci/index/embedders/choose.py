@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.index.embedders import Embedder
-from memory_ci.index.embedders.wire import HURRIED, Patience
 from memory_ci.records.config import RetrieveConfig
+
+if TYPE_CHECKING:
+    from memory_ci.index.embedders.wire import Patience
 
 NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
 KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
@@ -27,9 +29,11 @@ class EmbedderChoice(NamedTuple):
 
 
 def choose_embedder(
-    settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience = HURRIED
+    settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience | None = None
 ) -> EmbedderChoice:
     """The embedder of a run, without asking it anything: configured is not working. Never raises.
+
+    A service is given the time of `wire.HURRIED`, unless `patience` says otherwise.
 
     `MEMORY_CI_EMBEDDER=none` in the environment switches the lane off, whatever the configuration says.
     """
@@ -68,15 +72,16 @@ def _local(*, is_named: bool) -> EmbedderChoice:
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)
 
 
-def _remote(name: str, model: str, environ: Mapping[str, str], patience: Patience) -> EmbedderChoice:
+def _remote(name: str, model: str, environ: Mapping[str, str], patience: Patience | None) -> EmbedderChoice:
     key = KEYS.get(name)
     if key and not environ.get(key):
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
     from memory_ci.index.embedders.remote import RemoteEmbedder
+    from memory_ci.index.embedders.wire import HURRIED
 
     module = importlib.import_module(f"memory_ci.index.embedders.{name}")
     try:
-        embedder = RemoteEmbedder(module.make_service(model, environ), patience)
+        embedder = RemoteEmbedder(module.make_service(model, environ), patience or HURRIED)
     except (MemoryCIError, ValueError) as error:
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)

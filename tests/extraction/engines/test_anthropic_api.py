@@ -85,6 +85,17 @@ def test_a_missing_key_is_unauthorised_and_costs_no_request() -> None:
         with pytest.raises(EngineError) as caught:
             make_engine(model.url, environ={}).extract(make_request())
         assert (caught.value.slug, model.asked) == ("engine-unauthorised", [])
+    assert "no credentials for anthropic: set ANTHROPIC_API_KEY; or ANTHROPIC_AUTH_TOKEN; or " in caught.value.message
+    assert "TypeError" not in caught.value.message
+
+
+def test_a_package_that_is_not_installed_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(EngineError) as caught:
+        make_engine("").extract(make_request())
+    assert caught.value.slug == "engine-not-installed"
+    assert caught.value.message.endswith("is not installed: the package anthropic")
+    assert "pip install 'memory-ci[anthropic]'" in caught.value.hint
 
 
 def test_a_redirect_does_not_take_the_key_to_another_host() -> None:

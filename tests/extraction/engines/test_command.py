@@ -63,6 +63,22 @@ def test_a_program_is_never_taken_from_where_we_stand(
     assert caught.value.slug == "engine-not-installed"
 
 
+def test_a_path_that_leads_to_no_program_is_not_sought_on_the_path(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("print(1)\n")
+    for name in ("nope.py", "plain.py"):
+        with pytest.raises(EngineError) as caught:
+            make_engine(str(tmp_path / name)).extract(make_request())
+        assert caught.value.message.endswith(f"{name}' was not found, or is not executable")
+        assert "chmod +x" in caught.value.hint
+
+
+def test_a_program_that_fails_without_a_word_leaves_no_colon(tmp_path: Path) -> None:
+    program = make_program(tmp_path, "sys.exit(1)", "my-model")
+    with pytest.raises(EngineError) as caught:
+        make_engine(str(program)).extract(make_request())
+    assert caught.value.message.endswith("ended with status 1 and said nothing")
+
+
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "my-model"
     program.write_bytes(b"\x7fELF no program at all")

@@ -1,0 +1,132 @@
+"""What commands share and needs no click: the streams, errors, where they run, the clock (read nowhere else).
+
+`retrieve` stands between a prompt and an agent: it is run without click, whose import costs as much as its answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
+from memory_ci.rendering.table import printable_lines, render_finding
+
+if TYPE_CHECKING:
+    from memory_ci.flows.workspace import Workspace
+    from memory_ci.records.report import Finding
+
+T = TypeVar("T")
+
+MAX_INPUT = 10_000_000
+"""Bytes of a text that is read whole: a task, a plan, an entry. What is longer was meant for somebody else."""
+
+NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+
+
+def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN401 - whatever `run` takes
+    """What `run` gives. An error that a user can act on becomes one line, a hint and its exit status.
+
+    So does standard output on a full disk: it is the user's to mend, not a fault of ours to trace back.
+    """
+    try:
+        return _with_room(run, *args, **extra)
+    except MemoryCIError as error:
+        echo(f"Error: {printable_lines(error.message)} [{error.slug}]\n", err=True)
+        if error.hint:
+            echo(f"Hint: {printable_lines(error.hint)}\n", err=True)
+        sys.exit(error.exit_code)
+
+
+def _with_room(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN401 - whatever `run` takes
+    try:
+        return run(*args, **extra)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise RepositoryError(f"cannot write: {error.strerror}", slug="write-failed") from error
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Write `text` to standard output or standard error as it is, at once; click knows what to do with odd streams."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is None or stream.encoding.lower() != "utf-8":
+        import click
+
+        click.echo(text, nl=False, err=err)
+        return
+    stream.write(text)
+    stream.flush()
+
+
+def now() -> datetime:
+    """The time; SOURCE_DATE_EPOCH, if set, is the clock (reproducible-builds.org)."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch.isascii() and epoch.isdigit():
+        try:
+            return datetime.fromtimestamp(int(epoch), UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            from click import UsageError  # the only error that is click's to report
+
+            raise UsageError(f"SOURCE_DATE_EPOCH is no time: {error}") from error
+    return datetime.now(UTC)  # noqa: TID251 - here the clock is read, and passed down
+
+
+def today() -> date:
+    """Today in UTC: the same day for every runner."""
+    return now().date()
+
+
+def workspace() -> Workspace:
+    """The workspace of the current directory, with the configuration of its work tree."""
+    from memory_ci.flows.workspace import open_workspace
+
+    return open_workspace(Path.cwd())
+
+
+def committed_workspace() -> Workspace:
+    """The workspace for commands that work on a branch: they read the configuration that is committed there."""
+    from memory_ci.flows.workspace import open_committed
+
+    return open_committed(Path.cwd())
+
+
+def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
+    """A record as indented JSON on stdout."""
+    echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def warn(findings: Iterable[Finding]) -> None:
+    """Findings of a command that goes on all the same, one line each on stderr."""
+    for finding in findings:
+        echo(f"Warning: {render_finding(finding, with_level=False)}\n", err=True)
+
+
+def utf8(text: str) -> str:
+    """An argument as the text its bytes are, whatever the locale made of them; what is no UTF-8 becomes U+FFFD."""
+    return os.fsencode(text).decode("utf-8", "replace")
+
+
+def has_input() -> bool:
+    """Whether something is piped in."""
+    return sys.stdin is not None and not sys.stdin.isatty()
+
+
+def read_input() -> str:
+    """Standard input as UTF-8. Raises UsageError (input-too-long)."""
+    return read_text(sys.stdin.buffer)
+
+
+def read_text(stream: IO[bytes]) -> str:
+    """What somebody wrote, as UTF-8. Raises UsageError (input-too-long)."""
+    data = stream.read(MAX_INPUT + 1)
+    if len(data) > MAX_INPUT:
+        message, hint = f"the text is longer than {MAX_INPUT:,} bytes", "Give the part that says what it is about."
+        raise UsageError(message, slug="input-too-long", hint=hint)
+    return data.decode("utf-8", "replace")

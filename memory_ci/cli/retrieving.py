@@ -1,0 +1,124 @@
+"""What `memory-ci retrieve` does once its arguments are read: by click, or by `shortcut` without it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.errors import MemoryCIError
+from memory_ci.records.retrieval import Retrieval
+from memory_ci.rendering.context import render_context
+from memory_ci.rendering.hook_format import HOOK_CHARS, HOOK_EVENTS, render_hook, render_markdown
+from memory_ci.rendering.table import printable
+
+if TYPE_CHECKING:
+    from memory_ci.flows.workspace import Workspace
+
+Format = Literal["text", "markdown", "json", "hook"]
+
+MAX_INPUT = 8 * 1024 * 1024
+"""Bytes read of a hook's input; a prompt is what a person typed or pasted."""
+
+
+class HookInput(msgspec.Struct, frozen=True):
+    """What Claude Code tells a hook on standard input, as far as it matters here."""
+
+    prompt: str = ""
+    session_id: str | None = None
+    cwd: str = ""
+    hook_event_name: str = HOOK_EVENTS[0]
+
+
+def serve(
+    task: tuple[str, ...],
+    form: Format,
+    ids: bool,
+    explain: bool,
+    hook: bool,
+    record: bool | None,
+    as_json: bool,
+    **asked: Any,  # noqa: ANN401 - the other fields of flows.asked.RetrieveOptions, each as its option makes it
+) -> None:
+    """Answer a task, or a hook; the task that is not said is read from standard input."""
+    asked["paths"] = asked["paths"] or None
+    if hook:
+        _serve_hook(record is not False, asked)
+        return
+    where = workspace()
+    text = utf8(" ".join(task)) if task else _read_task()
+    answer = _retrieve(where, text, asked, HOOK_CHARS if form == "hook" else None)
+    warn(answer.findings)
+    for note in answer.notes:
+        echo(f"Note: {printable(note)}\n", err=True)
+    _print(answer, "json" if as_json else form, ids, explain)
+    if not explain and (record if record is not None else "CI" in os.environ):
+        _record(where, answer)
+
+
+def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: int | None) -> Retrieval:
+    from memory_ci.flows.asked import RetrieveOptions
+    from memory_ci.flows.retrieve import retrieve
+
+    return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today(), os.environ)
+
+
+def _print(answer: Retrieval, form: Format, ids: bool, explain: bool) -> None:
+    if explain:
+        from memory_ci.rendering.explain import render_explanation
+
+        echo(render_explanation(answer))
+    elif form == "json":
+        echo_json(answer)
+    elif ids:
+        from memory_ci.flows.retrieve import injected_ids
+
+        echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
+    else:
+        echo(_render(answer, form, HOOK_EVENTS[0]))
+
+
+def _render(answer: Retrieval, form: Format, event: str) -> str:
+    context = render_context(answer)
+    if form == "hook":
+        return render_hook(context, event)
+    return render_markdown(context) if form == "markdown" else context
+
+
+def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
+    """Answer an agent's hook. Whatever goes wrong is said on standard error: the prompt must reach the agent."""
+    from memory_ci.flows.workspace import open_workspace
+
+    try:
+        given = msgspec.json.decode(sys.stdin.buffer.read(MAX_INPUT), type=HookInput)
+        where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
+        mine = {**asked, "session": asked["session"] or given.session_id}
+        answer = _retrieve(where, given.prompt, mine, HOOK_CHARS)
+        warn(answer.findings)
+        echo(_render(answer, "hook", given.hook_event_name))
+        if record:
+            _record(where, answer)
+    except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
+        echo(f"memory-ci: nothing recalled: {printable(str(error))}\n", err=True)
+
+
+def _record(where: Workspace, answer: Retrieval) -> None:
+    from memory_ci.flows.injected import record_injected
+    from memory_ci.flows.retrieve import injected_ids
+
+    try:
+        record_injected(where, injected_ids(answer), now())
+    except MemoryCIError as error:  # what was asked for has been given
+        echo(f"Warning: what was given is not noted: {error.message} [{error.slug}]\n", err=True)
+
+
+def _read_task() -> str:
+    if not has_input():
+        from click import UsageError
+
+        raise UsageError('Say what the task is: memory-ci retrieve "…", or pipe it in.')
+    return read_input()

@@ -1,0 +1,71 @@
+"""`memory-ci retrieve` without click, whose import takes as long as the answer.
+
+Of the command line only what can be read in one way is read here. All else is click's: help, errors, abbreviations,
+`--option=value`, completion. So there is one definition of what is legal, and this can only be faster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memory_ci.cli.plain import echo, has_input, reported
+from memory_ci.cli.retrieve_options import OPTIONS, Option
+from memory_ci.cli.retrieving import serve
+
+MAX_DIGITS = 11
+"""A number of so many digits is legal everywhere: as a size, and as a time in seconds (the year 5138)."""
+
+BY_FLAG = {flag: option for option in OPTIONS for flag in (option.flag, option.negation) if flag}
+
+
+def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Run `retrieve` if that is what `argv` plainly asks for; whether it did. May end the process, as click does."""
+    values = parse_plain(argv[1:]) if argv[:1] == ["retrieve"] and is_plain(environ) else None
+    if values is None or not (values["task"] or values["hook"] or has_input()):
+        return False
+    try:
+        reported(serve, **values)
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # Python flushes at exit (signal, Note on SIGPIPE)
+        sys.exit(1)
+    return True
+
+
+def is_plain(environ: Mapping[str, str]) -> bool:
+    """Whether nothing in the environment changes how arguments are read, or what the time is to an error."""
+    completes = any(name.startswith("_") and name.endswith("_COMPLETE") for name in environ)
+    return os.name != "nt" and not completes and len(environ.get("SOURCE_DATE_EPOCH", "")) <= MAX_DIGITS
+
+
+def parse_plain(argv: Sequence[str]) -> dict[str, Any] | None:
+    """The arguments of `retrieving.serve` that `argv` gives; None where it is click's to say what they are."""
+    values: dict[str, Any] = {option.name: option.initial for option in OPTIONS}
+    words: list[str] = []
+    left = iter(argv)
+    for word in left:
+        if not word.startswith("-"):
+            words.append(word)
+            continue
+        option = BY_FLAG.get(word)
+        value = None if option is None else _read_value(option, word, left)
+        if option is None or value is None:
+            return None
+        values[option.name] = (*values[option.name], value) if option.is_multiple else value
+    return {**values, "task": tuple(words), "occurred_between": None}
+
+
+def _read_value(option: Option, flag: str, left: Iterator[str]) -> str | int | None:
+    """The value of an option, None where it is missing or not plain."""
+    if option.kind is bool:
+        return flag == option.flag
+    value = next(left, "-")
+    if value.startswith("-") or (option.choices and value not in option.choices):
+        return None
+    if option.kind is int:
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS else None
+    return value

@@ -1,0 +1,165 @@
+"""Verify: may this change of memory be merged? It reads commits alone, writes nothing, and needs no secret."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.check import CheckReport, check_memory
+from memory_ci.flows.index import build_index, verify_index
+from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.touched import find_touched
+from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, readable_path
+from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.merges import find_default_branch
+from memory_ci.gitrepo.past import resolve_merge_base
+from memory_ci.gitrepo.repo import Repository, resolve_commit
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.entry import Located
+from memory_ci.records.history import Commit
+from memory_ci.records.report import Finding
+from memory_ci.store.layout import is_fragment
+
+BACK_HINT = "Take it out again; what holds after all gets a new id (`memory-ci add`)."
+REVIVED_HINT = "Right if the code it is about is back; else set `status: retired` again."
+LOST_HINT = "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
+REMOVED_HINT = "Right if it is meant. `status: retired` does the same, and leaves a trace."
+FORK_HINT = "Put learnings into the inbox (`memory-ci add`): they are folded after review. Leave the rest as it was."
+
+Places = Mapping[str, Located]
+"""Entries by id."""
+
+
+class Sides(NamedTuple):
+    """What a change began with (where it left the base) and what it comes to, read by the base's own configuration."""
+
+    workspace: Workspace
+    start: str
+    head: str
+    before: Places
+    after: Places
+
+
+def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False) -> CheckReport:
+    """Findings of every kind in what `head` changes against `base` (None: the default branch).
+
+    The files of `head` are read by its own configuration, what happened to entries by that of the base: a change
+    cannot hide what it did. `is_fork`: someone who may not write here asks for it.
+    Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone; UsageError (bad-config).
+    """
+    repo = workspace.repo
+    tip = resolve_commit(repo, head)
+    start = resolve_merge_base(repo, tip, base or _default_base(repo))
+    report = check_memory(Workspace(repo, config_at(repo, tip)), tip)
+    sides = _read_sides(Workspace(repo, config_at(repo, start)), start, tip)
+    found = (
+        *report.findings,
+        *_find_resurrected(sides),
+        *_find_lost(sides),
+        *(_find_foreign(sides) if is_fork else ()),
+        *find_touched(sides.workspace, start, tip),
+        *_prove_index(sides.workspace, tip),
+    )
+    return msgspec.structs.replace(report, findings=found)
+
+
+def _default_base(repo: Repository) -> str:
+    found = find_default_branch(repo)
+    if found is None:
+        message = "there is no main or master here, and no remote that names a default branch"
+        raise RepositoryError(message, slug="unknown-revision", hint="Name what to compare with: --base REV.")
+    return found
+
+
+def _read_sides(workspace: Workspace, start: str, head: str) -> Sides:
+    return Sides(workspace, start, head, _entries(workspace, start), _entries(workspace, head))
+
+
+def _entries(workspace: Workspace, rev: str) -> Places:
+    return {place.entry.id: place for place in load_memory(workspace, rev).located}
+
+
+def _find_resurrected(sides: Sides) -> Iterator[Finding]:
+    """Entries that were taken out or retired, and are served again: a stale branch brings them back unnoticed."""
+    new = {key: place for key, place in sides.after.items() if key not in sides.before}
+    past = list_past_ids(sides.workspace, sides.start) if new else frozenset()
+    absorbed = {old: place for place in sides.before.values() for old in place.entry.supersedes}
+    for key, place in new.items():
+        if key in absorbed:
+            message = f"{key} was united with {absorbed[key].entry.id}, and comes back"
+            yield Finding(place.path, place.line, "resurrected-entry", message, BACK_HINT)
+        elif key in past:
+            yield Finding(place.path, place.line, "resurrected-entry", f"{key} was removed, and comes back", BACK_HINT)
+    for key in sides.after.keys() & sides.before.keys():
+        before, place = sides.before[key].entry, sides.after[key]
+        if before.status != "active" and place.entry.status == "active":
+            message = f"{key} was {before.status}, and is active again"
+            yield Finding(place.path, place.line, "resurrected-entry", message, REVIVED_HINT, "warning")
+
+
+def _find_lost(sides: Sides) -> Iterator[Finding]:
+    """Entries that are gone: an error if only a merge can have dropped them, a warning if a person took them out.
+
+    What a run took out (its commits carry our trailer) or united with another entry is not lost.
+    """
+    absorbed = {old for place in sides.after.values() for old in place.entry.supersedes}
+    lost = sides.before.keys() - sides.after.keys() - absorbed
+    removed, by_us = _list_removed(sides) if lost else (set[str](), set[str]())
+    for key in sorted(lost - by_us):
+        place = sides.before[key]
+        if key in removed:
+            message = f"{key} ({place.entry.title!r}) is taken out"
+            yield Finding(place.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
+        else:
+            message = f"{key} ({place.entry.title!r}) was dropped by a merge: no commit takes it out"
+            yield Finding(place.path, 1, "lost-entry", message, LOST_HINT)
+
+
+def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
+    """The ids that commits of the change took out, and those of them that runs of memory-ci took out."""
+    is_memory = memory_test(sides.workspace)
+    asked = (*FILES, "--no-merges", "--no-renames", "--end-of-options", sides.head, f"^{sides.start}", "--")
+    removed: set[str] = set()
+    by_us: set[str] = set()
+    for commit, _ in read_log(sides.workspace.repo, *asked):
+        if any(is_memory(file.path) for file in commit.files):
+            ids = _removed_by(sides.workspace, commit)
+            removed |= ids
+            by_us |= ids if _is_ours(commit, sides.workspace) else set()
+    return removed, by_us
+
+
+def _removed_by(workspace: Workspace, commit: Commit) -> set[str]:
+    before = _entries(workspace, commit.parents[0]) if commit.parents else {}
+    return before.keys() - _entries(workspace, commit.sha).keys()
+
+
+def _is_ours(commit: Commit, workspace: Workspace) -> bool:
+    """Whether a run made the commit: it says its step, and changes nothing but memory."""
+    is_memory = memory_test(workspace)
+    return bool(find_trailers(commit.message, (STEP,))) and all(is_memory(file.path) for file in commit.files)
+
+
+def _find_foreign(sides: Sides) -> Iterator[Finding]:
+    """What a fork changes that agents will read: of memory it may bring inbox fragments, and no settings."""
+    repo, is_memory = sides.workspace.repo, memory_test(sides.workspace)
+    changed = {readable_path(file) for file in {*list_tree(repo, sides.start, ())} ^ {*list_tree(repo, sides.head, ())}}
+    for path in sorted(changed):
+        if path == CONFIG_FILE or (is_memory(path) and not is_fragment(path)):
+            yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
+
+
+def _prove_index(workspace: Workspace, head: str) -> tuple[Finding, ...]:
+    """Build the index of what would be merged, and compare it with the files."""
+    with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
+        db = Path(scratch, "index.db")
+        build_index(workspace, head, db)
+        return verify_index(workspace, head, db)

@@ -1,0 +1,42 @@
+"""Text from outside in a page of Markdown: it stays text, whatever it holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from memory_ci.rendering.table import printable
+from memory_ci.secrets import mask_secrets
+from memory_ci.text import shorten
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|~$:-])")
+"""What means something in CommonMark, in GitHub's tables, formulas, emoji and bare links; a backslash takes it back."""
+
+MENTION = re.compile(r"(?<=[@#!])(?=\w)")
+"""Behind the sign of a reference: a zero-width space there stops `@name` and `#12` from being one."""
+
+HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
+
+
+def escape_markdown(text: str, width: int) -> str:
+    """`text` in one line of at most `width` characters of its own, without markup, links, mentions or credentials.
+
+    >>> escape_markdown("<b>*now*</b>", 80)
+    '&lt;b&gt;\\\\*now\\\\*&lt;/b&gt;'
+    """
+    line = printable(shorten(mask_secrets(text), width))
+    return MENTION.sub("&#8203;", SPECIAL.sub(r"\\\1", line).translate(HTML))
+
+
+def fit(lines: Iterable[str], limit: int, closing: str) -> str:
+    """The lines as far as they fit into `limit` bytes, and `closing` in place of the rest."""
+    return "".join(_fitting(lines, limit - len(closing.encode()) - 2, closing))
+
+
+def _fitting(lines: Iterable[str], room: int, closing: str) -> Iterator[str]:
+    for line in lines:
+        room -= len(line.encode("utf-8", "replace")) + 1
+        if room < 0:
+            yield f"\n{closing}\n"
+            return
+        yield f"{line}\n"
