@@ -1,12 +1,10 @@
 """memory-ci beside other tools that keep an agent's memory in git: the same learnings, each in the tool's own format.
 
-Every tool is installed at a pinned version into an environment of its own and asked through its own command line. What
-the formats and commands are is taken from each tool's README and `--help`.
+Every tool is installed at a pinned version into an environment of its own and asked through its own command line.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import resource
 import statistics
@@ -20,49 +18,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.index import make_located
+from benchmarks.peer_tools import OURS, PEERS, Peer, Placed
 from benchmarks.timing import Row, bench_environment
 from memory_ci.records.entry import Entry
-from memory_ci.store.edit import format_entry
 
 SIZES = (1_000, 10_000)
 RUNS = 7
-PATIENCE = 60.0
-"""Seconds of repeating one measurement, and of waiting for one process."""
-INSTALL_PATIENCE = 300.0
+PATIENCE = 20.0
+"""Seconds of repeating one measurement: of a slow tool there are fewer runs, and fewer needles are asked."""
+LONGEST = 300.0
+"""Seconds after which a process is given up."""
 NEEDLES = 50
 REPLACED = 2
 """Words of a needle's query that its entry does not have."""
-TITLE_WORDS = 8
-ADDED = 2 * RUNS
+ADDED = 4 * RUNS
 """Entries beyond the corpus: one before each run that follows a change."""
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 THIS = str(Path(__file__).parents[1])
-
-Placed = tuple[str, str]
-"""(the file an entry goes to, the text to append to it)."""
-
-
-class Peer(NamedTuple):
-    """A tool: what pip installs, where it keeps an entry, and its commands; the query is the last argument of `ask`.
-
-    `refresh` is what must run before `ask` sees a change, where `ask` does not see to that itself. `mark` is how an
-    entry shows in the answer. `index` is the derived file.
-    """
-
-    name: str
-    requirement: str
-    place: Callable[[Entry], Placed]
-    index: str
-    build: tuple[str, ...]
-    ask: tuple[str, ...]
-    init: tuple[str, ...] = ()
-    refresh: tuple[str, ...] = ()
-    mark: Callable[[Entry], str] = lambda entry: entry.id
-    place_new: Callable[[Entry], Placed] | None = None
-
-    def command(self, home: Path, args: Sequence[str]) -> list[str]:
-        """The command line of the tool as installed in `home`."""
-        return [str(home / "bin" / self.requirement.partition("==")[0]), *args]
 
 
 class Spent(NamedTuple):
@@ -73,6 +45,20 @@ class Spent(NamedTuple):
     runs: int = 1
 
 
+class Bench(NamedTuple):
+    """A tool at work: the environment it is installed in, its repository, the baseline, and entries yet to add."""
+
+    peer: Peer
+    home: Path
+    cwd: Path
+    python: Spent
+    new: Iterator[Entry]
+
+    def command(self, args: Sequence[str]) -> list[str]:
+        """The command line of the installed tool."""
+        return [str(self.home / "bin" / self.peer.requirement.partition("==")[0]), *args]
+
+
 class Needle(NamedTuple):
     """A query, and the entry that it was made of."""
 
@@ -80,119 +66,27 @@ class Needle(NamedTuple):
     entry: Entry
 
 
-def place_ours(entry: Entry) -> Placed:
-    """All entries in the project's one file, as `record` leaves them."""
-    return "MEMORY.md", format_entry(entry) + "\n"
-
-
-def place_in_inbox(entry: Entry) -> Placed:
-    """A file for the entry, as `capture` and `remember` leave it."""
-    return f".memory/inbox/{entry.id}.md", format_entry(entry)
-
-
-def place_agentlore(entry: Entry) -> Placed:
-    """A heading with its data in a comment, as `agentlore add --type convention` writes it."""
-    data = f"id: {entry.id}\ntype: convention\nstatus: accepted\nauthor: Ada\ncreated: {entry.created_at}\n"
-    stamps = "verified_at: \nanchor_hash: \nanchor_norm: \n"
-    return ".memory/conventions.md", f"\n## {entry.title}\n<!-- agentlore\n{data}{stamps}-->\n\n{entry.body}\n"
-
-
-def place_ctxmem(entry: Entry) -> Placed:
-    """A line of JSON, as `ctxmem remember` writes it."""
-    record = {
-        "id": entry.id.replace("-", "")[:12],
-        "ts": f"{entry.created_at}T00:00:00+00:00",
-        "type": "note",
-        "branch": "main",
-        "commit": "none",
-        "path": "",
-        "file_hash": "",
-        "title": entry.title,
-        "content": entry.body,
-        "tags": [],
-        "supersedes": "",
-    }
-    return ".ctxmem/memory.jsonl", json.dumps(record) + "\n"
-
-
-def place_oldhand(entry: Entry) -> Placed:
-    """A file for each record, as `oldhand new` writes it; the text is in the summary, which it ranks highest."""
-    when = f"{entry.created_at}T00:00:00+00:00"
-    data = (
-        f"schema_version: 1\nid: {entry.id}\ntype: lesson\nstatus: current\nimportance: normal\nscope: subsystem\n"
-        "risk: low\ndurability: situational\nevidence: documented\ntopics:\n- work\n"
-        f"created_at: {when}\nupdated_at: {when}\nexpires_at: null\nrelations: {{}}\n"
-    )
-    text = f"# {entry.title}\n\n## Summary\n\n{entry.body}\n\n## Knowledge\n\nSee above.\n"
-    rest = "\n## Verification\n\nSeen.\n\n## References\n\n-\n"
-    return f"memory/lessons/{entry.id}.md", f"---\n{data}---\n\n{text}{rest}"
-
-
-OURS = Peer(
-    "memory-ci",
-    "memory-ci",
-    place_ours,
-    ".git/memory-ci/index.db",
-    build=("index",),
-    ask=("retrieve", "--ids", "--limit", "10", "--max-chars", "100000"),
-)
-PEERS = (
-    OURS,
-    OURS._replace(name="memory-ci, new entries in the inbox", place_new=place_in_inbox),
-    Peer(
-        "agentlore 0.9.1",
-        "agentlore==0.9.1",
-        place_agentlore,
-        ".memory/index.db",
-        build=("index",),
-        ask=("recall", "--limit", "10", "--budget", "100000"),
-        init=("init",),
-    ),
-    Peer(
-        "ctxmem 2.2.0",
-        "ctxmem==2.2.0",
-        place_ctxmem,
-        ".ctxmem/index.db",
-        build=("sync",),
-        ask=("recall", "--limit", "10"),
-        init=("init",),
-        refresh=("sync",),
-        mark=lambda entry: entry.title,
-    ),
-    Peer(
-        "oldhand 0.6.0b1",
-        "oldhand==0.6.0b1",
-        place_oldhand,
-        ".oldhand/oldhand.db",
-        build=("rebuild",),
-        ask=("search", "--json", "--limit", "10"),
-        init=("init", "."),
-    ),
-)
-
-
 def bench_peers(root: Path) -> list[Row]:
     """Every tool that could be installed, at each size; the baseline is bare Python, wall time with wall time."""
     root.mkdir(parents=True)
     bare = _environment(root / "bare", None)
     homes, rows = {}, []
-    for requirement in dict.fromkeys(peer.requirement for peer in PEERS):
+    for peer in PEERS:
         try:
-            homes[requirement] = _environment(root / requirement, requirement)
+            homes[peer] = _environment(root / peer.requirement, peer.requirement)
         except (subprocess.SubprocessError, OSError) as error:
-            rows.append(Row(requirement, 0, 0, f"skipped: it could not be installed: {_reason(error)}"))
-    here = [peer for peer in PEERS if peer.requirement in homes]
+            rows.append(Row(peer.name, 0, 0, f"skipped: it could not be installed: {_reason(error)}"))
     for size in SIZES:
         python = _repeat([[str(bare / "bin" / "python"), "-c", "pass"]], root, lambda: None)
         rows.append(_row(f"bare Python, before {size} entries", python, python, "baseline"))
-        columns = [list(_bench(peer, homes[peer.requirement], root, size, python)) for peer in here]
+        columns = [list(_bench(peer, home, root, size, python)) for peer, home in homes.items()]
         rows += filter(None, chain.from_iterable(zip_longest(*columns)))
     return rows
 
 
 def _environment(home: Path, requirement: str | None) -> Path:
     """A virtual environment with one tool; memory-ci is installed from this repository, as a user has it."""
-    run = partial(subprocess.run, check=True, capture_output=True, text=True, timeout=INSTALL_PATIENCE)
+    run = partial(subprocess.run, check=True, capture_output=True, text=True, timeout=LONGEST)
     run([sys.executable, "-m", "venv", *(() if requirement else ("--without-pip",)), str(home)])
     if requirement:
         pip = [str(home / "bin" / "python"), "-m", "pip", "install", "-q", "--no-input", "--disable-pip-version-check"]
@@ -203,41 +97,62 @@ def _environment(home: Path, requirement: str | None) -> Path:
 def _bench(peer: Peer, home: Path, root: Path, size: int, python: Spent) -> Iterator[Row]:
     """The rows of one tool; a last one that says why there are no more, if it fails or takes too long."""
     entries = [one.entry for one in make_located(size + ADDED)]
-    known, new = entries[:size], iter(entries[size:])
-    cwd = root / f"{peer.name} {size}"
+    bench = Bench(peer, home, root / f"{peer.name} {size}", python, iter(entries[size:]))
     name = f"{peer.name}, {size} entries"
-    build, ask = peer.command(home, peer.build), peer.command(home, peer.ask)
-    needles = _needles(known, whole=True)
     try:
-        _make_corpus(peer, home, cwd, known)
-        spent = _repeat([build], cwd, lambda: (cwd / peer.index).unlink(missing_ok=True))
-        yield _row(f"full build: {name}", spent, python, f"{(cwd / peer.index).stat().st_size / 1e6:.1f} MB")
-        yield _row(f"query, nothing changed: {name}", _repeat([[*ask, needles[0].text]], cwd, lambda: None), python)
-        yield _row(f"build after one new entry: {name}", _repeat([build], cwd, lambda: _add(peer, cwd, new)), python)
-        yield _first_query(peer, home, cwd, new, f"first query after one new entry: {name}", python)
-        for what, asked in (("whole entry", needles), ("title", _needles(known, whole=False))):
-            found = sum(_is_found(peer, ask, cwd, needle) for needle in asked)
-            yield Row(f"needle recall@10, {what}: {name}", 0, 0, f"{found} of {len(asked)}")
+        _make_corpus(bench, entries[:size])
+        yield from _bench_reading(bench, entries[:size], name)
+        yield from _bench_change(bench, peer.place, f"one new entry: {name}")
+        if peer.place_aside:
+            yield from _bench_change(bench, peer.place_aside, f"one new entry in the inbox: {name}")
     except (subprocess.SubprocessError, OSError) as error:
         yield Row(name, 0, 0, f"stopped: {_reason(error)}")
 
 
-def _make_corpus(peer: Peer, home: Path, cwd: Path, entries: Sequence[Entry]) -> None:
+def _bench_reading(bench: Bench, entries: Sequence[Entry], name: str) -> Iterator[Row]:
+    """Building the whole index, asking it, and what it finds."""
+    derived = bench.cwd / bench.peer.derived
+    build = bench.command(bench.peer.build)
+    spent = _repeat([build], bench.cwd, lambda: derived.unlink(missing_ok=True))
+    yield _row(f"full build: {name}", spent, bench.python, f"{derived.stat().st_size / 1e6:.1f} MB")
+    needles = list_needles(entries, whole=True)
+    ask = bench.command((*bench.peer.ask, needles[0].text))
+    yield _row(f"query, nothing changed: {name}", _repeat([ask], bench.cwd, lambda: None), bench.python)
+    yield _recall(bench, needles, f"needle recall@10, whole entry: {name}")
+    yield _recall(bench, list_needles(entries, whole=False), f"needle recall@10, title: {name}")
+
+
+def _bench_change(bench: Bench, place: Callable[[Entry], Placed], what: str) -> Iterator[Row]:
+    """What one more entry costs: the index's own command, and a query instead of it.
+
+    The query is of the new entry's own words, so that it must be in the answer; the note says how often it was.
+    """
+    spent = _repeat([bench.command(bench.peer.build)], bench.cwd, lambda: _append(bench.cwd, *place(next(bench.new))))
+    yield _row(f"build after {what}", spent, bench.python)
+    refresh = [bench.command(bench.peer.refresh)] if bench.peer.refresh else []
+    runs: list[Spent] = []
+    served = 0
+    while len(runs) < RUNS and sum(one.wall for one in runs) < PATIENCE:
+        entry = next(bench.new)
+        _append(bench.cwd, *place(entry))
+        ask = bench.command((*bench.peer.ask, f"{entry.title} {entry.body}"))
+        once, answer = _run_all([*refresh, ask], bench.cwd)
+        runs.append(once)
+        served += bench.peer.mark(entry) in answer
+    note = f"served {served} of {len(runs)} times" + (f", `{' '.join(bench.peer.refresh)}` included" if refresh else "")
+    yield _row(f"first query after {what}", _median(runs), bench.python, note)
+
+
+def _make_corpus(bench: Bench, entries: Sequence[Entry]) -> None:
     """A committed repository with these entries, in the tool's own format."""
-    cwd.mkdir()
-    subprocess.run(["git", "init", "-q"], cwd=cwd, check=True)
-    if peer.init:
-        _run(peer.command(home, peer.init), cwd)
+    bench.cwd.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=bench.cwd, check=True)
+    if bench.peer.init:
+        _run(bench.command(bench.peer.init), bench.cwd)
     for entry in entries:
-        _append(cwd, *peer.place(entry))
+        _append(bench.cwd, *bench.peer.place(entry))
     for args in (["add", "."], ["commit", "-qm", "Memory"]):
-        subprocess.run(["git", *IDENTITY, *args], cwd=cwd, check=True)
-
-
-def _add(peer: Peer, cwd: Path, new: Iterator[Entry]) -> Entry:
-    entry = next(new)
-    _append(cwd, *(peer.place_new or peer.place)(entry))
-    return entry
+        subprocess.run(["git", *IDENTITY, *args], cwd=bench.cwd, check=True)
 
 
 def _append(cwd: Path, path: str, text: str) -> None:
@@ -247,22 +162,7 @@ def _append(cwd: Path, path: str, text: str) -> None:
         file.write(text)
 
 
-def _first_query(peer: Peer, home: Path, cwd: Path, new: Iterator[Entry], what: str, python: Spent) -> Row:
-    """The new entry's own words are asked, so that it must be in the answer; the note says how often it was."""
-    spent, served = [], 0
-    while len(spent) < RUNS and sum(one.wall for one in spent) < PATIENCE:
-        entry = _add(peer, cwd, new)
-        refresh = [peer.command(home, peer.refresh)] if peer.refresh else []
-        ask = peer.command(home, (*peer.ask, f"{entry.title} {entry.body}"))
-        once, answer = _run_all([*refresh, ask], cwd)
-        spent.append(once)
-        served += peer.mark(entry) in answer
-    note = f"new entry served {served} of {len(spent)} times"
-    needed = f", `{' '.join(peer.refresh)}` included" if peer.refresh else ""
-    return _row(what, _median(spent), python, note + needed)
-
-
-def _needles(entries: Sequence[Entry], *, whole: bool) -> list[Needle]:
+def list_needles(entries: Sequence[Entry], *, whole: bool) -> list[Needle]:
     """Queries of an entry's words (or its title's) in another order, REPLACED of them by words of other entries."""
     chance = random.Random(11)  # noqa: S311 - the same queries in every run
     return [_needle(chance, entry, entries, whole=whole) for entry in chance.sample(entries, NEEDLES)]
@@ -275,8 +175,14 @@ def _needle(chance: random.Random, entry: Entry, others: Sequence[Entry], *, who
     return Needle(" ".join([*words[REPLACED:], *strange]), entry)
 
 
-def _is_found(peer: Peer, ask: Sequence[str], cwd: Path, needle: Needle) -> bool:
-    return peer.mark(needle.entry) in _run([*ask, needle.text], cwd)[1]
+def _recall(bench: Bench, needles: Sequence[Needle], what: str) -> Row:
+    """In how many of the answers the needle was, as far as PATIENCE went."""
+    found, start = [], time.perf_counter()
+    for needle in needles:
+        found.append(bench.peer.mark(needle.entry) in _run(bench.command((*bench.peer.ask, needle.text)), bench.cwd)[1])
+        if time.perf_counter() - start > PATIENCE:
+            break
+    return Row(what, 0, 0, f"{sum(found)} of {len(found)}")
 
 
 def _repeat(commands: Sequence[Sequence[str]], cwd: Path, prepare: Callable[[], object]) -> Spent:
@@ -300,10 +206,10 @@ def _run_all(commands: Sequence[Sequence[str]], cwd: Path) -> tuple[Spent, str]:
 
 
 def _run(command: Sequence[str], cwd: Path) -> tuple[Spent, str]:
-    """One process, its children included. Raises SubprocessError when it fails or takes longer than PATIENCE."""
+    """One process, its children included. Raises SubprocessError when it fails or takes longer than LONGEST."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
-        command, cwd=cwd, env=bench_environment(cwd), capture_output=True, text=True, check=True, timeout=PATIENCE
+        command, cwd=cwd, env=bench_environment(cwd), capture_output=True, text=True, check=True, timeout=LONGEST
     )
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return Spent(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime), done.stdout

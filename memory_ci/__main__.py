@@ -15,10 +15,11 @@ def main() -> None:
         signal.signal(signal.SIGINT, _interrupt)
     from memory_ci.cli.shortcut import run_shortcut
 
-    if not run_shortcut(sys.argv[1:], os.environ):
-        from memory_ci.cli.main import main as group
+    if run_shortcut(sys.argv[1:], os.environ):
+        os._exit(0)  # all is written and closed; to take the modules apart costs as much again as bare Python
+    from memory_ci.cli.main import main as group
 
-        group()
+    group()
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

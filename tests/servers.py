@@ -97,7 +97,7 @@ def serve(handler: Handler) -> Iterator[Server]:
             asked.append(request)
             _send(self, handler(request))
 
-        do_GET = do_POST = do_PUT = do_DELETE = answer
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""

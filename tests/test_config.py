@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import msgspec
@@ -130,3 +131,31 @@ def test_a_hostile_configuration_is_a_clear_error_and_nothing_worse(text: str) -
 def test_yes_and_no_and_broken_numbers_are_read_as_yaml_means_them() -> None:
     config = parse_config("sessions: {push: no, keep_full: true}\nengine: {max_cost_usd: 0.5}")
     assert (config.sessions.push, config.sessions.keep_full, config.engine.max_cost_usd) == (False, True, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("retrieve:\n  type_max_chars:\n    directive: 1\n    directive: 2\n", ".memory-ci.yaml:4: the key "),
+        ("roles:\n  dev: [project]\n  dev: [team]\n", ".memory-ci.yaml:3: the key 'roles.dev' stands here twice"),
+        ("roles:\n  [a, b]: [project]\n", ".memory-ci.yaml:2: roles: a list or a mapping cannot be a key"),
+        ("? {a: b}\n: 1\n", ".memory-ci.yaml:1: the file: a list or a mapping cannot be a key"),
+    ],
+)
+def test_a_key_of_any_mapping_is_a_word_and_stands_there_once(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_config(text)
+    assert message in raised.value.message
+
+
+@pytest.mark.parametrize("model", ["", " ", "a b", "a\0", "a\n", "\x1b[2J", "\u0430", "x" * 201])
+def test_the_id_of_a_model_is_one_printable_word(model: str) -> None:
+    with pytest.raises(UsageError, match=r"engine\.model must be a text that fits"):
+        parse_config(f"engine: {{model: {json.dumps(model)}}}")
+
+
+@pytest.mark.parametrize(
+    "model", ["arn:aws:bedrock:us-east-1:1:inference-profile/us.x-v1:0", "claude@20250101", "org/m[1m]"]
+)
+def test_any_id_of_a_model_is_one(model: str) -> None:
+    assert parse_config(f"engine: {{model: '{model}'}}").engine.model == model

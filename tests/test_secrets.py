@@ -62,3 +62,11 @@ def test_every_character_that_ignoring_case_takes_for_a_letter_becomes_that_lett
     assert all(re.fullmatch(letter, lower_case(char)) for char in letters for letter in lower_case(char))
     assert set(map(lower_case, letters)) == set("abcdefghijklmnopqrstuvwxyz")
     assert len(lower_case(everything)) == len(everything)
+
+
+def test_the_beginning_of_a_key_is_sought_to_the_next_one_only() -> None:
+    beginning = "-----BEGIN RSA PRIVATE KEY-----\n"
+    assert [secret.start for secret in find_secrets(beginning + "no key\n" + KEY_BLOCK)] == [0, len(beginning) + 7]
+
+
+KEY_BLOCK = "-----BEGIN PRIVATE KEY-----\nabc,\n-----END PRIVATE KEY-----\n"

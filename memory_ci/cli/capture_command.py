@@ -61,6 +61,9 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
         echo_json({"dry_run": dry_run, "captured": captured})
         return
     for one in captured:
+        if one.is_expired:
+            click.echo(f"Not kept: {printable(one.session)} is older than sessions.keep_days allows")
+            continue
         did = "Would keep" if dry_run else "Kept" if one.is_new else "Known already:"
         full = ", with the transcript" if one.has_full else ""
         turns = plural(one.human_turns, "human turn")

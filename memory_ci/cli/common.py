@@ -15,7 +15,6 @@ from memory_ci.cli.plain import echo_json as echo_json
 from memory_ci.cli.plain import has_input as has_input
 from memory_ci.cli.plain import now as now
 from memory_ci.cli.plain import read_input as read_input
-from memory_ci.cli.plain import read_text as read_text
 from memory_ci.cli.plain import today as today
 from memory_ci.cli.plain import utf8 as utf8
 from memory_ci.cli.plain import warn as warn

@@ -15,6 +15,8 @@ COMMANDS = {
     "init": "Write the files a repository starts with.",
     "add": "Put a learning into the inbox.",
     "check": "Check that every memory file is in order.",
+    "verify": "Check what a change does to memory, before it is merged.",
+    "ci": "Do what a CI job is for: verify a change, or record what was merged.",
     "install": "Set up the merge driver and the hooks in this clone.",
     "uninstall": "Take out what install put into this clone.",
     "resolve": "Merge the base into a branch, memory files entry by entry.",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -120,12 +120,7 @@ def has_input() -> bool:
 
 def read_input() -> str:
     """Standard input as UTF-8. Raises UsageError (input-too-long)."""
-    return read_text(sys.stdin.buffer)
-
-
-def read_text(stream: IO[bytes]) -> str:
-    """What somebody wrote, as UTF-8. Raises UsageError (input-too-long)."""
-    data = stream.read(MAX_INPUT + 1)
+    data = sys.stdin.buffer.read(MAX_INPUT + 1)
     if len(data) > MAX_INPUT:
         message, hint = f"the text is longer than {MAX_INPUT:,} bytes", "Give the part that says what it is about."
         raise UsageError(message, slug="input-too-long", hint=hint)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import IO
 
 import click
 
-from memory_ci.cli.common import dry_run_option, echo_json, engine_option, json_option, read_text, today, workspace
+from memory_ci.cli.common import dry_run_option, echo_json, engine_option, json_option, read_input, today, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.rendering.table import printable, printable_lines
 
 
 @click.command()
-@click.argument("plan", type=click.File("rb"), default="-")
+@click.argument("plan", type=click.Path(path_type=Path, allow_dash=True), default="-")
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -25,9 +24,7 @@ from memory_ci.rendering.table import printable, printable_lines
 @engine_option
 @dry_run_option
 @json_option
-def command(
-    plan: IO[bytes], directory: Path, force: bool, engine: EngineName | None, dry_run: bool, as_json: bool
-) -> None:
+def command(plan: Path, directory: Path, force: bool, engine: EngineName | None, dry_run: bool, as_json: bool) -> None:
     """Write down what may go wrong with a plan, before the work.
 
     Reads the plan from a file or standard input, and writes .premortem.md: what memory knows to have gone wrong with
@@ -39,12 +36,13 @@ def command(
       memory-ci premortem PLAN.md
       echo "Retry failed charges" | memory-ci premortem --dry-run
     """
-    from memory_ci.flows.job import write_premortem
+    from memory_ci.flows.job import read_plan, write_premortem
     from memory_ci.flows.model import choose_model
 
     where = workspace()
     model = choose_model(where.config.engine, engine, os.environ)
-    written = write_premortem(where, directory, read_text(plan), today(), model.engine, force=force, dry_run=dry_run)
+    text = read_input() if str(plan) == "-" else read_plan(plan)
+    written = write_premortem(where, directory, text, today(), model.engine, force=force, dry_run=dry_run)
     if as_json:
         echo_json(written)
         return

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
+import msgspec
 
 from memory_ci.cli.common import (
     RangeArguments,
@@ -21,13 +22,16 @@ from memory_ci.cli.common import (
     today,
 )
 from memory_ci.errors import EngineError
+from memory_ci.records.config import PublishMode
 from memory_ci.rendering.plan import render_plan
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
-    from memory_ci.flows.apply import Applied
     from memory_ci.flows.backfill import Pending
+    from memory_ci.flows.record import RecordOptions
+    from memory_ci.flows.workspace import Workspace
     from memory_ci.records.plan import Plan
+    from memory_ci.records.publish import Published
 
 POLL_SECONDS = 60
 """Between two looks at the batches of a backfill, which take minutes to hours."""
@@ -35,13 +39,25 @@ POLL_SECONDS = 60
 
 @click.command()
 @range_options
+@click.option(
+    "--push",
+    "mode",
+    type=click.Choice(get_args(PublishMode)),
+    help="How the commits reach the remote, instead of what the configuration says.",
+)
 @click.option("--backfill", is_flag=True, help="Ask the model in batches, at half price; run again to collect.")
 @click.option("--wait", is_flag=True, help="With --backfill: wait until the batches have ended.")
 @click.option("--fail-on", type=click.Choice(["engine"]), help="Exit with status 5 when the engine failed.")
 @dry_run_option
 @json_option
 def command(
-    backfill: bool, wait: bool, fail_on: str | None, dry_run: bool, as_json: bool, **arguments: RangeArguments
+    mode: PublishMode | None,
+    backfill: bool,
+    wait: bool,
+    fail_on: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **arguments: RangeArguments,
 ) -> None:
     """Turn merged work into committed memory.
 
@@ -52,53 +68,103 @@ def command(
     Without a model only what authors marked is written; what merely sounds like a learning is listed. With one, every
     learning cites words of a person, and code checks that they were said.
 
+    With --push the run is made on the tip of the remote's branch and its commits are put there, or into one pull
+    request: docs/publishing.md.
+
     \b
     Example:
       memory-ci record --dry-run
       memory-ci record
       memory-ci record --since v1.0 --engine anthropic
+      memory-ci record --push auto
       memory-ci record --backfill --wait
     """
-    from memory_ci.flows.apply import apply_plan
-    from memory_ci.flows.backfill import Backfill, Pending
-    from memory_ci.flows.record import RecordOptions, plan_record
+    from memory_ci.flows.backfill import Pending
+    from memory_ci.flows.record import RecordOptions
 
     if wait and not backfill:
         raise click.UsageError("--wait is for --backfill")
+    if mode and (backfill or dry_run):
+        raise click.UsageError("--push goes with neither --backfill nor --dry-run")
     arguments["fetch"] = bool(arguments["fetch"]) and not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
-    batches = None
-    with progress("Reading merged work") as advance:
-        if backfill:
-            batches = Backfill(where, options, now(), advance, os.environ)
-            plan = batches.plan(_wait if wait else None, dry_run=dry_run)
-        else:
-            plan = plan_record(where, options, today(), advance, os.environ)
+    plan: Plan | Pending | None
+    if backfill:
+        plan, published = _backfill(where, options, wait=wait, dry_run=dry_run)
+    else:
+        plan, published = _record(where, options, mode, dry_run=dry_run)
     if isinstance(plan, Pending):
         echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
         return
-    applied = None
-    if not dry_run:
-        applied = apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
-        if batches:
-            batches.finish(plan)
     if as_json:
-        echo_json({"plan": plan, "applied": applied})
+        echo_json(_as_json(plan, published))
     else:
-        _show(plan, applied)
-    if plan.engine.failure:
+        _show(plan, published)
+    if plan is not None and plan.engine.failure:
         click.echo(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
             sys.exit(EngineError.exit_code)
 
 
-def _show(plan: Plan, applied: Applied | None) -> None:
-    click.echo(render_plan(plan), nl=False)
-    if applied is not None and applied.subjects:
-        branch = printable(applied.ref.removeprefix("refs/heads/"))
-        click.echo(f"\nCommitted on {branch}, now at {applied.tip[:10]}:")
-        for subject in applied.subjects:
+def _record(
+    where: Workspace, options: RecordOptions, mode: PublishMode | None, *, dry_run: bool
+) -> tuple[Plan | None, Published | None]:
+    from memory_ci.flows.publish import PublishOptions, publish
+    from memory_ci.flows.record import plan_record
+
+    with progress("Reading merged work") as advance:
+        if dry_run:
+            return plan_record(where, options, today(), advance, os.environ), None
+
+        def make_plan(ref: str) -> Plan:
+            return plan_record(where, msgspec.structs.replace(options, ref=ref), today(), advance, os.environ)
+
+        published = publish(where, PublishOptions(mode, options.ref), make_plan, now(), os.environ)
+    return published.plan, published
+
+
+def _backfill(
+    where: Workspace, options: RecordOptions, *, wait: bool, dry_run: bool
+) -> tuple[Plan | Pending, Published | None]:
+    """A backfill is of a clone that somebody sits before: its commits stay local."""
+    from memory_ci.flows.backfill import Backfill, Pending
+    from memory_ci.flows.publish import PublishOptions, publish
+
+    with progress("Reading merged work") as advance:
+        batches = Backfill(where, options, now(), advance, os.environ)
+        plan = batches.plan(_wait if wait else None, dry_run=dry_run)
+    if isinstance(plan, Pending) or dry_run:
+        return plan, None
+    published = publish(where, PublishOptions("none", options.ref), lambda ref: plan, now(), os.environ)
+    batches.finish(plan)
+    return plan, published
+
+
+def _as_json(plan: Plan | None, published: Published | None) -> dict[str, object]:
+    """`applied` is what was committed; `published` where it went, unless it stayed here."""
+    if published is None:
+        return {"plan": plan, "applied": None}
+    ref = plan.ref if plan else ""
+    found: dict[str, object] = {
+        "plan": plan,
+        "applied": {"ref": ref, "tip": published.tip, "subjects": published.subjects},
+    }
+    if published.mode != "none":
+        found["published"] = msgspec.structs.replace(published, plan=None)
+    return found
+
+
+def _show(plan: Plan | None, published: Published | None) -> None:
+    if plan is not None:
+        click.echo(render_plan(plan), nl=False)
+    if published is not None and plan is not None and published.subjects:
+        branch = printable(plan.ref.removeprefix("refs/heads/"))
+        what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
+        click.echo(f"\n{what} {branch}, now at {published.tip[:10]}:")
+        for subject in published.subjects:
             click.echo(f"  {printable(subject)}")
+    for line in filter(None, (published.url, published.reason) if published else ()):
+        click.echo(printable(line))
 
 
 def _wait(pending: Pending) -> None:

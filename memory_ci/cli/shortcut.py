@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_ci.cli.plain import echo, has_input, reported
+from memory_ci.cli.plain import has_input, reported
 from memory_ci.cli.retrieve_options import OPTIONS, Option
 from memory_ci.cli.retrieving import serve
 
@@ -29,9 +29,8 @@ def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     try:
         reported(serve, **values)
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # Python flushes at exit (signal, Note on SIGPIPE)
+        # Python flushes once more at exit (its manual: signal, Note on SIGPIPE).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     return True
 

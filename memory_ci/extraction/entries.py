@@ -18,6 +18,12 @@ def entry_id(candidate: Candidate) -> str:
     return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
 
 
+def content_key(title: str, body: str) -> str:
+    """A hash of what an entry says, in any case and layout: two that agree in it are one learning."""
+    said = "\0".join(" ".join(text.casefold().split()) for text in (title, body))
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
 def list_texts(entry: Entry) -> tuple[str, ...]:
     """All free text of an entry, piece by piece: what the gate looks at, joined."""
     lines = (*entry.evidence, *entry.cites, *entry.relations, *(f"{key}: {raw}" for key, raw in entry.extra))

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.injection import find_injection
-from memory_ci.extraction.wording import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.records.candidate import Candidate
 from memory_ci.records.evidence import Evidence
 from memory_ci.secrets import find_secrets, lower_case
+
+TITLE_WIDTH = 120
+BODY_WIDTH = 600
 
 SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
 """Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees."""

@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 import msgspec
 
+from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.reply import QUOTE_WIDTH
 from memory_ci.extraction.scopes import SCOPES
-from memory_ci.extraction.wording import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Adoption, Domain, EntryType
 from memory_ci.records.evidence import Evidence

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.markers import Mark
 from memory_ci.extraction.messages import CONVENTIONAL, SUBJECT_WIDTH, commit_type, is_fix
 from memory_ci.text import STOP_WORDS
 
-TITLE_WIDTH = 120
-BODY_WIDTH = 600
 MIN_CLAUSE = 40
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))")
 CLAUSE = re.compile(

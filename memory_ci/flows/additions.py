@@ -7,7 +7,7 @@ is: its commits, and the files that came in with them. What sessions and reviews
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 
@@ -22,13 +22,13 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry
-from memory_ci.records.history import MergedChange
 from memory_ci.records.plan import Plan
 from memory_ci.sources.commits import commit_events
 from memory_ci.store.layout import classify_scope
 
-COMMIT = re.compile(rf"(?:^|(?<= ))commit:([0-9a-f]{{{SHA_WIDTH}}})(?= |$)")
-"""A commit as entries name it, in `source` and before the words of a quote."""
+COMMIT = re.compile(r"\bcommit:(\S*)")
+HEARSAY = ("session:", "review:", "pr:")
+"""Where words may stand that no commit holds."""
 
 UNSET = ("supersedes", "promoted_from", "promoted_at", "valid_until", "priority", "scope")
 """Fields that no extraction sets: they outlive, outrank or replace other entries."""
@@ -69,40 +69,36 @@ class Additions:
             yield f"its importance is over {MAX_IMPORTANCE}"
 
     def _is_said(self, quote: str) -> bool:
-        """Whether words stand where a quote says, white space and masks apart; of what is no commit it is not known."""
+        """Whether words stand where a quote says, white space and masks apart; of hearsay that cannot be known."""
         origin, _, words = quote.partition(" ")
-        if not origin.startswith("commit:"):
-            return bool(words.strip())
+        if not words.strip():
+            return False
         texts = self._said.get(origin.removeprefix("commit:"), ())
-        return bool(words.strip()) and any(_folded(words) in text for text in texts)
+        return origin.startswith(HEARSAY) or any(_folded(words) in text for text in texts)
 
     @cached_property
     def _said(self) -> Mapping[str, Sequence[str]]:
-        """By the shortened ids of the range's commits what a record run reads there; the texts of those that are named."""
+        """By the shortened ids of the range's commits what a record run reads there, as far as the plan quotes it."""
         if self._plan.until is None:
             return {}
         history = plan_range(self._workspace.repo, self._plan.since, self._plan.until)
         named = frozenset(_list_quoted(self._plan))
+        adr_paths = trusted_config(self._workspace.repo, self._plan.base).extraction.adr_paths
         said: dict[str, list[str]] = {}
         for merged in iter_merged_changes(self._workspace.repo, history):
             for commit in merged.commits:
                 said[commit.sha[:SHA_WIDTH]] = []
             if named.isdisjoint(commit.sha[:SHA_WIDTH] for commit in merged.commits):
                 continue
-            for sha, text in self._texts(merged):
-                said[sha].append(_folded(redact(text).text))
+            for event in (*commit_events(merged), *file_events(self._workspace, merged, adr_paths)):
+                said[event.origin.id[:SHA_WIDTH]].append(_folded(redact(event.text).text))
         return said
-
-    def _texts(self, merged: MergedChange) -> Iterator[tuple[str, str]]:
-        config = trusted_config(self._workspace.repo, self._plan.base)
-        for event in (*commit_events(merged), *file_events(self._workspace, merged, config.extraction.adr_paths)):
-            yield event.origin.id[:SHA_WIDTH], event.text
 
 
 def _list_quoted(plan: Plan) -> Iterator[str]:
     """The commits, shortened, whose words the plan quotes."""
-    entries: Iterable[Entry] = (change.entry for step in plan.steps for change in step.changes)
-    return (sha for entry in entries for quote in entry.evidence for sha in COMMIT.findall(quote.partition(" ")[0]))
+    entries = (change.entry for step in plan.steps if step.step == "extract" for change in step.changes)
+    return (quote.partition(" ")[0].removeprefix("commit:") for entry in entries for quote in entry.evidence)
 
 
 def _folded(text: str) -> str:

@@ -37,13 +37,21 @@ AGENTS = (
 )
 
 
+PROGRAM = "memory-ci"
+TEST = " >/dev/null 2>&1 && "
+
+
 class AgentEdit(msgspec.Struct, frozen=True):
-    """What a settings file holds and will hold ("" for no file), and the work tree that it must not lead out of."""
+    """What a settings file holds and will hold ("" for no file), and the work tree that it must not lead out of.
+
+    `is_out`: our hook was taken out.
+    """
 
     path: Path
     before: str
     after: str
     root: Path
+    is_out: bool = False
 
 
 def plan_agent(root: Path, name: str, python: str) -> AgentEdit:
@@ -53,71 +61,96 @@ def plan_agent(root: Path, name: str, python: str) -> AgentEdit:
     """
     agent = next(agent for agent in AGENTS if agent.name == name)
     path = root / agent.file
+    _refuse_link(path)
     before = read_text(path)
-    wanted = _entry(agent, python)
+    wanted = _entry(agent, shlex.quote(python) if agent.is_local else PROGRAM)
     with _reading(path):
         if before and remove(before, ("hooks", agent.event), lambda value: bool(value == wanted)) != before:
             return AgentEdit(path, before, before, root)
         return AgentEdit(path, before, insert(_without(before or EMPTY, agent), ("hooks", agent.event), wanted), root)
 
 
-def plan_agents_out(root: Path) -> tuple[AgentEdit, ...]:
-    """The settings that hold a hook of ours, without it. Raises UsageError (agent-settings)."""
-    return tuple(_plan_out(root))
+def plan_agents_out(root: Path, note: Path) -> tuple[AgentEdit, ...]:
+    """The settings that hold a hook of ours, without it; `note` says which of them `install` made.
+
+    Raises UsageError (agent-settings).
+    """
+    return tuple(_plan_out(root, note))
 
 
-def put_agent(edit: AgentEdit, dry_run: bool) -> InstallStep:
-    """Write what was planned. Raises RepositoryError: outside-repository, write-failed."""
+def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
+    """Write what was planned; the file `note` says what was made for it, for only that is ever removed.
+
+    Raises RepositoryError: outside-repository, write-failed.
+    """
     if edit.after == edit.before:
         return InstallStep("agent", str(edit.path), "kept")
     if not dry_run and edit.after:
+        made = [path for path in (edit.path.parent, edit.path) if not path.exists()]
         write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
+        _note_made(note, made)
     elif not dry_run:
-        edit.path.unlink()
-        with suppress(OSError):  # not empty: it is the user's
-            edit.path.parent.rmdir()
-    return InstallStep("agent", str(edit.path), "written" if _mark_of(edit.path) in edit.after else "removed")
+        _remove_made(note, edit.path)
+    return InstallStep("agent", str(edit.path), "removed" if edit.is_out else "written")
 
 
-def _plan_out(root: Path) -> Iterator[AgentEdit]:
+def _plan_out(root: Path, note: Path) -> Iterator[AgentEdit]:
     for agent in AGENTS:
         path = root / agent.file
         before = read_text(path)
-        if _mark(agent) in before:
-            with _reading(path):
-                after = _without(before, agent)
-            yield AgentEdit(path, before, "" if after == EMPTY else after, root)
+        if _mark(agent) not in before:
+            continue
+        with _reading(path):
+            after = _without(before, agent)
+        if after != before:
+            _refuse_link(path)
+            is_left = after != EMPTY or str(path) not in read_text(note).splitlines()
+            yield AgentEdit(path, before, after if is_left else "", root, is_out=True)
+
+
+def _note_made(note: Path, paths: list[Path]) -> None:
+    if paths:
+        write_file(note, "".join(f"{line}\n" for line in (*read_text(note).splitlines(), *paths)).encode())
+
+
+def _remove_made(note: Path, path: Path) -> None:
+    """Remove a settings file of ours, and its directory if that is ours and holds nothing else."""
+    path.unlink()
+    made = read_text(note).splitlines()
+    if str(path.parent) in made:
+        with suppress(OSError):  # not empty: the user put something in
+            path.parent.rmdir()
+    write_file(note, "".join(f"{line}\n" for line in made if line not in (str(path), str(path.parent))).encode())
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        hint = "Put a file in its place, or put the hook in by hand: docs/sessions.md says which. Nothing was changed."
+        raise UsageError(f"{path} is a symbolic link", slug="agent-settings", hint=hint)
 
 
 def _mark(agent: Agent) -> str:
-    """What tells our hook from others, whatever interpreter it calls."""
+    """What no settings with our hook are without, whatever interpreter it calls."""
     return f"capture - --hook --agent {agent.name}"
 
 
-def _mark_of(path: Path) -> str:
-    return next(_mark(agent) for agent in AGENTS if path.match(agent.file))
-
-
-def _entry(agent: Agent, python: str) -> dict[str, Any]:
+def _entry(agent: Agent, program: str) -> dict[str, Any]:
     """A group of hooks as all three agents take it; it ends in success without memory-ci, too."""
-    program = shlex.quote(python) if agent.is_local else "memory-ci"
     call = f"{program} -P -m memory_ci" if agent.is_local else program
-    command = f"command -v {program} >/dev/null 2>&1 && {call} {_mark(agent)}; exit 0"
+    command = f"command -v {program}{TEST}{call} {_mark(agent)}; exit 0"
     return {"hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
 
 
 def _without(text: str, agent: Agent) -> str:
-    return remove(text, ("hooks", agent.event), lambda value: _is_ours(value, _mark(agent)))
+    return remove(text, ("hooks", agent.event), lambda value: _is_ours(value, agent))
 
 
-def _is_ours(value: Any, mark: str) -> bool:  # noqa: ANN401 - any JSON
-    hooks = value.get("hooks") if isinstance(value, dict) else None
-    return (
-        isinstance(hooks, list)
-        and len(hooks) == 1
-        and isinstance(hooks[0], dict)
-        and mark in str(hooks[0].get("command"))
-    )
+def _is_ours(value: Any, agent: Agent) -> bool:  # noqa: ANN401 - any JSON
+    """Whether this is what `_entry` writes, for any program; what its owner changed is his."""
+    with suppress(AttributeError, IndexError, KeyError, TypeError):
+        program = value["hooks"][0]["command"].removeprefix("command -v ").partition(TEST)[0]
+        return bool(value == _entry(agent, program))
+    return False
 
 
 @contextmanager
@@ -128,7 +161,7 @@ def _reading(path: Path) -> Iterator[None]:
     except WrongShapeError as error:
         hint = "Make it what the agent reads: docs/sessions.md says where its hooks are. Nothing was changed."
         raise UsageError(f"{path}: {error}", slug="agent-settings", hint=hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = f"{path} is not the plain JSON that a hook can be put into: {error}"
         hint = "Take comments out, or put the hook in by hand: docs/sessions.md says which. Nothing was changed."
         raise UsageError(message, slug="agent-settings", hint=hint) from error

@@ -6,7 +6,6 @@ from memory_ci.errors import RepositoryError
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit, head_branch
 
-
 PRIVATE = "refs/memory-ci/publish/"
 """Where `flows.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
 

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.repo import Repository, list_worktrees
 from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, delete, list_stored, session_ref, store
 from memory_ci.records.config import SessionsConfig
 from memory_ci.records.session import Session
-from memory_ci.sources.transcripts.digest import write_digest
+from memory_ci.sources.transcripts.digest import safe_id, write_digest
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
 HEAD_BYTES = 256 * 1024
@@ -39,7 +39,10 @@ class HookInput(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """A session and where it is kept. `is_new`: this capture changed something; `bytes` is the size of the digest."""
+    """A session and where it is kept. `is_new`: this capture changed something; `bytes` is the size of the digest.
+
+    One that `is_expired` ended before what `sessions.keep_days` keeps begins: nothing of it was written.
+    """
 
     session: str
     ref: str
@@ -47,6 +50,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     human_turns: int
     has_full: bool = False
+    is_expired: bool = False
 
 
 def parse_hook_input(data: bytes) -> tuple[Path, str]:
@@ -63,7 +67,7 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
     if not found.transcript_path:
         hint = "Let the agent keep its sessions, or uninstall the hook."
         raise UsageError("the agent keeps no transcript of this session", slug="bad-hook-input", hint=hint)
-    return Path(found.transcript_path).expanduser(), found.cwd
+    return Path(os.path.expanduser(found.transcript_path)), found.cwd  # noqa: PTH111 - pathlib raises for `~nobody`
 
 
 def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
@@ -111,26 +115,40 @@ def capture(
         delete_expired(workspace, now)
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     full = _read_full(path, workspace.config.sessions)
-    return tuple(_keep(workspace, session, written, full, dry_run) for session in sessions)
+    begin = _begin(workspace, now)
+    return tuple(_keep(workspace, _safe(session), written, full, begin, dry_run) for session in sessions)
 
 
 def delete_expired(workspace: Workspace, now: datetime) -> int:
     """Delete the sessions that ended more than `sessions.keep_days` ago (0: none), and say how many."""
-    days = workspace.config.sessions.keep_days
-    if not days:
-        return 0
-    expired = [stored for stored in list_stored(workspace.repo) if stored.at < now - timedelta(days=days)]
+    begin = _begin(workspace, now)
+    expired = [stored for stored in list_stored(workspace.repo) if begin and stored.at < begin]
     delete(workspace.repo, expired)
     return len(expired)
 
 
-def _keep(workspace: Workspace, session: Session, written: datetime, full: bytes | None, dry_run: bool) -> Captured:
+def _begin(workspace: Workspace, now: datetime) -> datetime | None:
+    """The time before which nothing is kept; None if all is."""
+    days = workspace.config.sessions.keep_days
+    return now - timedelta(days=days) if days else None
+
+
+def _safe(session: Session) -> Session:
+    """The session under names that may be written: its id and its agent come from the transcript, too."""
+    return msgspec.structs.replace(session, id=safe_id(session.id, _masked), agent=_masked(session.agent))
+
+
+def _keep(
+    workspace: Workspace, session: Session, written: datetime, full: bytes | None, begin: datetime | None, dry_run: bool
+) -> Captured:
     """Store one session, dated by its end; by when its file was written, if it says no time."""
+    ended = session.ended or written
+    is_expired = begin is not None and ended < begin
     data = write_digest(session, workspace.config.sessions.max_bytes, _masked)
     files = {DIGEST: data} | ({FULL: full} if full is not None else {})
-    ref, is_new = session_ref(session.agent, session.id), True
-    if not dry_run:
-        is_new = store(workspace.repo, session.agent, session.id, files, session.ended or written).is_new
+    ref, is_new = session_ref(session.agent, session.id), not is_expired
+    if not dry_run and not is_expired:
+        is_new = store(workspace.repo, session.agent, session.id, files, ended).is_new
     return Captured(
         session=session.key,
         ref=ref,
@@ -138,6 +156,7 @@ def _keep(workspace: Workspace, session: Session, written: datetime, full: bytes
         bytes=len(data),
         human_turns=session.counts.human_turns,
         has_full=full is not None,
+        is_expired=is_expired,
     )
 
 
@@ -180,11 +199,20 @@ def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     place = _find_cwd(head) or cwd
-    if place and not any(Path(place).resolve().is_relative_to(root) for root in roots):
+    if place and not _is_within(place, roots):
         return place
     project = PROJECT_HASH.search(head)
     known = {hashlib.sha256(os.fsencode(root)).hexdigest() for root in (*roots, Path(place))}
     return f"project {project[1].decode()[:12]}" if project and project[1].decode() not in known else ""
+
+
+def _is_within(place: str, roots: tuple[Path, ...]) -> bool:
+    """Whether a directory that somebody names is in one of the work trees; a name that is none, or a loop, is not."""
+    try:
+        real = Path(os.path.realpath(place))
+    except (OSError, ValueError):  # a NUL, or half a character
+        return False
+    return any(real.is_relative_to(root) for root in roots)
 
 
 def _roots(repo: Repository) -> tuple[Path, ...]:

@@ -16,6 +16,7 @@ from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import RULES, Case, judge_reply, settle
 from memory_ci.extraction.metrics import is_match, kappa, share
 from memory_ci.extraction.scopes import scopes_for
+from memory_ci.files import read_regular
 from memory_ci.flows.model import choose_model
 from memory_ci.records.candidate import Judged
 from memory_ci.records.config import EngineConfig, EngineName
@@ -28,6 +29,7 @@ from memory_ci.secrets import find_secrets
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 MAX_ENTRIES = 3
+MAX_GOLD_BYTES = 50_000_000
 
 
 class Outcome(NamedTuple):
@@ -48,7 +50,7 @@ def load_gold(path: Path) -> tuple[GoldWindow, ...]:
     """Gold windows from JSON lines. Raises UsageError (bad-gold) with the line."""
     windows = []
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_regular(path, MAX_GOLD_BYTES).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", slug="bad-gold") from error
     for number, line in enumerate(lines, start=1):

@@ -45,7 +45,11 @@ class Gatherer:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
         request = self._find_request(merged)
         joins: list[Join] = []
-        events = [*commit_events(merged), *file_events(self._workspace, merged, self._adr_paths), *self._reviews(merged, request, joins)]
+        events = [
+            *commit_events(merged),
+            *file_events(self._workspace, merged, self._adr_paths),
+            *self._reviews(merged, request, joins),
+        ]
         is_theirs = request is not None and is_outside(request, request.permission)
         sessions = list(self._sessions(merged, request, joins))
         if len(events) > len(merged.commits) or sessions:

@@ -20,6 +20,9 @@ from memory_ci.store.layout import INBOX, ORDER
 SECTION = "merge.memory-ci"
 TITLE = "memory-ci: memory files entry by entry"
 ATTRIBUTES = ".gitattributes"
+MADE = "memory-ci/made"
+"""In the git directory: the files and directories that `install` made for agents, a path each line."""
+
 BLOCK = "# memory-ci: begin (memory-ci install)\n{}# memory-ci: end\n"
 BLOCK_PATTERN = re.compile(r"\n?# memory-ci: begin.*?\n# memory-ci: end\n", re.DOTALL)
 """With the newline before it, which `install` puts there: taken out, the file is byte for byte what it was."""
@@ -45,7 +48,7 @@ def install(
         InstallStep("merge-driver", str(repo.common_dir / "config"), set_driver),
         InstallStep("attributes", str(attributes), put_block),
         *(put_hooks(repo, python, dry_run) if with_hook else ()),
-        *(put_agent(edit, dry_run) for edit in hooked),
+        *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
     )
 
 
@@ -56,12 +59,12 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     changed.
     """
     repo, attributes = workspace.repo, _attributes_file(workspace)
-    hooked = plan_agents_out(work_tree(workspace))
+    hooked = plan_agents_out(work_tree(workspace), repo.git_dir / MADE)
     return (
         InstallStep("merge-driver", str(repo.common_dir / "config"), _unset_driver(repo, dry_run)),
         InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)),
         *take_hooks_out(repo, dry_run),
-        *(put_agent(edit, dry_run) for edit in hooked),
+        *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
     )
 
 

@@ -13,6 +13,7 @@ from memory_ci.evidence.redact import redact
 from memory_ci.extraction import reply
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.gate import check_words
+from memory_ci.files import read_regular
 from memory_ci.flows.asked import RetrieveOptions
 from memory_ci.flows.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, work_tree
@@ -28,6 +29,11 @@ from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 MAX_RISKS = 10
+MAX_SAID = 2_000
+"""Characters of an assumption with its milestone and what became of it."""
+
+MAX_LOG_BYTES = 10_000_000
+MAX_PLAN_BYTES = 10_000_000
 
 
 class JobFile(msgspec.Struct, frozen=True):
@@ -63,6 +69,11 @@ def write_premortem(
     if not dry_run:
         write_file(path, text.encode(), work_tree(workspace))
     return JobFile(str(path), text, warning)
+
+
+def read_plan(path: Path) -> str:
+    """The plan in a file. Raises RepositoryError (not-a-file)."""
+    return _read(path, MAX_PLAN_BYTES).decode("utf-8", "replace")
 
 
 def _known_risk(hit: Hit) -> Risk:
@@ -105,27 +116,46 @@ def _risk(said: reply.Risk) -> Risk:
 def append_assumption(workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool) -> JobFile:
     """Add one line to `.assumptions.jsonl`, if the last says something else; what stands there is kept byte by byte.
 
-    Raises UsageError (empty-assumption), FindingsError (refused-text) for what must not be in a committed file,
-    RepositoryError (bare-repository, outside-repository, write-failed).
+    Raises UsageError (empty-assumption, long-assumption), FindingsError (refused-text) for what must not be in a
+    committed file, RepositoryError (bare-repository, outside-repository, not-a-file, write-failed).
     """
-    if not assumption.assumption.strip():
-        hint = "Say in a sentence what is taken for granted."
-        raise UsageError("the assumption is empty", slug="empty-assumption", hint=hint)
-    for reason in check_words("\n".join((assumption.assumption, assumption.because, assumption.milestone))):
-        hint = "Say it in plain words, without credentials or instructions to agents."
-        raise FindingsError(f"not added: the text is refused ({reason})", slug="refused-text", hint=hint)
+    _refuse_unfit(assumption)
     path = where / ASSUMPTIONS
-    if path.is_symlink():  # what it leads to would be copied into a file that is committed
-        hint = "Replace it by a file."
-        raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
-    line = msgspec.json.encode(assumption) + b"\n"
-    before = path.read_bytes() if path.is_file() else b""
+    before, line = _read_log(path), msgspec.json.encode(assumption) + b"\n"
     if _says(before, assumption):
         return JobFile(str(path), line.decode(), is_new=False)
     separator = b"" if not before or before.endswith(b"\n") else b"\n"
     if not dry_run:
         write_file(path, before + separator + line, work_tree(workspace))
     return JobFile(str(path), line.decode())
+
+
+def _refuse_unfit(assumption: Assumption) -> None:
+    said = "\n".join((assumption.assumption, assumption.because, assumption.milestone))
+    if not assumption.assumption.strip():
+        hint = "Say in a sentence what is taken for granted."
+        raise UsageError("the assumption is empty", slug="empty-assumption", hint=hint)
+    if len(said) > MAX_SAID:
+        message = f"the assumption has {len(said)} characters, over the limit of {MAX_SAID}"
+        raise UsageError(message, slug="long-assumption", hint="Say it in a sentence or two.")
+    for reason in check_words(said):
+        hint = "Say it in plain words, without credentials or instructions to agents."
+        raise FindingsError(f"not added: the text is refused ({reason})", slug="refused-text", hint=hint)
+
+
+def _read_log(path: Path) -> bytes:
+    if path.is_symlink():  # what it leads to would be copied into a file that is committed
+        hint = "Replace it by a file."
+        raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
+    return _read(path, MAX_LOG_BYTES) if path.exists() else b""
+
+
+def _read(path: Path, limit: int) -> bytes:
+    try:
+        return read_regular(path, limit)
+    except OSError as error:
+        message, hint = f"{path} cannot be read: {error.strerror}", "Put a regular file in its place."
+        raise RepositoryError(message, slug="not-a-file", hint=hint) from error
 
 
 def _says(log: bytes, assumption: Assumption) -> bool:

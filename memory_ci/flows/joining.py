@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.flows.captured import CapturedSessions
 from memory_ci.flows.sessions import path_text
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import TreeFile, list_tree, read_files
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
@@ -56,6 +56,7 @@ class SessionFinder:
 
     def __init__(self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None) -> None:
         self._workspace, self._extra, self._since = workspace, extra, since
+        self._captured = CapturedSessions(workspace)
         self._read_until: dict[str, datetime] = {}
         self._given: set[tuple[object, ...]] = set()
         self.problems: list[str] = []
@@ -128,7 +129,7 @@ class SessionFinder:
                 self.problems.append(f"Memory-Session: {value} begins the ids of {count} sessions: none was joined")
                 continue
             for session in named:
-                yield JoinedSession(session, session.events, f"Memory-Session: {session.key}", commit)
+                yield self._join(session, f"Memory-Session: {session.key}", commit)
 
     def _noted(self, commit: Commit) -> Iterator[JoinedSession]:
         """The prompts that git-ai noted on a commit."""
@@ -159,7 +160,7 @@ class SessionFinder:
         """Sessions whose own transcript says that they opened this pull request."""
         for session in self._known:
             if merged.number is not None and merged.number in session.pull_requests:
-                yield JoinedSession(session, session.events, f"its transcript opened #{merged.number}", merged.tip)
+                yield self._join(session, f"its transcript opened #{merged.number}", merged.tip)
 
     def _near(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
         """Sessions on the branch of the change, during which one of its commits was made."""
@@ -167,20 +168,21 @@ class SessionFinder:
         for session in self._known if branch else ():
             commit = next((commit for commit in merged.commits if _is_during(session, commit.authored_at)), None)
             if session.branch == branch and commit is not None:
-                yield JoinedSession(session, session.events, f"on {branch} when {commit.sha[:7]} was made", commit)
+                yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
+
+    def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
+        whole = self._captured.whole(session)
+        return JoinedSession(whole, whole.events, how, commit)
 
     # -- the places where sessions are kept
 
     @cached_property
     def _known(self) -> tuple[Session, ...]:
-        """Sessions that are found by what they say: those captured into refs, and those that the caller names."""
-        return (*self._captured(), *self._from_files())
-
-    def _captured(self) -> Iterator[Session]:
-        repo = self._workspace.repo
-        stored = list_stored(repo) if self._workspace.config.sessions.read else ()
-        for ref, data in read_stored(repo, stored):
-            yield from read_stream(io.BytesIO(data), ref.id)
+        """Sessions that are found by what they say: those captured into refs (without their events), and those that the
+        caller names."""
+        captured = self._captured.said if self._workspace.config.sessions.read else ()
+        self.problems += self._captured.problems
+        return (*captured, *self._from_files())
 
     def _from_files(self) -> Iterator[Session]:
         for place in self._extra:

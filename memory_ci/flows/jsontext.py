@@ -28,12 +28,12 @@ class Member(NamedTuple):
 def insert(text: str, keys: Sequence[str], element: object) -> str:
     """Put `element` at the end of the array under `keys`, which is made where it is missing.
 
-    Raises ValueError when it is no JSON, WrongShapeError.
+    Raises ValueError when it is no JSON, RecursionError when it is nested too deep, WrongShapeError.
 
     >>> insert('{"a": 1}', ["b"], 2)
     '{"a": 1,\\n  "b": [\\n    2\\n  ]}'
     """
-    json.loads(text)
+    _check(text)
     place, depth, path = _skip(text, 0), 1, list(keys)
     while True:
         _expect(text, place, keys[: len(keys) - len(path)], "{" if path else "[")
@@ -49,12 +49,12 @@ def insert(text: str, keys: Sequence[str], element: object) -> str:
 def remove(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> str:
     """Take the elements that are ours out of the array under `keys`, and what `insert` made around them.
 
-    The inverse of `insert`; what its owner left empty in one line stays. Raises ValueError: no JSON.
+    The inverse of `insert`; what its owner left empty in one line stays. Raises as `insert`.
 
     >>> remove(insert('{"a": 1}', ["b"], 2), ["b"], lambda value: value == 2)
     '{"a": 1}'
     """
-    json.loads(text)
+    _check(text)
     while (path := _find(text, keys, is_ours)) is not None:
         text = _cut(text, *path[-1])
         # From the inside outwards: a container that held nothing else, in lines of its own, was made by `insert`.
@@ -64,6 +64,19 @@ def remove(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> st
                 break
             text = _cut(text, place, number)
     return text
+
+
+def _check(text: str) -> None:
+    json.loads(text, object_pairs_hook=_refuse_doubles)
+
+
+def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a key that stands twice nobody can say which counts: readers differ."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        double = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise WrongShapeError(f"the key {json.dumps(double)} stands twice in one object")
+    return members
 
 
 def _find(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> list[tuple[int, int]] | None:

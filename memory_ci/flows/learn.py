@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.entries import entry_id, to_entry
+from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asking import Asker
@@ -44,6 +44,7 @@ USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
 class Learner:
     """Reads a range once, oldest change first, and keeps what the report and the later steps need of it.
 
+    `past` has the ids of what was written before, and the content keys of what was rejected.
     `failure` says why the model stopped the run; `covered` is then the tip of the last change before that.
     """
 
@@ -139,24 +140,26 @@ class Learner:
 
     def _not_again(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
         """What was written before is not written again, when a person has reworded or removed it since."""
-        written = self._written() if judged else frozenset()
         reason = "written by an earlier run, and reworded or removed since"
         return tuple(
             msgspec.structs.replace(item, verdict="restates", reason=reason)
-            if item.verdict == "written" and entry_id(item.candidate) in written
+            if item.verdict == "written" and self._is_written(item.candidate)
             else item
             for item in judged
         )
 
-    def _written(self) -> frozenset[str]:
-        return self.past | self.draft.by_id.keys()
+    def _is_written(self, candidate: Candidate) -> bool:
+        """Whether it was proposed before, by its id, or was rejected, by what it says."""
+        wanted = entry_id(candidate)
+        return wanted in self.draft.by_id or not self.past.isdisjoint(
+            (wanted, content_key(candidate.title, candidate.body))
+        )
 
     def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
         """What earlier runs wrote of this change counts towards its limit, also what a person took out since."""
         if not judged:
             return ()
-        written = self._written()
-        room = limit - sum(entry_id(item.candidate) in written for item in judged)
+        room = limit - sum(self._is_written(item.candidate) for item in judged)
         fresh = [item for item in judged if item.verdict == "written"]
         over = {id(item) for item in fresh[max(0, room) :]}
         reason = f"earlier runs wrote {limit} of this change"

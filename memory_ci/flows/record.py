@@ -19,6 +19,7 @@ from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.learn import Learner, Progress, merged_on
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_model, trusted_config
+from memory_ci.flows.rejected import list_rejected
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
@@ -80,6 +81,7 @@ def plan_record(
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     since = _find_since(workspace, options, base, cursor)
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
+    past |= list_rejected(workspace, base)
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
     model = model or choose_model(workspace.config.engine, options.engine, environ)

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from memory_ci.errors import UsageError
+from memory_ci.files import read_regular
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.records.entry import PROJECT, Entry, Located
@@ -19,6 +20,7 @@ from memory_ci.records.quality import Asking
 
 T = TypeVar("T")
 
+MAX_SET_BYTES = 200_000_000
 TIMELESS = datetime(2026, 1, 1, tzinfo=UTC)
 """When everything is that carries no time."""
 
@@ -70,7 +72,7 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
 def load_lines(path: Path, kind: type[T]) -> list[T]:
     """A record for each line that is not empty. Raises UsageError (bad-queries) with the line."""
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = read_regular(path, MAX_SET_BYTES).decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", slug="bad-queries") from error
     decode = msgspec.json.Decoder(kind).decode

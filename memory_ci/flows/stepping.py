@@ -7,7 +7,12 @@ from typing import Literal
 
 import msgspec
 
+from memory_ci.errors import RepositoryError
+from memory_ci.files import read_regular
 from memory_ci.store.files import write_file
+
+MAX_BYTES = 10_000_000
+"""Of settings, attributes and hooks."""
 
 Result = Literal["written", "kept", "removed", "absent"]
 
@@ -30,5 +35,12 @@ def put_text(path: Path, text: str, dry_run: bool) -> Result:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; empty if there is none. Any bytes survive being written back."""
-    return path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""
+    """The text of a file; empty if there is none. Any bytes survive being written back.
+
+    Raises RepositoryError (not-a-file).
+    """
+    try:
+        return read_regular(path, MAX_BYTES).decode("utf-8", "surrogateescape") if path.exists() else ""
+    except OSError as error:
+        message, hint = f"{path} cannot be read: {error.strerror}", "Put a regular file in its place, or none."
+        raise RepositoryError(message, slug="not-a-file", hint=hint) from error

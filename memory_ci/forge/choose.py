@@ -9,8 +9,10 @@ from pathlib import Path
 from memory_ci.forge import Forge, github, gitlab
 from memory_ci.forge.budget import Budget
 from memory_ci.forge.cache import ReplyCache
+from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.forge.http import Transport
 from memory_ci.forge.offline import Offline
+from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposals
 from memory_ci.forge.rest import Client
 from memory_ci.records.config import ForgeConfig
 
@@ -40,26 +42,60 @@ def choose_forge(
     return None, _missing(config)
 
 
+def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path) -> Proposals | None:
+    """The forge on which pull requests may be opened, or None. Raises as `choose_forge`."""
+    budget, cache = Budget(), ReplyCache(cache_dir)
+    if config.name in ("auto", "github") and (found := _github_client(environ, budget, cache)):
+        return GitHubProposals(found[0], environ["GITHUB_REPOSITORY"])
+    if config.name in ("auto", "gitlab") and (found := _gitlab_client(environ, budget, cache)):
+        return GitLabProposals(found[0], environ["CI_PROJECT_ID"])
+    return None
+
+
+def choose_committer(environ: Mapping[str, str], cache_dir: Path) -> GitHubCommitter | None:
+    """The API that makes commits on a branch, which GitHub alone has; None without a token for it."""
+    found = _github_client(environ, Budget(), ReplyCache(cache_dir))
+    if found is None:
+        return None
+    base = (environ.get("GITHUB_API_URL") or github.API).rstrip("/")
+    address = environ.get("GITHUB_GRAPHQL_URL") or f"{base.removesuffix('/v3')}/graphql"
+    return GitHubCommitter(found[0], address, environ["GITHUB_REPOSITORY"])
+
+
 def _github(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Forge, str] | None:
+    found = _github_client(environ, budget, cache)
+    if found is None:
+        return None
+    client, name = found
+    return github.GitHub(client, environ["GITHUB_REPOSITORY"]), f"GitHub: GITHUB_REPOSITORY and {name} are set"
+
+
+def _github_client(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Client, str] | None:
+    """A client for the API of the job's repository, and the variable with its token."""
     name = next((name for name in GITHUB_TOKENS if environ.get(name, "").strip()), None)
-    repository = environ.get("GITHUB_REPOSITORY", "")
-    if name is None or not REPOSITORY.fullmatch(repository):
+    if name is None or not REPOSITORY.fullmatch(environ.get("GITHUB_REPOSITORY", "")):
         return None
     secrets = {"authorization": f"Bearer {environ[name].strip()}"}
     base = environ.get("GITHUB_API_URL") or github.API
-    transport = Transport(base, headers=github.HEADERS, secrets=secrets, budget=budget)
-    return github.GitHub(Client(transport, cache), repository), f"GitHub: GITHUB_REPOSITORY and {name} are set"
+    return Client(Transport(base, headers=github.HEADERS, secrets=secrets, budget=budget), cache), name
 
 
 def _gitlab(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Forge, str] | None:
+    found = _gitlab_client(environ, budget, cache)
+    if found is None:
+        return None
+    client, name = found
+    return gitlab.GitLab(client, environ["CI_PROJECT_ID"]), f"GitLab: CI_PROJECT_ID and {name} are set"
+
+
+def _gitlab_client(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Client, str] | None:
     name = next((name for name in GITLAB_TOKENS if environ.get(name, "").strip()), None)
-    project = environ.get("CI_PROJECT_ID", "")
-    if name is None or not project:
+    if name is None or not environ.get("CI_PROJECT_ID", ""):
         return None
     secrets = {GITLAB_TOKENS[name]: environ[name].strip()}
     base = environ.get("CI_API_V4_URL") or gitlab.API
     transport = Transport(base, headers={"accept": "application/json"}, secrets=secrets, budget=budget)
-    return gitlab.GitLab(Client(transport, cache), project), f"GitLab: CI_PROJECT_ID and {name} are set"
+    return Client(transport, cache), name
 
 
 def _missing(config: ForgeConfig) -> str:

@@ -23,6 +23,13 @@ def unauthorised(url: str) -> EngineError:
     return EngineError(f"{host_of(url)} does not accept the token", slug="forge-unauthorised", hint=hint)
 
 
+def refused(url: str, status: int) -> EngineError:
+    """The forge does not let this token do it."""
+    hint = "Give the token the right to write contents and pull requests (docs/publishing.md says where)."
+    message = f"{host_of(url)}{split_url(url).path} refused what was to be written, with status {status}"
+    return EngineError(message, slug="forge-refused", hint=hint)
+
+
 def rate_limited(url: str, until: str) -> EngineError:
     """The forge wants to be left alone for longer than a run waits."""
     message = f"{host_of(url)} limits how often it is asked; it may be asked again {until}"

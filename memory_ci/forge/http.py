@@ -1,4 +1,4 @@
-"""HTTPS, read-only, bounded in time and size, and careful whom it shows the token.
+"""HTTPS, bounded in time and size, and careful whom it shows the token.
 
 The token goes to the host of the API and to no other, wherever a redirect leads.
 """
@@ -36,7 +36,7 @@ class Reply(NamedTuple):
 
 
 class Transport:
-    """Sends GET requests to the API at `base` (https, or http on this machine) and to where it redirects.
+    """Sends requests to the API at `base` (https, or http on this machine) and to where it redirects.
 
     `secrets` are the headers that only the host of `base` is sent. Raises EngineError: forge-unauthorised for a token
     that no header can hold (the library below would print it), forge-failed for a `base` that is not secure.
@@ -65,25 +65,41 @@ class Transport:
             self._check(target)
         raise failed(url, "redirects in a circle")
 
+    def write(self, method: str, url: str, body: bytes) -> Reply:
+        """The reply to JSON sent to our own host; not sent again anywhere, whatever the reply.
+
+        Raises as `send`; EngineError (forge-failed) for another host.
+        """
+        if not is_same_host(url, self.base):
+            raise failed(url, "was not written to: it is another host")
+        return self._request(url, self._headers_for(url, "") | {"content-type": "application/json"}, method, body)
+
     def _headers_for(self, url: str, etag: str) -> dict[str, str]:
         if not is_same_host(url, self.base):
             return self._headers
         return self._headers | self._secrets | ({"if-none-match": etag} if etag else {})
 
-    def _request(self, url: str, headers: Mapping[str, str]) -> Reply:
+    def _request(self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> Reply:
         from urllib3 import Timeout
 
         self.budget.spend()
         end = self.budget.now() + REPLY_SECONDS
         timeout = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
         response = self._pool.request(
-            "GET", url, headers=headers, redirect=False, retries=False, preload_content=False, timeout=timeout
+            method,
+            url,
+            body=body or None,
+            headers=headers,
+            redirect=False,
+            retries=False,
+            preload_content=False,
+            timeout=timeout,
         )
         try:
-            body = self._read(url, response, end)
+            answer = self._read(url, response, end)
         finally:
             response.close()  # a connection whose reply was read to its end is back in the pool by now
-        return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
+        return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, answer)
 
     def _read(self, url: str, response: BaseHTTPResponse, end: float) -> bytes:
         """The body as it trickles in, so that the end of its time and of the budget is seen between two pieces."""

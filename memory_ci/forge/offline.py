@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from memory_ci.files import read_regular
 from memory_ci.forge import github_shapes as shapes
 from memory_ci.records.forge import Permission, PullRequest, Review
 
@@ -63,9 +64,7 @@ class Offline:
 
 def _load(path: Path) -> dict[str, object]:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            return {}
-        event = msgspec.json.decode(path.read_bytes())
+        event = msgspec.json.decode(read_regular(path, MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return event if isinstance(event, dict) else {}

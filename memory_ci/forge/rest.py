@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.forge.addresses import is_same_host, next_page
 from memory_ci.forge.cache import Cached, ReplyCache
-from memory_ci.forge.failures import LASTING, failed, rate_limited, unauthorised
+from memory_ci.forge.failures import LASTING, failed, rate_limited, refused, unauthorised
 from memory_ci.forge.http import Reply, Transport
 from memory_ci.forge.limits import find_limit
 
@@ -25,6 +25,10 @@ MAX_PAGES = 20
 TRANSIENT = frozenset({500, 502, 503, 504})
 ABSENT = frozenset({404, 422})
 """There is no such thing: GitHub says 422 of a commit that it does not know."""
+
+WRITTEN = frozenset({200, 201})
+REFUSALS = frozenset({403, 404, 422})
+"""To what is written: no right to, no such thing for this token, or a rule against it."""
 
 MISSHAPEN = "has an item that is not what the API says; it was left out"
 
@@ -52,7 +56,7 @@ class Listing(NamedTuple, Generic[T]):
 
 
 class Client:
-    """Reads things of given shapes from the API that `transport` leads to."""
+    """Reads and writes things of given shapes through the API that `transport` leads to."""
 
     def __init__(self, transport: Transport, cache: ReplyCache) -> None:
         self._transport = transport
@@ -101,6 +105,27 @@ class Client:
                 raise
             problem = error.message
         return Listing(tuple(items), problem)
+
+    def write(self, method: str, path: str, data: object, shape: type[T]) -> T:
+        """What the API says of `data` sent to `path` (or an address of its host). Sent once, for it may have been done.
+
+        Raises EngineError: forge-refused for rights and rules, else `forge-…`.
+        """
+        from urllib3.exceptions import HTTPError
+
+        url = path if path.startswith("http") else self._transport.base + path
+        try:
+            reply = self._transport.write(method, url, msgspec.json.encode(data))
+        except (HTTPError, OSError) as error:
+            raise failed(url, f"could not be written to: {type(error).__name__}") from error
+        if reply.status in REFUSALS and not find_limit(reply.status, reply.headers, reply.body):
+            raise refused(url, reply.status)
+        if reply.status not in WRITTEN:
+            raise _trouble(url, reply).error
+        try:
+            return msgspec.json.decode(reply.body, type=shape)
+        except (ValueError, RecursionError) as error:
+            raise failed(url, "answered with something else than was asked for") from error
 
     def _items(self, url: str, key: str) -> Iterator[Any]:
         """Raises EngineError (forge-failed) where the list breaks off, after all that could be read."""

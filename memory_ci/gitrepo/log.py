@@ -37,6 +37,12 @@ def read_log(
         yield from _parse_log(stream)
 
 
+def list_committers(repo: Repository, base: str, tip: str) -> dict[str, str]:
+    """The e-mail address of who committed each commit that `tip` has and `base` has not."""
+    listing = run_git(repo.cwd, *SETTINGS, "log", "--format=%H %ce", "--end-of-options", tip, f"^{base}", "--")
+    return dict(line.split(" ", 1) for line in listing.decode("utf-8", "replace").splitlines())
+
+
 def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
     """When the newest commit that `rev` holds and whose message holds these words was made; None if there is none."""
     asked = ("--fixed-strings", f"--grep={words.splitlines()[0]}", "--format=%cd", "--date=raw")

@@ -59,7 +59,7 @@ class Remote(msgspec.Struct, frozen=True):
 
 
 class Outcome(NamedTuple):
-    """How a push ended: `done`, `moved` (somebody was faster, try again) or `refused`; `said` is the server's reason."""
+    """How a push ended: `done`, `moved` (somebody was faster: try again) or `refused`; `said` is the reason."""
 
     state: Literal["done", "moved", "refused"]
     said: str = ""

@@ -13,6 +13,7 @@ Decay = Literal["exp", "linear", "fsrs", "t4dm"]
 EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
 Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
+PublishMode = Literal["none", "push", "pr", "api", "auto"]
 EmbedderName = Literal["none", "auto", "local", "ollama", "openai", "gemini"]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
@@ -73,6 +74,16 @@ class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: ForgeName = "auto"
 
 
+class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How what a run recorded reaches others (docs/publishing.md): the mode where the command names none, the branch of
+    the memory pull request, the remote.
+    """
+
+    mode: PublishMode = "none"
+    branch: Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$")] = "memory-ci/update"
+    remote: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.-]{0,100}$")] = "origin"
+
+
 class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much an agent's job is given, in characters: of ranked entries, of those of one type, of the norms.
 
@@ -121,6 +132,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     engine: EngineConfig = EngineConfig()
     sessions: SessionsConfig = SessionsConfig()
     forge: ForgeConfig = ForgeConfig()
+    publish: PublishConfig = PublishConfig()
     retrieve: RetrieveConfig = RetrieveConfig()
     prominence: ProminenceConfig = ProminenceConfig()
     global_: GlobalConfig = GlobalConfig()

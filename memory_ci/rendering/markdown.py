@@ -12,8 +12,8 @@ from memory_ci.text import shorten
 SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|~$:-])")
 """What means something in CommonMark, in GitHub's tables, formulas, emoji and bare links; a backslash takes it back."""
 
-MENTION = re.compile(r"(?<=[@#!])(?=\w)")
-"""Behind the sign of a reference: a zero-width space there stops `@name` and `#12` from being one."""
+REFERENCE = re.compile(r"(?<=[@#!])(?=\w)|(?<=:)(?=//)")
+"""Where a zero-width space stops `@name`, `#12` and an address from being what a forge links or notifies."""
 
 HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
@@ -25,7 +25,7 @@ def escape_markdown(text: str, width: int) -> str:
     '&lt;b&gt;\\\\*now\\\\*&lt;/b&gt;'
     """
     line = printable(shorten(mask_secrets(text), width))
-    return MENTION.sub("&#8203;", SPECIAL.sub(r"\\\1", line).translate(HTML))
+    return REFERENCE.sub("&#8203;", SPECIAL.sub(r"\\\1", line).translate(HTML))
 
 
 def fit(lines: Iterable[str], limit: int, closing: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.cli.plain import MAX_INPUT
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.flows.standin import StandIn
@@ -127,3 +128,10 @@ def test_outside_of_a_repository_there_is_no_job(
     result = run(*command, stdin=PLAN)
     assert result.exit_code == 4
     assert "[not-a-repository]" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("premortem",), ("retrieve",), ("similar",), ("add",)])
+def test_a_text_that_is_far_too_long_is_refused(run: Run, project: Project, command: tuple[str, ...]) -> None:
+    failed = run(*command, stdin="x" * (MAX_INPUT + 1))
+    assert failed.exit_code == 2
+    assert "longer than 10,000,000 bytes [input-too-long]" in failed.stderr

@@ -207,8 +207,8 @@ def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project) -> None:
 def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
     call(zoo, "retrieve", "zebra")
     program = (
-        "import sys; sys.argv = ['memory-ci', 'retrieve', 'zebra', '--ids']; import memory_ci.__main__ as m; m.main();"
-        "print(*sys.modules)"
+        "import sys, memory_ci.__main__; from memory_ci.cli.shortcut import run_shortcut;"
+        "run_shortcut(['retrieve', 'zebra', '--ids'], {}); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30)
     loaded = set(done.stdout.decode().split())

@@ -11,7 +11,7 @@ from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.scopes import SCOPES
+from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES
 from memory_ci.records.candidate import Judged
 from memory_ci.records.engine import EngineReply, Request
 from memory_ci.records.entry import Entry
@@ -205,6 +205,7 @@ def test_what_a_model_calls_trivial_is_only_proposed_and_what_contradicts_is_lin
         return judge_reply(case, reply, "anthropic").judged[0]
 
     assert judged(importance=0.2).verdict == "suspected"
+    assert judged(importance=1.0).candidate.importance == MAX_IMPORTANCE, "or the plan would be refused"
     linked = judged(contradicts=(known.id, "0" * 36)).candidate
     assert linked.relations == (f"contradicts {known.id}",)
     assert (judged(restates=known.id).verdict, judged(restates=known.id).entry_id) == ("restates", known.id)

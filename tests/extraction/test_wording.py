@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.markers import Mark
-from memory_ci.extraction.wording import BODY_WIDTH, TITLE_WIDTH, compose, cut, cut_at_sentence, make_title, weakness
+from memory_ci.extraction.wording import compose, cut, cut_at_sentence, make_title, weakness
 
 
 def make_mark(text: str, marker: str = "learning", scope: str = "", subject: str = "feat: x", fix: str = "") -> Mark:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.agents import AGENTS
 from memory_ci.flows.install import install, uninstall
-from memory_ci.flows.jsontext import insert, remove
+from memory_ci.flows.jsontext import EMPTY, insert, remove
 from tests.flows.project import Project
 
 NAMES = [agent.name for agent in AGENTS]
@@ -152,3 +154,58 @@ def test_taking_out_undoes_putting_in(rest: dict[str, Any], hooks: dict[str, Any
         longer = insert(text, ("h", "x"), OURS)
         assert json.loads(longer)["h"]["x"][-1] == OURS
         assert remove(longer, ("h", "x"), lambda value: bool(value == OURS)) == text
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"hooks": {"SessionEnd": [{"b": 1, "b": 1}]}}', "[" * 100_000])
+def test_settings_that_readers_understand_differently_are_left_alone(project: Project, text: str) -> None:
+    path = project.write(FILES["gemini"], text)
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "gemini")
+    assert caught.value.slug == "agent-settings"
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_settings_that_are_no_file_are_refused(project: Project, make: Callable[[Path], None]) -> None:
+    path = project.path / FILES["gemini"]
+    path.parent.mkdir()
+    make(path)
+    with pytest.raises(RepositoryError) as caught:
+        set_up(project, "gemini")
+    assert caught.value.slug == "not-a-file"
+
+
+def test_settings_behind_a_link_are_not_replaced_by_a_file(project: Project, tmp_path: Path) -> None:
+    real = tmp_path / "settings.json"
+    real.write_text("{}")
+    path = project.path / FILES["gemini"]
+    path.parent.mkdir()
+    path.symlink_to(real)
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "gemini")
+    assert caught.value.slug == "agent-settings"
+    assert "symbolic link" in caught.value.message
+    assert (path.is_symlink(), real.read_text()) == (True, "{}")
+
+
+def test_a_hook_of_its_owner_that_calls_capture_too_stays(project: Project) -> None:
+    path = project.path / FILES["codex"]
+    set_up(project, "codex")
+    settings = json.loads(path.read_text())
+    (ours,) = settings["hooks"]["Stop"]
+    mine = {"hooks": [{**ours["hooks"][0], "command": "notify; " + ours["hooks"][0]["command"]}]}
+    settings["hooks"]["Stop"] += [mine, {**ours, "matcher": "x"}]
+    path.write_text(json.dumps(settings))
+    assert set_up(project, "codex") == "kept"
+    uninstall(project.workspace)
+    assert groups(path, "codex") == [mine, {**ours, "matcher": "x"}]
+
+
+def test_what_was_there_before_is_not_removed(project: Project) -> None:
+    mine = project.write(FILES["gemini"], EMPTY)
+    (project.path / ".codex").mkdir()
+    for name in ("gemini", "codex"):
+        set_up(project, name)
+    uninstall(project.workspace)
+    assert mine.read_text() == EMPTY
+    assert list((project.path / ".codex").iterdir()) == []

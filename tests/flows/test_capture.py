@@ -21,7 +21,9 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
 WORDS = ("Charge the card once.", f"The token is {TOKEN}")
 
 
-def write_transcript(path: Path, cwd: Path, words: Sequence[str] = WORDS, session: str = "79e9becd") -> Path:
+def write_transcript(
+    path: Path, cwd: Path, words: Sequence[str] = WORDS, session: str = "79e9becd", now: datetime = NOW
+) -> Path:
     """A transcript of Claude Code with one human turn a word list, a minute apart."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -30,7 +32,7 @@ def write_transcript(path: Path, cwd: Path, words: Sequence[str] = WORDS, sessio
             "uuid": f"u{number}",
             "parentUuid": None,
             "sessionId": session,
-            "timestamp": (NOW - timedelta(minutes=30 - number)).isoformat(),
+            "timestamp": (now - timedelta(minutes=30 - number)).isoformat(),
             "cwd": str(cwd),
             "version": "2.1.132",
             "isSidechain": False,
@@ -115,7 +117,8 @@ def test_what_retention_has_passed_is_deleted_at_the_next_capture(project: Proje
     young = write_transcript(tmp_path / "b.jsonl", project.path, session="young")
     take(project, young, NOW + timedelta(days=89))
     assert [stored.id for stored in list_stored(project.workspace.repo)] == ["old", "young"]
-    take(project, write_transcript(tmp_path / "c.jsonl", project.path, session="next"), NOW + timedelta(days=91))
+    later = NOW + timedelta(days=91)
+    take(project, write_transcript(tmp_path / "c.jsonl", project.path, session="next", now=later), later)
     assert [stored.id for stored in list_stored(project.workspace.repo)] == ["next"]
 
 
@@ -209,3 +212,59 @@ def test_what_is_no_input_of_a_hook_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError) as caught:
         parse_hook_input(data)
     assert caught.value.slug == "bad-hook-input"
+
+
+def test_a_session_older_than_what_is_kept_is_not_kept(project: Project, tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "a.jsonl", project.path)
+    captured = take(project, path, NOW + timedelta(days=91))
+    assert (captured.is_expired, captured.is_new) == (True, False)
+    assert list_stored(project.workspace.repo) == ()
+
+
+def test_secrets_in_ids_and_names_are_kept_nowhere(project: Project, tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "a.jsonl", project.path, session=f"s-{TOKEN}")
+    used = {"type": "tool_use", "id": "t", "name": f"mcp {TOKEN}", "input": {}}
+    turn = {
+        "type": "assistant",
+        "uuid": TOKEN,
+        "timestamp": NOW.isoformat(),
+        "gitBranch": TOKEN,
+        "message": {"role": "assistant", "content": [used]},
+    }
+    with path.open("a") as stream:
+        stream.write(json.dumps(turn) + "\n" + json.dumps({"type": TOKEN}) + "\n")
+    captured = take(project, path)
+    assert len(stored_text(project).splitlines()) == 4
+    written = f"{captured.session} {captured.ref} {stored_text(project)} {project.git('log', '-1', captured.ref)}"
+    assert TOKEN[8:] not in written
+
+
+def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(project: Project, tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "a.jsonl", project.path, ["x"])
+    record = json.loads(path.read_text())
+    parts = ["Take", f" {TOKEN[:20]}", TOKEN[20:]]
+    record["message"]["content"] = [{"type": "text", "text": part} for part in parts]
+    path.write_text(json.dumps(record) + "\n")
+    take(project, path)
+    assert "Take\\n\\n[redacted:github-token]" in stored_text(project)
+    assert TOKEN[20:] not in stored_text(project)
+
+
+@pytest.mark.parametrize("session", ["a\0b\nc", "\0"])
+def test_an_id_is_kept_without_what_no_line_holds(project: Project, tmp_path: Path, session: str) -> None:
+    captured = take(project, write_transcript(tmp_path / "a.jsonl", project.path, session=session))
+    assert captured.session.isprintable()
+    assert len(list_stored(project.workspace.repo)) == 1
+
+
+@pytest.mark.parametrize("cwd", ["/a\0b", "/\ud800", "loop"])
+def test_a_directory_that_cannot_be_is_not_in_this_project(project: Project, tmp_path: Path, cwd: str) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    path = write_transcript(tmp_path / "a.jsonl", Path(str(loop) if cwd == "loop" else cwd))
+    assert slug_of(project, path) == "foreign-transcript"
+
+
+def test_a_home_of_nobody_is_a_path_like_any_other(project: Project) -> None:
+    path, _ = parse_hook_input(b'{"transcript_path": "~nobody-has-this-name/a.jsonl"}')
+    assert slug_of(project, path) == "transcript-unreadable"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from memory_ci.errors import FindingsError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
-from memory_ci.flows.job import JobFile, append_assumption, write_premortem
+from memory_ci.flows.job import JobFile, append_assumption, read_plan, write_premortem
 from memory_ci.flows.model import choose_model
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.job import Assumption
@@ -248,3 +250,21 @@ def test_a_line_of_a_log_ends_only_with_a_line_feed(project: Project, model: Sta
     model.plan(project)
     (asked,) = [asked for asked in model.asked if asked.change == "#140"]
     assert asked.texts("intervention") == [said]
+
+
+def test_an_assumption_is_a_sentence_or_two(project: Project) -> None:
+    with pytest.raises(UsageError) as caught:
+        checkpoint(project, "word " * 500)
+    assert caught.value.slug == "long-assumption"
+    assert not (project.path / ".assumptions.jsonl").exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_neither_read_nor_replaced(project: Project, make: Callable[[Path], None]) -> None:
+    path = project.path / ".assumptions.jsonl"
+    make(path)
+    for use in (lambda: checkpoint(project, "It holds."), lambda: read_plan(path)):
+        with pytest.raises(RepositoryError) as caught:
+            use()
+        assert caught.value.slug == "not-a-file"
+    assert not path.is_file()

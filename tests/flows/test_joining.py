@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memory_ci.flows import captured
 from memory_ci.flows.record import RecordOptions, plan_record
 from memory_ci.records.plan import Join, Plan
 from memory_ci.rendering.plan import render_plan
@@ -102,6 +103,19 @@ def test_enough_of_the_id_names_a_session(project: Project, tmp_path: Path, mode
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {value}")
     assert [join.id for join in session_joins(model.plan(project))] == [KEY]
+
+
+def test_the_beginning_of_several_ids_names_none_of_them_and_is_told(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    for session in (SESSION, f"{SESSION}8"):
+        keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now, session=session))
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {SESSION[:8]}")
+    plan = model.plan(project)
+    assert session_joins(plan) == []
+    assert plan.problems == (f"Memory-Session: {SESSION[:8]} begins the ids of 2 sessions: none was joined",)
+    merge_branch(project, "receipt", 141, f"{MESSAGE}\n\nMemory-Session: {SESSION}")
+    assert [join.id for join in session_joins(model.plan(project))] == [KEY], "an id in full names its session"
 
 
 @pytest.mark.parametrize("value", [SESSION[:7], f"codex:{SESSION}", "claude-code:", "*"])
@@ -364,3 +378,38 @@ def test_a_named_place_without_a_session_is_a_problem_of_the_plan(
     assert [problem for problem in plan.problems if "holds no session" in problem] == [
         f"{tmp_path}/{name} holds no session that can be read" for name in ("notes.txt", "folder")
     ]
+
+
+# -- how much is read of what others may have pushed
+
+
+def test_a_session_that_is_too_large_is_passed_over_and_told(project: Project, tmp_path: Path, model: StandIn) -> None:
+    key = keep_session(
+        project, tmp_path, make_session(*[f"{WORDS} {number}" for number in range(40)], at=project.clock.now)
+    )
+    configure(project, "sessions:\n  max_bytes: 1000\n")
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
+    plan = model.plan(project)
+    assert session_joins(plan) == []
+    assert f"{key} holds no digest of at most 2000 bytes that can be read" in str(plan.problems)
+
+
+def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
+    project: Project, tmp_path: Path, model: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captured, "MAX_SESSIONS", 1)
+    for number in range(2):
+        data = make_session(WORDS, at=project.clock.now + timedelta(minutes=number), session=f"{number}-{SESSION}")
+        keep_session(project, tmp_path, data)
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: 0-{SESSION}\nMemory-Session: 1-{SESSION}")
+    plan = model.plan(project)
+    assert [join.id for join in session_joins(plan)] == [f"claude-code:1-{SESSION}"]
+    assert "1 captured session not read, the oldest" in str(plan.problems)
+
+
+def test_only_the_events_of_a_session_that_is_joined_are_read(project: Project, tmp_path: Path) -> None:
+    keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
+    sessions = captured.CapturedSessions(project.workspace)
+    (said,) = sessions.said
+    assert (said.key, said.events) == (KEY, ())
+    assert [event.text for event in sessions.whole(said).events] == [WORDS]

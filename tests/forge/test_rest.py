@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.http import Transport
+from memory_ci.forge.http import REPLY_SECONDS, Transport
 from memory_ci.forge.limits import find_limit
 from memory_ci.forge.rest import MAX_PAGES, Client
 from tests.forge.make import TOKEN, FakeTime, make_budget, make_client
@@ -346,3 +346,18 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with serve(etagged) as server:
         assert find(make_client(server.url, tmp_path / "file" / "cache")) == {"name": "shop"}
+
+
+def test_a_reply_that_drips_is_given_up_long_before_the_budget_ends(tmp_path: Path, time: FakeTime) -> None:
+    def answer(_: Asked) -> Answer:
+        time.now += REPLY_SECONDS
+        return GOOD
+
+    error, made = find_failing(answer, tmp_path, time)
+    assert (error.slug, made) == ("forge-failed", 1)
+    assert error.message.endswith("did not end its reply within 60 seconds")
+
+
+def test_an_address_without_a_host_is_told_as_one(tmp_path: Path, time: FakeTime) -> None:
+    error, _ = find_failing(lambda _: Answer(302, b"", {"location": "file:///etc/passwd"}), tmp_path, time)
+    assert error.message == "an address without a host was not asked: only https addresses are"

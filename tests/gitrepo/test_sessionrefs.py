@@ -209,3 +209,44 @@ def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
     helper = (tmp_path / "helper").read_text().strip()
     state = subprocess.run(["ps", "-o", "stat=", "-p", helper], capture_output=True, text=True, check=False).stdout
     assert state.strip()[:1] in ("", "Z")
+
+
+@pytest.mark.parametrize("date", ["253402300800", "99999999999999999", "-5"])
+def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(builder: RepoBuilder, repo: Repository, date: str) -> None:
+    put(repo)
+    tree = builder.git("rev-parse", f"{SESSIONS}claude-code/s1^{{tree}}")
+    by = f"a <a@b.example> {date} +0000"
+    path = builder.write("commit.txt", f"tree {tree}\nauthor {by}\ncommitter {by}\n\nmad\n")
+    oid = builder.git("hash-object", "-t", "commit", "-w", "--literally", str(path))
+    builder.git("update-ref", f"{SESSIONS}claude-code/s2", oid)
+    assert [stored.at.year for stored in list_stored(repo)] == [2026, 1970]
+
+
+def test_a_session_that_ended_before_1970_is_kept_under_the_first_date_of_git(repo: Repository) -> None:
+    put(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
+    assert [stored.at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
+
+
+def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(builder: RepoBuilder, tmp_path: Path) -> None:
+    bare = builder.bare(tmp_path / "bare.git")
+    head = builder.sha()
+    builder.git(
+        "push", "-q", str(bare.path), *(f"{head}:{SESSIONS}{name}" for name in ("codex", "a/b/c", "a/x.y", "é/s"))
+    )
+    put(find_repository(bare.path))
+    repo = find_repository(builder.path)
+    assert list(list_remote(repo, str(bare.path))) == [session_ref("claude-code", "s1")]
+    assert fetch(repo, str(bare.path)) == (session_ref("claude-code", "s1"),)
+    builder.git("update-ref", f"{SESSIONS}codex", head)
+    assert [stored.key for stored in list_stored(repo)] == ["claude-code:s1"]
+
+
+def test_a_session_that_git_cannot_put_here_keeps_no_other_away(builder: RepoBuilder, tmp_path: Path) -> None:
+    bare = find_repository(builder.bare(tmp_path / "bare.git").path)
+    put(bare)
+    store(bare, "codex", "s2", {"digest.jsonl": b"two\n"}, WHEN)
+    repo = find_repository(builder.path)
+    builder.git("update-ref", f"{SESSIONS}codex", builder.sha())  # a ref where a directory is needed
+    assert fetch(repo, str(bare.git_dir)) == (session_ref("claude-code", "s1"),)
+    with pytest.raises(EngineError):
+        fetch(repo, str(bare.git_dir))

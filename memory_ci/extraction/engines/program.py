@@ -91,7 +91,7 @@ def _start(
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the program and all that it left behind. Where nothing is left, or (macOS) only what has ended, none is hit."""
+    """End the program and what it left behind. Where nothing is left, or (macOS) only what has ended, none is hit."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

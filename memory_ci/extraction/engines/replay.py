@@ -13,9 +13,12 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.prompt import request_key
+from memory_ci.files import read_regular
 from memory_ci.records.engine import EngineReply, Request, Usage
 
 HAND_WRITTEN = "hand-written"
+MAX_BYTES = 200_000_000
+"""Of one file of recordings."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -82,7 +85,7 @@ def _load(path: Path) -> list[Recording]:
 
 def _read(file: Path) -> list[Recording]:
     try:
-        lines = file.read_bytes().splitlines()
+        lines = read_regular(file, MAX_BYTES).splitlines()
     except OSError as error:
         _refuse(f"{file}: {error.strerror}", error)
     recordings = []

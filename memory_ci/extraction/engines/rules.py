@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memory_ci.extraction.decisions import find_decision
+from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
 from memory_ci.extraction.steering import find_steering
 from memory_ci.extraction.suspects import Suspect, find_suspects
 from memory_ci.extraction.wording import (
-    BODY_WIDTH,
     compose,
     cut,
     cut_at_sentence,

@@ -31,7 +31,16 @@ from memory_ci.sources.transcripts.claude_words import (
     is_injected,
     said_words,
 )
-from memory_ci.sources.transcripts.fields import MAX_LINE, as_dict, as_text, decode, encode, joined_text, session_name
+from memory_ci.sources.transcripts.fields import (
+    MAX_LINE,
+    as_dict,
+    as_text,
+    decode,
+    encode,
+    join_parts,
+    joined_text,
+    session_name,
+)
 
 SNIFFED_LINES = 20
 
@@ -134,7 +143,7 @@ class _Reader:
             elif text.strip():
                 self._injected(line, record, text, uid_of(record, f"n{number}"))
         if said:
-            self._said(line, record, "\n\n".join(said), is_beside)
+            self._said(line, record, join_parts(said, "\n\n"), is_beside)
 
     def _said(self, line: int, record: Record, text: str, is_beside: bool) -> None:
         """A person's turn, `is_beside` a tool's result when it was typed before that came.

@@ -6,6 +6,7 @@ what failed, shortened; which tools ran on which files, without what they were g
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import BinaryIO, Literal
@@ -111,16 +112,17 @@ def _is_kept(event: Event) -> bool:
 
 
 def _header(session: Session, redact: Callable[[str], str], left_out: int) -> bytes:
+    unknown = {_clean(name, redact): number for name, number in session.counts.unknown.items()}
     header = Header(
         version=1,
-        agent=session.agent,
-        id=session.id,
-        format=session.format,
+        agent=_clean(session.agent, redact),
+        id=safe_id(session.id, redact),
+        format=_clean(session.format, redact),
         path=_file_name(session.path, redact),
         branch=_clean(session.branch, redact),
         started=session.started,
         ended=session.ended,
-        counts=session.counts,
+        counts=msgspec.structs.replace(session.counts, unknown=unknown),
         pull_requests=session.pull_requests,
         left_out=left_out,
     )
@@ -137,13 +139,19 @@ def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
         text=_text(event, redact),
         line=event.origin.line,
         path="" if path == session.path else _file_name(path, redact),
-        tool=event.tool,
+        tool=event.tool and _clean(event.tool, redact),
         ok=event.ok,
         severity=event.severity,
         paths=tuple(_clean(path, redact) for path in event.paths),
-        labels=tuple((key, _clean(value, redact)) for key, value in event.labels),
-        uid=event.uid,
+        labels=tuple((_clean(key, redact), _clean(value, redact)) for key, value in event.labels),
+        uid=safe_id(event.uid, redact),
     )
+
+
+def safe_id(text: str, redact: Callable[[str], str]) -> str:
+    """An id without control characters; one that holds what must be masked becomes its hash, so that two stay two."""
+    bare = "".join(char for char in text.encode("utf-8", "replace").decode() if char.isprintable())
+    return bare if redact(bare) == bare else hashlib.sha256(bare.encode()).hexdigest()[:32]
 
 
 def _text(event: Event, redact: Callable[[str], str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from memory_ci.secrets import find_secrets
 from memory_ci.sources.transcripts.builder import SessionBuilder
 
 MAX_LINE = 16 * 2**20
@@ -16,6 +17,9 @@ MAX_LINE = 16 * 2**20
 
 MAX_DOCUMENT = 64 * 2**20
 """Bytes of a transcript that is one JSON value; a longer one is counted as bad."""
+
+MAX_SECRET = 1_000
+"""Characters on both sides of a cut in which a credential that was cut is looked for."""
 
 MAX_MISSED = 20
 """Ids of a document that may be looked for in vain: each costs a pass over the file."""
@@ -61,7 +65,23 @@ def text_parts(value: object) -> list[str]:
 
 def joined_text(value: object) -> str:
     """The texts of a message's content, a line break between two parts."""
-    return "\n".join(text_parts(value))
+    return join_parts(text_parts(value), "\n")
+
+
+def join_parts(parts: list[str], separator: str) -> str:
+    """The parts of one message, parted by `separator`; by nothing where a credential runs on from part to part.
+
+    So redaction knows it for what it is.
+    """
+    whole = "".join(parts[:1])
+    joined = [whole]
+    for part in parts[1:]:
+        tail = whole[-MAX_SECRET:]
+        near = find_secrets(tail + part[:MAX_SECRET])
+        between = "" if any(one.start < len(tail) < one.end for one in near) else separator
+        whole = tail + between + part
+        joined += [between, part]
+    return "".join(joined)
 
 
 def touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from memory_ci.errors import UsageError
+from memory_ci.files import open_regular
 from memory_ci.records.session import Session
 
 READERS = (
@@ -40,7 +41,7 @@ def read_transcript(path: Path, name: str | None = None) -> tuple[Session, ...]:
     Raises UsageError transcript-unreadable.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return read_stream(stream, name or path.name)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -197,3 +198,18 @@ def test_no_credential_stands_in_the_repr_of_an_engine() -> None:
     engine: Any = make_engine("http://127.0.0.1:9")
     assert KEY not in repr(engine)
     assert KEY not in repr(engine.meter)
+
+
+def test_a_key_that_no_header_holds_is_named_and_not_shown() -> None:
+    environ = {"ANTHROPIC_API_KEY": "sk-one\nsk-two", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    with pytest.raises(EngineError, match="ANTHROPIC_API_KEY is no key: it holds a line break") as caught:
+        AnthropicEngine(EngineConfig(), environ).extract(make_request())
+    assert caught.value.slug == "engine-unauthorised"
+    assert "sk-one" not in str(caught.value)
+
+
+def test_a_line_feed_behind_a_key_is_not_part_of_it() -> None:
+    with serve_model(make_answer(make_text())) as server:
+        environ = {"ANTHROPIC_API_KEY": f"{KEY}\n", "ANTHROPIC_BASE_URL": server.url}
+        with closing(AnthropicEngine(EngineConfig(), environ)) as engine:
+            assert engine.extract(make_request()).stop_reason == "end_turn"

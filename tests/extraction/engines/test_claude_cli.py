@@ -151,3 +151,13 @@ def test_a_program_that_is_missing_or_lies_in_the_repository_is_not_run(
     with pytest.raises(EngineError, match="not found on PATH") as caught:
         ClaudeCliEngine(EngineConfig(), {"PATH": path}).extract(make_request())
     assert caught.value.slug == "engine-not-installed"
+
+
+@pytest.mark.parametrize(
+    "source", ["sys.exit(f'bad key {KEY}')", "print(json.dumps({'result': f'bad key {KEY}', 'is_error': True}))"]
+)
+def test_a_credential_in_what_the_program_says_is_not_repeated(tmp_path: Path, source: str) -> None:
+    key = "sk-ant-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    with pytest.raises(EngineError, match=r"bad key \[redacted") as caught:
+        ask(tmp_path, f"KEY = {key!r}\n{source}")
+    assert key not in str(caught.value)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shlex
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,3 +90,42 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as caught:
         make_engine(str(program)).extract(make_request())
     assert caught.value.slug == "engine-not-installed"
+
+
+def test_a_credential_that_the_program_prints_is_not_repeated(tmp_path: Path) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    program = make_program(tmp_path, f"sys.exit('no access with {key}')", "my-model")
+    with pytest.raises(EngineError, match=r"no access with \[redacted:github-token\]") as caught:
+        make_engine(str(program)).extract(make_request())
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_program_that_never_stops_printing_is_ended(tmp_path: Path, stream: str) -> None:
+    source = f"for _ in range(3_000): sys.{stream}.write('x' * 10_000)\nsys.{stream}.flush()\nsys.stdin.close()"
+    program = make_program(tmp_path, source, "my-model")
+    with pytest.raises(EngineError, match="printed more than") as caught:
+        make_engine(str(program)).extract(make_request())
+    assert caught.value.slug == "engine-unreadable-reply"
+
+
+def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    """The child holds a lock as long as it lives."""
+    lock = tmp_path / "lock"
+    source = f"""
+import fcntl, subprocess, time
+held = open({str(lock)!r}, "w")
+fcntl.flock(held, fcntl.LOCK_EX)
+subprocess.Popen(["sleep", "20"], pass_fds=[held.fileno()], stdout=subprocess.DEVNULL)
+print('{{"learnings": []}}')
+"""
+    program = make_program(tmp_path, source, "my-model")
+    engine = CommandEngine(EngineConfig(), {"MEMORY_CI_ENGINE_COMMAND": str(program), "PATH": os.defpath})
+    assert "learnings" in engine.extract(make_request()).text
+    with lock.open("w") as held:
+        for _ in range(50):  # a killed process takes a moment to be gone
+            with suppress(BlockingIOError):
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            time.sleep(0.1)
+    pytest.fail("the child still lives")

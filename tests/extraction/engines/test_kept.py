@@ -75,3 +75,15 @@ def test_a_broken_recording_is_asked_anew(tmp_path: Path) -> None:
         file.write_text("{")
     assert ask(engine, tmp_path).text == GOOD
     assert engine.asked == 2
+
+
+BAD = '{"title": "x", "quotes": [], "extraction_scope": "no such scope"}'
+FINE = '{"title": "x", "quotes": [], "extraction_scope": "project"}'
+
+
+@pytest.mark.parametrize(("learnings", "asked"), [(BAD, 2), (f"{BAD}, {FINE}", 1)])
+def test_a_reply_of_which_nothing_could_be_read_is_not_kept(tmp_path: Path, learnings: str, asked: int) -> None:
+    engine = Counting(f'{{"learnings": [{learnings}]}}')
+    ask(engine, tmp_path)
+    ask(engine, tmp_path)
+    assert engine.asked == asked

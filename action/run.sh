@@ -1,0 +1,10 @@
+# Sourced by the action: `memory-ci ci` with the options that its inputs stand for; one that is empty is none.
+set -euo pipefail
+set -- --provider github
+[ -z "$ENGINE" ] || set -- "$@" --engine "$ENGINE"
+[ -z "$EXTRACT" ] || set -- "$@" --extract "$EXTRACT"
+[ -z "$APPLY" ] || set -- "$@" --apply "$APPLY"
+[ -z "$PUSH" ] || set -- "$@" --push "$PUSH"
+[ "$DRY_RUN" != true ] || set -- "$@" --dry-run
+[ -n "$ANTHROPIC_API_KEY" ] || unset ANTHROPIC_API_KEY # an empty one would be taken for a key
+"$COMMAND" ci "$@"

@@ -1,0 +1,31 @@
+"""Files that others name: opened only where they are regular files, so that no pipe or device holds a run up."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """The open file. Raises OSError: it cannot be opened, or is a directory, a pipe, a socket or a device."""
+    try:
+        # Not to wait for who writes into a pipe; a terminal that is opened must not become ours.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    except ValueError as error:  # a NUL, or half a character
+        raise OSError(errno.EINVAL, "no such name is possible", str(path)) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """All bytes of a file of at most `limit`. Raises OSError as `open_regular`, and for a larger file."""
+    with open_regular(path) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"is over the limit of {limit} bytes", str(path))
+    return data

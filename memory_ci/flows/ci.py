@@ -1,0 +1,136 @@
+"""The job of a CI run in one process: verify a change, or record what was merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.apply import parse_plan, preview_plan
+from memory_ci.flows.branch import branch_name
+from memory_ci.flows.check import CheckReport
+from memory_ci.flows.ci_event import CiJob
+from memory_ci.flows.index import build_index, index_path
+from memory_ci.flows.landing import Planner
+from memory_ci.flows.learn import Progress
+from memory_ci.flows.publish import PublishOptions, publish
+from memory_ci.flows.record import RecordOptions, plan_record, save_plan
+from memory_ci.flows.verify import verify_change
+from memory_ci.flows.workspace import Workspace, config_at
+from memory_ci.records.config import EngineName, PublishMode
+from memory_ci.records.index import IndexUse
+from memory_ci.records.plan import Plan
+from memory_ci.records.publish import Published
+
+
+class CiOptions(msgspec.Struct, frozen=True):
+    """`extract` writes the plan there and changes nothing; `apply` is a plan to perform: no engine is asked.
+
+    `push` None: what the configuration of the branch says.
+    """
+
+    engine: EngineName | None = None
+    push: PublishMode | None = None
+    extract: Path | None = None
+    apply: bytes | None = None
+    dry_run: bool = False
+
+
+class CiRun(msgspec.Struct, frozen=True):
+    """What a job did: its report when it verified, else the plan, the subjects of its commits, and where they are."""
+
+    job: CiJob
+    report: CheckReport | None = None
+    plan: Plan | None = None
+    subjects: tuple[str, ...] = ()
+    published: Published | None = None
+    index: IndexUse | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.report is None or self.report.is_ok
+
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """What became of the plan, in lines."""
+        sent = self.published
+        how = tuple(line for line in (sent.reason, sent.url) if line) if sent else ()
+        return (*self.subjects, *how)
+
+
+def run_ci(
+    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+) -> CiRun:
+    """Do what the job is for. Raises what verifying, recording and publishing raise."""
+    if job.kind == "verify":
+        return CiRun(job, verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork))
+    if job.kind == "nothing":
+        return CiRun(job)
+    make_plan = _planner(workspace, options, now, progress, environ)
+    ref = branch_name(workspace, job.branch)
+    if options.extract is not None:
+        plan = make_plan(ref)
+        save_plan(plan, options.extract)
+        return CiRun(job, plan=plan)
+    if options.dry_run:
+        plan = make_plan(ref)
+        return CiRun(job, plan=plan, subjects=preview_plan(workspace, plan, now).subjects)
+    sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
+    index = _index(workspace, ref)
+    return CiRun(job, plan=sent.plan, subjects=sent.subjects, published=sent, index=index)
+
+
+def _planner(
+    workspace: Workspace, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+) -> Planner:
+    """Makes the plan on a ref; one that is given fits only the commit it was made for, and is refused elsewhere."""
+    if options.apply is not None:
+        given = parse_plan(options.apply)
+        return lambda ref: msgspec.structs.replace(given, ref=ref)
+    asked = RecordOptions(engine=options.engine, fetch=not options.dry_run)
+    today = now.date()
+    return lambda ref: plan_record(workspace, msgspec.structs.replace(asked, ref=ref), today, progress, environ)
+
+
+def _index(workspace: Workspace, ref: str) -> IndexUse:
+    """The index of the branch as it is now, ready for the cache."""
+    here = Workspace(workspace.repo, config_at(workspace.repo, ref))
+    report, path = build_index(here, ref), index_path(here)
+    return IndexUse(report.key, path.stat().st_size if path.exists() else 0, report.was_rebuilt)
+
+
+def list_outputs(run: CiRun) -> dict[str, str]:
+    """What later steps of the job can ask: one line each, the same names in every job."""
+    report, plan, sent = run.report, run.plan, run.published
+    learned = [change for step in plan.steps if step.step == "extract" for change in step.changes] if plan else []
+    return {
+        "job": run.job.kind,
+        "findings": str(len(report.findings)) if report else "0",
+        "learned": str(len(learned)),
+        "commits": str(len(run.subjects)),
+        "tip": sent.tip if sent else "",
+        "pull-request": sent.url if sent else "",
+        "index-key": run.index.key if run.index else "",
+        "failure": plan.engine.failure if plan else "",
+    }
+
+
+def format_outputs(outputs: Mapping[str, str], delimiter: str) -> str:
+    """Outputs as a runner reads them; `delimiter` is random, so that no value can end itself and begin another.
+
+    >>> format_outputs({"tip": "abc"}, "x1")
+    'tip<<x1\\nabc\\nx1\\n'
+    """
+    return "".join(f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in outputs.items())
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add to a file that the runner reads after the step. Raises RepositoryError (write-failed)."""
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error

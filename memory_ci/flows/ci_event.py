@@ -1,0 +1,150 @@
+"""Why a CI job runs, and so what it may do: read from the variables of the job and, on GitHub, from its event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.merges import find_default_branch
+from memory_ci.gitrepo.tips import read_tips
+
+CiProvider = Literal["github", "gitlab", "none"]
+BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")
+BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "parent_pipeline")
+"""What starts a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
+
+
+class CiJob(msgspec.Struct, frozen=True):
+    """What to do, and why. `base` is what a change is to be merged into, `branch` where to record (a short name).
+
+    `is_fork`: the change comes from a repository whose people may not write to this one.
+    """
+
+    kind: Literal["verify", "record", "nothing"]
+    reason: str
+    base: str | None = None
+    branch: str | None = None
+    is_fork: bool = False
+
+
+class _Repo(msgspec.Struct, frozen=True):
+    full_name: str = ""
+    default_branch: str = ""
+    fork: bool = False
+
+
+class _Side(msgspec.Struct, frozen=True):
+    sha: str = ""
+    repo: _Repo | None = None
+
+
+class _PullRequest(msgspec.Struct, frozen=True):
+    base: _Side = _Side()
+    head: _Side = _Side()
+
+
+class _MergeGroup(msgspec.Struct, frozen=True):
+    base_sha: str = ""
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """The part of a payload that decides here (docs.github.com, "Webhook events and payloads")."""
+
+    repository: _Repo = _Repo()
+    pull_request: _PullRequest | None = None
+    merge_group: _MergeGroup | None = None
+
+
+def find_provider(environ: Mapping[str, str]) -> CiProvider:
+    """Whose job this is, by the variable that each sets in every job."""
+    if "GITHUB_ACTIONS" in environ:
+        return "github"
+    return "gitlab" if "GITLAB_CI" in environ else "none"
+
+
+def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, str]) -> CiJob:
+    """What this job is to do. Raises UsageError: bad-event, event-refused."""
+    if provider == "github":
+        return github_job(environ, _read_event(environ))
+    return gitlab_job(environ) if provider == "gitlab" else _plain_job(workspace)
+
+
+def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
+    """By the event of a workflow. Raises UsageError: bad-event, or event-refused for one that must not be served."""
+    name, event = environ.get("GITHUB_EVENT_NAME", ""), _parse_event(data)
+    if name == "pull_request" and event.pull_request:
+        request = event.pull_request
+        return CiJob("verify", "a pull request", base=request.base.sha, is_fork=_is_fork(request))
+    if name == "merge_group" and event.merge_group:
+        return CiJob("verify", "a merge queue", base=event.merge_group.base_sha)
+    if name not in BRANCH_EVENTS:
+        raise _refusal(name)
+    if event.repository.fork:
+        return CiJob("nothing", "this repository is a fork: memory is recorded where the work is merged")
+    return _branch_job(name, environ.get("GITHUB_REF", ""), f"refs/heads/{event.repository.default_branch}")
+
+
+def gitlab_job(environ: Mapping[str, str]) -> CiJob:
+    """By the predefined variables of a pipeline. Raises UsageError (event-refused)."""
+    source = environ.get("CI_PIPELINE_SOURCE", "")
+    if source == "merge_request_event":
+        project, home = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"), environ.get("CI_MERGE_REQUEST_PROJECT_ID")
+        base = environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA")
+        return CiJob("verify", "a merge request", base=base, is_fork=project != home)
+    if source not in BRANCH_SOURCES:
+        raise _refusal(source)
+    return _branch_job(source, environ.get("CI_COMMIT_BRANCH", ""), environ.get("CI_DEFAULT_BRANCH", ""))
+
+
+def _plain_job(workspace: Workspace) -> CiJob:
+    """By the branch that is checked out: the default one is recorded on, any other is a change to it."""
+    work = read_tips(workspace.repo).work
+    if not work:
+        return CiJob("record", "the default branch is checked out")
+    base = find_default_branch(workspace.repo)
+    if base is None:
+        message = f"{work!r} is checked out, and which branch is the default one cannot be told"
+        hint = "Name the base: memory-ci verify --base REV; or record on this branch: memory-ci record."
+        raise RepositoryError(message, slug="no-default-branch", hint=hint)
+    return CiJob("verify", f"the branch {work}", base=base)
+
+
+def _branch_job(name: str, ref: str, default: str) -> CiJob:
+    branch = ref.removeprefix("refs/heads/")
+    if not branch or ref != default:
+        return CiJob("nothing", f"{name} of {branch or 'no branch'}: memory is recorded on the default branch")
+    return CiJob("record", name, branch=branch)
+
+
+def _is_fork(request: _PullRequest) -> bool:
+    """A head whose repository is gone was one: nothing is known of it."""
+    base, head = request.base.repo, request.head.repo
+    return base is None or head is None or base.full_name != head.full_name
+
+
+def _read_event(environ: Mapping[str, str]) -> bytes:
+    try:
+        return Path(environ.get("GITHUB_EVENT_PATH", "")).read_bytes()
+    except OSError as error:
+        hint = "GITHUB_EVENT_PATH names it in every job; outside of one: memory-ci ci --provider none."
+        raise UsageError(f"the event cannot be read: {error.strerror}", slug="bad-event", hint=hint) from error
+
+
+def _parse_event(data: bytes) -> _Event:
+    try:
+        return msgspec.json.decode(data, type=_Event)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = "It is GitHub's to write: see what GITHUB_EVENT_PATH holds."
+        raise UsageError(f"the event is not one of GitHub: {error}", slug="bad-event", hint=hint) from error
+
+
+def _refusal(name: str) -> UsageError:
+    """`pull_request_target` runs with secrets on the words of strangers; others say nothing of what was merged."""
+    hint = "Run it on pull_request, merge_group, push, schedule or workflow_dispatch (docs/ci.md)."
+    message = f"memory-ci does not run on {name or 'an event without a name'}"
+    return UsageError(message, slug="event-refused", hint=hint)

@@ -1,0 +1,120 @@
+"""What maintainers did to proposals: an entry taken out of the memory pull request does not come back.
+
+The decision is kept in `.memory/rejected.txt`, written by memory-ci in that same pull request: a line for each, the
+hash of what it said and its title. It is history like any other; who changes their mind takes the line out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from memory_ci.extraction.entries import content_key
+from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.workspace import Workspace, load_memory, memory_test, read_bytes
+from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.log import FILES, list_committers, read_log
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.history import Commit
+from memory_ci.store.document import parse_memory_file, render_memory_file
+from memory_ci.store.edit import edit_file
+from memory_ci.text import shorten
+
+REJECTED_FILE = ".memory/rejected.txt"
+HEADING = "# Learnings that a maintainer took out of the memory pull request: they are not proposed again.\n"
+TITLE_WIDTH = 90
+
+Kept = Mapping[str, Located]
+"""Entries of one tree, by id."""
+
+
+class Verdicts(NamedTuple):
+    """What maintainers decided on the memory branch: entries they took out, and those they wrote or changed.
+
+    `written` has for each the entry as it was before them, None where there was none. `is_foreign`: they changed
+    something else than memory there.
+    """
+
+    rejected: tuple[Entry, ...] = ()
+    written: tuple[tuple[Located, Entry | None], ...] = ()
+    is_foreign: bool = False
+
+
+def list_rejected(workspace: Workspace, rev: str) -> frozenset[str]:
+    """The content keys of what was rejected."""
+    text = read_bytes(workspace, rev, [REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
+    return frozenset(line.split()[0] for line in text.splitlines() if line.strip() and not line.startswith("#"))
+
+
+def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
+    """What the commits of `branch` that are neither in `base` nor ours did to its memory."""
+    commits = list(_foreign_commits(workspace, base, branch))
+    is_memory = memory_test(workspace)
+    rejected: dict[str, Entry] = {}
+    before: dict[str, Entry | None] = {}
+    for commit in commits:
+        old, new = _entries(workspace, commit.parents[0]), _entries(workspace, commit.sha)
+        rejected |= {key: place.entry for key, place in old.items() if key not in new}
+        changed = (key for key, place in new.items() if key not in old or old[key].entry != place.entry)
+        for key in changed:
+            before.setdefault(key, old[key].entry if key in old else None)
+    last = _entries(workspace, branch) if commits else {}
+    return Verdicts(
+        tuple(entry for key, entry in rejected.items() if key not in last),
+        tuple((last[key], old) for key, old in before.items() if key in last),
+        any(not is_memory(file.path) for commit in commits for file in commit.files),
+    )
+
+
+def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> dict[str, bytes | None]:
+    """The files that make the verdicts true on `base`; what is decided there already is left as it is."""
+    kept = _entries(workspace, base)
+    past = list_past_ids(workspace, base) if verdicts.written else frozenset()
+    written = [place for place, old in verdicts.written if _is_open(kept.get(place.entry.id), old, place, past)]
+    wanted = {place.path for place in written} | {kept[p.entry.id].path for p in written if p.entry.id in kept}
+    content = read_bytes(workspace, base, {*wanted, REJECTED_FILE})
+    files: dict[str, bytes | None] = {}
+    for place in written:
+        known = kept.get(place.entry.id)
+        path = known.path if known else place.path
+        file = parse_memory_file(path, (files.get(path) or content.get(path, b"")))
+        edited = edit_file(file, updated=[place.entry]) if known else edit_file(file, added=[place.entry])
+        files[path] = render_memory_file(edited)
+    known_keys = list_rejected(workspace, base)
+    lines = [line for line in _lines(verdicts.rejected) if line.split()[0] not in known_keys]
+    if lines:
+        files[REJECTED_FILE] = content.get(REJECTED_FILE, HEADING.encode()) + "".join(lines).encode()
+    return files
+
+
+def _is_open(known: Located | None, old: Entry | None, place: Located, past: frozenset[str]) -> bool:
+    """Whether the base has not decided otherwise: it has the entry as it was before the edit, or never had it."""
+    if known is None:
+        return place.entry.id not in past
+    return known.entry == old and known.entry != place.entry
+
+
+def _lines(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        yield f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}\n"
+
+
+def _entries(workspace: Workspace, rev: str) -> Kept:
+    return {place.entry.id: place for place in load_memory(workspace, rev).located}
+
+
+def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:
+    """Commits of the branch by others, oldest first; a merge brings what is judged elsewhere.
+
+    Ours say their step and are committed by us: an amended one is the work of who amended it.
+    """
+    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI  # GitPython: 75 ms, only to publish
+
+    ours = {MEMORY_CI.email, IN_ACTIONS.email}
+    committers = list_committers(workspace.repo, base, branch)
+    asked = ("--reverse", "--topo-order", "--no-merges", *FILES, "--no-renames", "--end-of-options", branch, f"^{base}")
+    for commit, _ in read_log(workspace.repo, *asked, "--"):
+        is_ours = find_trailers(commit.message, (STEP,)) and committers[commit.sha] in ours
+        if commit.parents and not is_ours:
+            yield commit

@@ -1,0 +1,62 @@
+"""The corpus that other tools are measured with: each is given the same learnings, and each needle is one of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from benchmarks.index import make_located
+from benchmarks.peer_tools import PEERS, Peer, place_ctxmem, place_ours
+from benchmarks.peers import NEEDLES, REPLACED, list_needles
+from memory_ci.records.config import ScopePatterns
+from memory_ci.store.load import load_file
+
+ENTRIES = [one.entry for one in make_located(NEEDLES + 10)]
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_every_tool_is_given_each_learning_whole(peer: Peer) -> None:
+    for entry in ENTRIES:
+        _, text = peer.place(entry)
+        assert entry.title in text
+        assert entry.body in text
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_an_entry_served_can_be_told_from_any_other(peer: Peer) -> None:
+    assert len({peer.mark(entry) for entry in ENTRIES}) == len(ENTRIES)
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_a_tool_that_repeats_the_query_has_not_served_the_entry(peer: Peer) -> None:
+    assert all(peer.mark(entry) not in f"{entry.title} {entry.body}" for entry in ENTRIES)
+
+
+def test_our_corpus_reads_back_as_the_entries_it_was_made_of() -> None:
+    path, _ = place_ours(ENTRIES[0])
+    text = "".join(place_ours(entry)[1] for entry in ENTRIES)
+    file = load_file(path, text.encode(), ScopePatterns())
+    assert [located.entry for located in file.entries] == ENTRIES
+    assert file.findings == ()
+
+
+def test_a_record_of_ctxmem_is_one_line() -> None:
+    _, text = place_ctxmem(ENTRIES[0])
+    assert text.count("\n") == 1
+    assert json.loads(text)["content"] == ENTRIES[0].body
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_needle_has_the_words_of_its_entry_but_two(whole: bool) -> None:
+    for needle in list_needles(ENTRIES, whole=whole):
+        said = (f"{needle.entry.title} {needle.entry.body}" if whole else needle.entry.title).split()
+        asked = needle.text.split()
+        assert len(asked) == len(said)
+        assert Counter(asked[:-REPLACED]) <= Counter(said)
+        assert asked[:-REPLACED] != said[REPLACED:]
+
+
+def test_needles_are_the_same_in_every_run() -> None:
+    assert list_needles(ENTRIES, whole=True) == list_needles(ENTRIES, whole=True)

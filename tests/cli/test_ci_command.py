@@ -1,0 +1,201 @@
+"""`memory-ci ci` and `verify` as a runner calls them: what they print, hand on and end with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.repos import RepoBuilder
+
+REPOSITORY = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
+BROKEN = "---\nid: 1\ntype: oops\n---\n## Broken\n"
+
+
+class Runner:
+    """The variables and files that a GitHub runner gives a step."""
+
+    def __init__(self, place: Path, patch: pytest.MonkeyPatch) -> None:
+        self.outputs_file, self.summary_file = place / "outputs", place / "summary.md"
+        self._event, self._patch = place / "event.json", patch
+
+    def start(self, name: str, ref: str = "refs/heads/main", **event: Any) -> None:  # noqa: ANN401 - of a payload
+        self._event.write_text(json.dumps({"repository": REPOSITORY, **event}), encoding="utf-8")
+        variables = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_NAME": name,
+            "GITHUB_EVENT_PATH": str(self._event),
+            "GITHUB_REF": ref,
+            "GITHUB_OUTPUT": str(self.outputs_file),
+            "GITHUB_STEP_SUMMARY": str(self.summary_file),
+        }
+        for key, value in variables.items():
+            self._patch.setenv(key, value)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        return read_outputs(self.outputs_file.read_text(encoding="utf-8"))
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """As the runner reads the file: `name<<delimiter`, lines, the delimiter."""
+    found: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, _, delimiter = line.partition("<<")
+        value: list[str] = []
+        while (line := next(lines)) != delimiter:
+            value.append(line)
+        found[name] = "\n".join(value)
+    return found
+
+
+@pytest.fixture
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    return Runner(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def remote(project: Project, tmp_path: Path) -> RepoBuilder:
+    """A bare repository that `origin` of the project is."""
+    bare = RepoBuilder(tmp_path / "remote.git", project.clock)
+    project.git("clone", "-q", "--bare", ".", str(bare.path))
+    project.git("remote", "add", "origin", str(bare.path))
+    return bare
+
+
+def make_request(project: Project) -> dict[str, Any]:
+    side = {"sha": project.sha("main"), "repo": REPOSITORY}
+    return {"base": side, "head": {"sha": project.sha(), "repo": {"full_name": "mallory/shop"}}}
+
+
+def test_a_push_is_recorded_and_the_job_is_told(project: Project, runner: Runner, run: Run) -> None:
+    before = project.sha()
+    runner.start("push")
+    result = run("ci")
+    assert result.exit_code == 0, result.stderr
+    assert project.subjects(before) == ["memory: extract 2 learnings from #128"]
+    told = runner.outputs
+    assert (told["job"], told["learned"], told["commits"], told["tip"]) == ("record", "2", "1", project.sha())
+    assert told["index-key"].startswith("memory-ci-index-v")
+    page = runner.summary_file.read_text(encoding="utf-8")
+    assert "## Memory: 2 learnings" in page
+    assert "key `memory-ci-index-v" in page
+    token = result.stdout.splitlines()[0].removeprefix("::stop-commands::")
+    assert result.stdout.rstrip().endswith(f"::{token}::")
+
+
+def test_running_again_changes_nothing(project: Project, runner: Runner, run: Run) -> None:
+    runner.start("push")
+    run("ci")
+    tip = project.sha()
+    assert run("ci").exit_code == 0
+    assert project.sha() == tip
+
+
+def test_what_is_recorded_is_pushed_when_asked(project: Project, remote: RepoBuilder, runner: Runner, run: Run) -> None:
+    runner.start("workflow_dispatch")
+    result = run("ci", "--push", "push")
+    assert result.exit_code == 0, result.stderr
+    assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
+    assert runner.outputs["tip"] == remote.sha("main")
+
+
+def test_one_job_extracts_and_another_applies(
+    project: Project, remote: RepoBuilder, runner: Runner, run: Run, tmp_path: Path
+) -> None:
+    runner.start("schedule")
+    plan, before = tmp_path / "plan.json", remote.sha("main")
+    assert run("ci", "--extract", str(plan)).exit_code == 0
+    assert (project.sha(), remote.sha("main")) == (before, before)
+    assert runner.outputs["learned"] == "2"
+    assert run("ci", "--apply", str(plan), "--push", "push").exit_code == 0
+    assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
+
+
+def test_a_plan_is_not_applied_where_others_pushed_meanwhile(
+    project: Project, remote: RepoBuilder, runner: Runner, run: Run, tmp_path: Path
+) -> None:
+    runner.start("push")
+    plan = tmp_path / "plan.json"
+    run("ci", "--extract", str(plan))
+    project.commit("Work", {"src/other.py": "x\n"})
+    project.git("push", "-q", "origin", "main")
+    result = run("ci", "--apply", str(plan), "--push", "push")
+    assert (result.exit_code, "[ref-moved]" in result.stderr) == (4, True)
+    assert remote.sha("main") == project.sha()
+
+
+def test_a_dry_run_says_what_would_be_committed(project: Project, runner: Runner, run: Run) -> None:
+    before = project.sha()
+    runner.start("push")
+    result = run("ci", "--dry-run")
+    assert "memory: extract 2 learnings from #128" in result.stdout
+    assert project.sha() == before
+    assert runner.outputs["tip"] == ""
+
+
+def test_a_pull_request_of_a_fork_is_verified_and_annotated(project: Project, runner: Runner, run: Run) -> None:
+    project.branch("topic")
+    project.commit("Break", {"MEMORY.md": BROKEN})
+    runner.start("pull_request", "refs/pull/7/merge", pull_request=make_request(project))
+    result = run("ci")
+    assert result.exit_code == 1
+    assert "::error file=MEMORY.md,line=1,title=fork-memory::" in result.stdout
+    assert runner.outputs["job"] == "verify"
+    assert int(runner.outputs["findings"]) >= 2
+    assert "fork\\-memory" in runner.summary_file.read_text(encoding="utf-8")
+
+
+def test_another_branch_is_left_alone(project: Project, runner: Runner, run: Run) -> None:
+    before = project.git("for-each-ref")
+    runner.start("push", "refs/heads/topic")
+    result = run("ci")
+    assert result.exit_code == 0
+    assert "recorded on the default branch" in result.stderr
+    assert project.git("for-each-ref") == before
+    assert not runner.summary_file.exists()
+
+
+def test_an_event_with_secrets_for_strangers_is_refused(project: Project, runner: Runner, run: Run) -> None:
+    before = project.git("for-each-ref")
+    runner.start("pull_request_target", pull_request=make_request(project))
+    result = run("ci")
+    assert (result.exit_code, "[event-refused]" in result.stderr) == (2, True)
+    assert project.git("for-each-ref") == before
+
+
+def test_without_a_forge_the_default_branch_is_recorded_and_others_are_verified(
+    project: Project, run: Run, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    assert run("ci", "--provider", "none", "--summary", str(page)).exit_code == 0
+    assert "## Memory: 2 learnings" in page.read_text(encoding="utf-8")
+    project.branch("topic")
+    project.commit("Break", {"MEMORY.md": BROKEN})
+    result = run("ci", "--provider", "none")
+    assert result.exit_code == 1
+    assert "MEMORY.md:1: " in result.stdout
+    assert "::" not in result.stdout
+
+
+def test_making_a_plan_and_performing_one_exclude_each_other(project: Project, run: Run) -> None:
+    project.write("plan.json", "{}")
+    assert run("ci", "--extract", "a.json", "--apply", "plan.json").exit_code == 2
+
+
+def test_verify_prints_lines_annotations_or_json(project: Project, run: Run) -> None:
+    project.branch("topic")
+    project.commit("Break", {"MEMORY.md": BROKEN})
+    lines = run("verify")
+    assert lines.exit_code == 1
+    assert lines.stdout.startswith("MEMORY.md:")
+    assert "error" in lines.stderr
+    assert "::error file=MEMORY.md" in run("verify", "--format", "github").stdout
+    printed = json.loads(run("verify", "--base", "main", "--head", "topic", "--format", "json").stdout)
+    assert printed["ok"] is False
+    assert run("verify", "--head", "main").exit_code == 0

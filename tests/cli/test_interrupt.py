@@ -1,0 +1,45 @@
+"""Ctrl-C: one word, the status that shells expect, and no traceback, wherever it comes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.flows.project import Project
+
+SECONDS = 30
+"""Bounds what must not hang; nothing here waits that long."""
+
+AT_IMPORT = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["memory-ci", *{arguments!r}]
+from memory_ci.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("memory_ci.cli.shortcut", ["list"]),
+        ("memory_ci.cli.main", ["list"]),
+        ("memory_ci.cli.list_command", ["list"]),
+        ("memory_ci.flows.apply", ["apply", "-"]),
+        ("memory_ci.flows.retrieve", ["retrieve", "charges"]),
+    ],
+)
+def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
+    project: Project, module: str, arguments: list[str]
+) -> None:
+    code = AT_IMPORT.format(module=module, arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")

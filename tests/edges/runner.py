@@ -1,0 +1,99 @@
+"""The part of a GitHub runner that our composite actions need: expressions in `env:`, bash steps, outputs.
+
+Steps with `uses:` are passed over, as those of a cache without a hit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+EXPRESSION = re.compile(r"\$\{\{ *(.+?) *\}\}")
+
+
+class Finished(NamedTuple):
+    """How an action ended: its outputs and what it printed."""
+
+    outputs: Mapping[str, str]
+    printed: str
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """The last document of a file; `on` stays a word, which YAML 1.1 takes for a truth value."""
+    documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader))
+    loaded: dict[str, Any] = documents[-1]
+    return loaded
+
+
+class ActionRunner:
+    """Runs actions in a work tree, with the environment that a runner gives."""
+
+    def __init__(self, work: Path, scratch: Path, env: Mapping[str, str]) -> None:
+        self.work, self.scratch, self.env = work, scratch, env
+        self.temp = scratch / "temp"
+        self.temp.mkdir()
+
+    def run(self, action: Path, **inputs: str) -> Finished:
+        """Run `action`/action.yml; an input's name has `_` for `-`. A step that fails raises AssertionError."""
+        described = load_yaml(action / "action.yml")
+        given = {name.replace("_", "-"): value for name, value in inputs.items()}
+        assert given.keys() <= described["inputs"].keys()
+        known = {name: given.get(name, one.get("default", "")) for name, one in described["inputs"].items()}
+        context = {f"inputs.{name}": self._evaluate(value, {}) for name, value in known.items()}
+        printed = ""
+        for step in described["runs"]["steps"]:
+            if "run" in step:
+                outputs, said = self._step(action, step, context)
+                printed += said
+                context |= {f"steps.{step.get('id')}.outputs.{name}": value for name, value in outputs.items()}
+        wanted = {name: self._evaluate(one["value"], context) for name, one in described["outputs"].items()}
+        return Finished(wanted, printed)
+
+    def _step(self, action: Path, step: Mapping[str, Any], context: Mapping[str, str]) -> tuple[dict[str, str], str]:
+        """As the runner does it: a script file, `bash --noprofile --norc -eo pipefail` (docs.github.com, `shell`)."""
+        script, outputs = self.scratch / "step.sh", self.scratch / "outputs"
+        script.write_text(step["run"], encoding="utf-8")
+        outputs.write_text("", encoding="utf-8")
+        variables = {
+            "GITHUB_ACTION_PATH": str(action),
+            "GITHUB_OUTPUT": str(outputs),
+            "GITHUB_STEP_SUMMARY": str(self.scratch / "summary.md"),
+            "RUNNER_TEMP": str(self.temp),
+            "GITHUB_ACTIONS": "true",
+            "CI": "true",
+        }
+        asked = {name: self._evaluate(value, context) for name, value in step.get("env", {}).items()}
+        assert step["shell"] == "bash"
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
+        env = {**os.environ, **variables, **self.env, **asked}
+        done = subprocess.run(command, cwd=self.work, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{step['name']}: {done.stdout}{done.stderr}"
+        return read_outputs(outputs.read_text(encoding="utf-8")), done.stdout + done.stderr
+
+    def _evaluate(self, text: str, context: Mapping[str, str]) -> str:
+        """Expressions that name a value; of `a || b` the first that is not empty."""
+
+        def value(match: re.Match[str]) -> str:
+            return next(filter(None, (context.get(name.strip(), "") for name in match[1].split("||"))), "")
+
+        return EXPRESSION.sub(value, text)
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """As a runner reads GITHUB_OUTPUT: `name<<delimiter`, lines, the delimiter."""
+    found: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, mark, delimiter = line.partition("<<")
+        assert mark, f"not an output: {line}"
+        value: list[str] = []
+        while (line := next(lines)) != delimiter:
+            value.append(line)
+        found[name] = "\n".join(value)
+    return found

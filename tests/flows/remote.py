@@ -1,0 +1,185 @@
+"""Remotes that a run publishes to: bare repositories with rules, a forge that opens pull requests, git over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memory_ci.flows.pace import Pace
+from memory_ci.flows.publish import PublishOptions, publish
+from memory_ci.flows.record import RecordOptions, plan_record
+from memory_ci.records.config import PublishMode
+from memory_ci.records.plan import Plan
+from memory_ci.records.publish import Published
+from tests.flows.project import NOW, TODAY, Project
+from tests.repos import Clock, RepoBuilder
+from tests.servers import Answer, Asked, Handler, json_answer
+
+UPDATE = "memory-ci/update"
+TOKEN = "ghs_" + "n0tArealT0ken" * 3
+
+
+class Remote(RepoBuilder):
+    """A bare repository that others push to."""
+
+    def refuse(self, ref: str, words: str) -> None:
+        """Refuse pushes to `ref` as a forge does, from a pre-receive hook."""
+        test = f'test "$ref" = "{ref}" && echo "{words}" >&2 && exit 1'
+        script = f"#!/bin/sh\nwhile read old new ref; do\n  {test}\ndone\nexit 0\n"
+        hook = self.path / "hooks" / "pre-receive"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(script)
+        hook.chmod(0o755)
+
+    def branches(self) -> set[str]:
+        return set(self.git("for-each-ref", "--format=%(refname:short)", "refs/heads").splitlines())
+
+    def clone(self, path: Path, *options: str) -> Project:
+        self.git("clone", "-q", *options, f"file://{self.path}", str(path))
+        return Project(path, Clock(self.clock.now))
+
+
+def make_remote(project: Project, path: Path) -> Remote:
+    """A remote with what the project has; it becomes the project's origin."""
+    bare = project.bare(path)
+    project.git("remote", "add", "origin", str(path))
+    return Remote(bare.path, Clock(project.clock.now))
+
+
+class Waits:
+    """A pace that waits for nothing, and remembers what it would have waited."""
+
+    def __init__(self) -> None:
+        self.bounds: list[float] = []
+        self.now = 0.0
+
+    def pace(self) -> Pace:
+        return Pace(lambda: self.now, self._sleep, self._draw)
+
+    def _draw(self, low: float, high: float) -> float:
+        self.bounds.append(high)
+        return high
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Publisher:
+    """Runs publish on a project; `before` is done once, between the fetch of the tip and the push."""
+
+    def __init__(self, project: Project, environ: Mapping[str, str] | None = None) -> None:
+        self.project, self.environ = project, dict(environ or {})
+        self.before: list[Any] = []
+        self.waits = Waits()
+
+    def __call__(self, mode: PublishMode | None = None, since: str | None = None, ref: str | None = None) -> Published:
+        workspace = self.project.workspace
+
+        def make_plan(ref: str) -> Plan:
+            plan = plan_record(workspace, RecordOptions(since, ref), TODAY, lambda done, total: None)
+            if self.before:
+                self.before.pop(0)()
+            return plan
+
+        return publish(workspace, PublishOptions(mode, ref), make_plan, NOW, self.environ, self.waits.pace())
+
+
+class GitHubDouble:
+    """Pull requests and commits of `acme/shop`, over a bare repository; commits are made with git, beside the hooks."""
+
+    def __init__(self, remote: Remote, scratch: Path) -> None:
+        self.remote, self.scratch = remote, scratch
+        self.pulls: list[dict[str, Any]] = []
+        self.stale: list[Any] = []
+        self.refusal = ""
+
+    def environ(self, url: str) -> dict[str, str]:
+        return {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop", "GITHUB_API_URL": url}
+
+    def __call__(self, asked: Asked) -> Answer:
+        if asked.headers.get("authorization") != f"Bearer {TOKEN}":
+            return json_answer({"message": "Bad credentials"}, 401)
+        if asked.path == "/graphql":
+            return self._commit(asked.json["variables"]["input"])
+        if asked.path == "/repos/acme/shop/pulls":
+            return self._list(asked) if asked.method == "GET" else self._open(asked)
+        number = int(asked.path.rpartition("/")[2])
+        self.pulls[number - 1] |= asked.json
+        return json_answer(self.pulls[number - 1])
+
+    def _list(self, asked: Asked) -> Answer:
+        is_asked = asked.query["head"] == f"acme:{UPDATE}" and asked.query["base"] == "main"
+        return json_answer([pull for pull in self.pulls if is_asked and pull["state"] == asked.query["state"]])
+
+    def _open(self, asked: Asked) -> Answer:
+        number = len(self.pulls) + 1
+        pull = {
+            "number": number,
+            "state": "open",
+            "html_url": f"https://github.com/acme/shop/pull/{number}",
+            **asked.json,
+        }
+        self.pulls.append(pull)
+        return json_answer(pull, 201)
+
+    def _commit(self, asked: dict[str, Any]) -> Answer:
+        if self.stale:
+            self.stale.pop(0)()
+        branch, expected = asked["branch"]["branchName"], asked["expectedHeadOid"]
+        if self.remote.sha(f"refs/heads/{branch}") != expected:
+            words = f'Expected branch to point to "{expected}" but it did not. Pull and try again.'
+            return json_answer(
+                {"data": {"createCommitOnBranch": None}, "errors": [{"type": "STALE_DATA", "message": words}]}
+            )
+        if self.refusal:
+            return json_answer({"data": None, "errors": [{"type": "FORBIDDEN", "message": self.refusal}]})
+        oid = self._make(branch, asked)
+        return json_answer({"data": {"createCommitOnBranch": {"commit": {"oid": oid}}}})
+
+    def _make(self, branch: str, asked: dict[str, Any]) -> str:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        clone = self.remote.clone(self.scratch, "--branch", branch)
+        changes, message = asked["fileChanges"], asked["message"]
+        files: dict[str, Any] = {one["path"]: base64.b64decode(one["contents"]) for one in changes["additions"]}
+        files |= {one["path"]: None for one in changes["deletions"]}
+        oid = clone.commit(f"{message['headline']}\n\n{message['body']}\n", files)
+        clone.git("push", "-q", "origin", f"HEAD:{branch}")
+        return oid
+
+
+def git_over_http(root: Path, token: str, asked: list[str], *, is_read_only: bool = False) -> Handler:
+    """Gives requests with this token to `git http-backend` for `root`; the headers that came are in `asked`."""
+    expected = "Basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
+
+    def answer(request: Asked) -> Answer:
+        given = request.headers.get("authorization", "")
+        asked.append(given)
+        if given != expected:
+            return Answer(403 if given else 401, b"", {"www-authenticate": 'Basic realm="git"'})
+        if is_read_only and "receive-pack" in request.target:
+            return Answer(403, b"Permission denied")
+        path, _, query = request.target.partition("?")
+        environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+            "GIT_PROJECT_ROOT": str(root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "REMOTE_USER": "memory",
+            "REQUEST_METHOD": request.method,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "CONTENT_TYPE": request.headers.get("content-type", ""),
+            "CONTENT_LENGTH": str(len(request.body)),
+            "HTTP_CONTENT_ENCODING": request.headers.get("content-encoding", ""),
+            "GIT_PROTOCOL": request.headers.get("git-protocol", ""),
+        }
+        done = subprocess.run(["git", "http-backend"], env=environ, input=request.body, capture_output=True, check=True)
+        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        return Answer(int(headers.pop("Status", "200").split()[0]), body, headers)
+
+    return answer

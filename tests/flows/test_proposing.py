@@ -1,0 +1,278 @@
+"""Publishing by pull request or through the forge: one branch, made anew; maintainers have the last word on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.rejected import REJECTED_FILE
+from memory_ci.store.edit import format_entry
+from tests.flows.project import MARKED, Project
+from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
+from tests.make import make_entry
+from tests.servers import Server, serve
+
+GH013 = "remote: error: GH013: Repository rule violations found for refs/heads/main."
+
+
+@pytest.fixture
+def remote(project: Project, tmp_path: Path) -> Remote:
+    return make_remote(project, tmp_path / "shop.git")
+
+
+@pytest.fixture
+def forge(remote: Remote, tmp_path: Path) -> GitHubDouble:
+    return GitHubDouble(remote, tmp_path / "forge")
+
+
+@pytest.fixture
+def server(forge: GitHubDouble) -> Iterator[Server]:
+    with serve(forge) as running:
+        yield running
+
+
+@pytest.fixture
+def publish(project: Project, forge: GitHubDouble, server: Server) -> Publisher:
+    return Publisher(project, forge.environ(server.url))
+
+
+def edit_branch(remote: Remote, path: Path, edits: dict[str, tuple[str, str]], message: str = "Mend it") -> None:
+    """A maintainer's commit on the memory branch: in each file one text for another."""
+    clone = remote.clone(path, "--branch", UPDATE)
+    files = {name: clone.show("HEAD", name).replace(*edit) for name, edit in edits.items()}
+    clone.commit(message, files)
+    clone.git("push", "-q", "origin", UPDATE)
+
+
+def take_out(remote: Remote, path: Path, title: str) -> None:
+    """A maintainer's commit on the memory branch that takes out one entry."""
+    clone = remote.clone(path, "--branch", UPDATE)
+    kept = [format_entry(entry) for entry in clone.entries() if entry.title != title]
+    clone.commit("Not this one", {"MEMORY.md": "\n".join(kept)})
+    clone.git("push", "-q", "origin", UPDATE)
+
+
+def squash(remote: Remote, path: Path) -> Project:
+    """Merge the memory branch by squash, as the button does, and remove it."""
+    clone = remote.clone(path)
+    clone.git("merge", "-q", "--squash", f"origin/{UPDATE}")
+    bodies = clone.git("log", "--reverse", "--format=* %B", f"HEAD..origin/{UPDATE}")
+    clone.commit(f"memory: what recent work taught (#7)\n\n{bodies}\n")
+    clone.git("push", "-q", "origin", "main", f":refs/heads/{UPDATE}")
+    return clone
+
+
+def test_a_pull_request_shows_what_memory_would_gain(
+    project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    before = project.sha("main")
+    published = publish("pr")
+    assert remote.sha("main") == project.sha("main") == before, "nothing but the branch moved"
+    assert remote.sha(f"refs/heads/{UPDATE}") == published.tip
+    (pull,) = forge.pulls
+    assert published.url == pull["html_url"]
+    assert (pull["head"], pull["base"], pull["state"]) == (UPDATE, "main", "open")
+    assert "### Added: 2 entries" in pull["body"]
+    assert "[pull request 128](https://github.com/acme/shop/pull/128)" in pull["body"]
+    assert "0 active entries become 2" in pull["body"]
+
+
+def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    first = publish("pr")
+    assert publish("pr").tip == first.tip == remote.sha(f"refs/heads/{UPDATE}")
+    assert len(forge.pulls) == 1
+
+
+def test_the_branch_is_made_anew_on_a_newer_base(
+    project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    publish("pr")
+    project.merge_work(MARKED.replace("charge", "refund"), "refund", 129, "src/refund.py")
+    project.git("push", "-q", "origin", "main")
+    publish("pr")
+    assert remote.git("merge-base", "main", UPDATE) == remote.sha("main")
+    assert "#129" in remote.git("log", "--format=%s", f"main..{UPDATE}")
+    assert len(forge.pulls) == 1
+
+
+def test_a_merged_pull_request_leaves_nothing_and_a_stale_one_is_closed(
+    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    clone = remote.clone(tmp_path / "clone")
+    clone.git("merge", "-q", "--ff-only", f"origin/{UPDATE}")
+    clone.git("push", "-q", "origin", "main")
+    published = publish("pr")
+    assert published.reason == "nothing to propose"
+    assert UPDATE not in remote.branches()
+    assert forge.pulls[0]["state"] == "closed"
+
+
+def test_an_entry_that_a_maintainer_takes_out_is_never_proposed_again(
+    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    clone = remote.clone(tmp_path / "first", "--branch", UPDATE)
+    gone, kept = (entry.title for entry in clone.entries())
+    take_out(remote, tmp_path / "maintainer", gone)
+    for number in range(2):
+        publish("pr")
+        branch = remote.clone(tmp_path / f"after{number}", "--branch", UPDATE)
+        assert branch.titles() == {kept}
+        assert gone[:40] in branch.show("HEAD", REJECTED_FILE)
+    assert "### Not proposed again" in forge.pulls[0]["body"]
+    merged = squash(remote, tmp_path / "merged")
+    root = merged.git("rev-list", "--max-parents=0", "HEAD")
+    published = publish("pr", since=root)
+    assert published.reason == "nothing to propose"
+    assert Publisher(merged)("push", since=root).subjects == ()
+
+
+def test_what_a_maintainer_rewords_on_the_branch_stays_as_they_wrote_it(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    edit_branch(
+        remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "always send a key of one use")}
+    )
+    publish.project.commit("More work", {"other.txt": "x"})
+    publish.project.git("push", "-q", "origin", "main")
+    publish("pr")
+    branch = remote.clone(tmp_path / "after", "--branch", UPDATE)
+    assert "always send a key of one use" in branch.show("HEAD", "MEMORY.md")
+    assert len(branch.entries()) == 2
+    assert remote.git("merge-base", "main", UPDATE) == remote.sha("main")
+
+
+def test_what_a_maintainer_amends_stays_although_the_message_is_ours(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    clone = remote.clone(tmp_path / "maintainer", "--branch", UPDATE)
+    clone.write("MEMORY.md", clone.show("HEAD", "MEMORY.md").replace("send an idempotency key", "send a nonce"))
+    clone.git("commit", "-q", "--amend", "--no-edit", "MEMORY.md")
+    clone.git("push", "-q", "--force", "origin", UPDATE)
+    publish.project.commit("More work", {"other.txt": "x"})
+    publish.project.git("push", "-q", "origin", "main")
+    publish("pr")
+    assert "send a nonce" in remote.show(UPDATE, "MEMORY.md")
+
+
+def test_what_was_merged_and_changed_since_is_not_brought_back_by_an_old_branch(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "send a nonce")})
+    old = remote.sha(f"refs/heads/{UPDATE}")
+    merged = squash(remote, tmp_path / "merged")
+    merged.commit("Forget all", {"MEMORY.md": ""})
+    merged.git("push", "-q", "origin", "main", f"{old}:refs/heads/{UPDATE}")
+    publish("pr")
+    assert "send a nonce" not in remote.show("main", "MEMORY.md")
+    assert UPDATE not in remote.branches() or "send a nonce" not in remote.show(UPDATE, "MEMORY.md")
+
+
+def test_a_branch_on_which_others_changed_code_is_left_as_it_is(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    edit_branch(remote, tmp_path / "maintainer", {"src/client.py": ("retry", "RETRY")})
+    tip = remote.sha(f"refs/heads/{UPDATE}")
+    assert "left as it is" in publish("pr").reason
+    assert remote.sha(f"refs/heads/{UPDATE}") == tip
+
+
+def test_a_maintainer_who_pushes_while_the_run_works_is_not_overwritten(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    publish.project.put_fragment(make_entry(7, title="One more"))
+    publish.project.git("push", "-q", "origin", "main")
+    publish.before = [
+        lambda: edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "send a nonce")})
+    ]
+    assert publish("pr").tries == 2
+    assert "send a nonce" in remote.show(UPDATE, "MEMORY.md")
+    assert "One more" in remote.show(UPDATE, "MEMORY.md")
+
+
+def test_auto_turns_to_a_pull_request_where_the_branch_is_protected(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    remote.refuse("refs/heads/main", GH013)
+    published = publish("auto")
+    assert published.mode == "pr"
+    assert "GH013" in published.reason
+    assert len(forge.pulls) == 1
+
+
+def test_auto_pushes_where_it_may(remote: Remote, forge: GitHubDouble, publish: Publisher) -> None:
+    assert publish("auto").mode == "push"
+    assert forge.pulls == []
+
+
+def test_without_a_forge_the_branch_is_pushed_and_the_reason_says_what_is_left(
+    project: Project, remote: Remote
+) -> None:
+    published = Publisher(project)("pr")
+    assert UPDATE in remote.branches()
+    assert "open its pull request by hand" in published.reason
+
+
+def test_a_memory_branch_that_may_not_be_pushed_is_an_error(remote: Remote, publish: Publisher) -> None:
+    remote.refuse(f"refs/heads/{UPDATE}", GH013)
+    with pytest.raises(RepositoryError) as caught:
+        publish("pr")
+    assert caught.value.slug == "push-refused"
+
+
+def test_the_api_makes_a_commit_of_each_step_and_the_local_branch_follows(
+    project: Project, remote: Remote, publish: Publisher
+) -> None:
+    project.put_fragment(make_entry(7, title="Waits in the inbox"))
+    project.git("push", "-q", "origin", "main")
+    published = publish("api")
+    assert published.mode == "api"
+    assert remote.git("log", "-2", "--format=%s", "main").splitlines() == [
+        "memory: extract 2 learnings from #128",
+        "memory: fold 1 entry from the inbox",
+    ]
+    assert remote.sha("main") == published.tip == project.sha("main")
+    assert project.status() == ""
+    assert ".memory/inbox" not in remote.git("ls-tree", "-r", "--name-only", "main")
+    assert publish("api").subjects == ()
+
+
+def test_a_branch_that_moves_between_two_commits_of_the_api_loses_nothing(
+    project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+) -> None:
+    project.put_fragment(make_entry(7, title="Waits in the inbox"))
+    project.git("push", "-q", "origin", "main")
+
+    def push_other() -> None:
+        other = remote.clone(tmp_path / "other")
+        other.commit("More", {"other.txt": "x"})
+        other.git("push", "-q", "origin", "main")
+
+    forge.stale = [lambda: None, push_other]
+    assert publish("api").tries == 2
+    merged = remote.clone(tmp_path / "merged")
+    assert "Waits in the inbox" in merged.titles()
+    assert len(merged.entries()) == 3
+    assert publish("api").subjects == ()
+
+
+def test_the_api_turns_to_a_pull_request_when_it_is_refused_or_has_no_token(
+    project: Project, forge: GitHubDouble, publish: Publisher
+) -> None:
+    forge.refusal = "Changes must be made through a pull request."
+    published = publish("api")
+    assert published.mode == "pr"
+    assert "through a pull request" in published.reason
+    assert len(forge.pulls) == 1
+    assert "api needs" not in published.reason
