@@ -42,7 +42,7 @@ def place_ours(entry: Entry) -> Placed:
 
 
 def place_in_inbox(entry: Entry) -> Placed:
-    """A file for the entry, as `capture` and `remember` leave it."""
+    """A file for the entry, as `add` leaves it."""
     return f".memory/inbox/{entry.id}.md", format_entry(entry)
 
 

@@ -14,7 +14,7 @@ from memory_ci.cli.verify_command import show_report
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.annotations import fence
 from memory_ci.rendering.plan import render_plan
-from memory_ci.rendering.summary import render_findings, render_summary
+from memory_ci.rendering.summary import list_outcome, render_findings, render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def _show(run: CiRun, *, is_github: bool) -> None:
     click.echo(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
     if run.report:
         show_report(run.report, "github" if is_github else "text")
-    if run.plan:
-        text = render_plan(run.plan) + "".join(f"  {printable(line)}\n" for line in run.outcome)
-        click.echo(fence(text, secrets.token_hex(16)) if is_github else text, nl=False)
+    text = render_plan(run.plan) if run.plan else ""
+    text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
+    click.echo(fence(text, secrets.token_hex(16)) if is_github else text, nl=False)
 
 
 def _hand_on(run: CiRun, summary: Path | None, *, is_github: bool) -> None:
@@ -101,5 +101,5 @@ def _render(run: CiRun) -> str:
     if run.report:
         return render_findings("Memory: what this change does to it", run.report.findings)
     if run.plan:
-        return render_summary(run.plan, run.outcome, run.index)
+        return render_summary(run.plan, run.published, run.index)
     return ""

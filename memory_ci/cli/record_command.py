@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, TextIO, get_args
 
 import click
 import msgspec
@@ -24,6 +24,7 @@ from memory_ci.cli.common import (
 from memory_ci.errors import EngineError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.plan import render_plan
+from memory_ci.rendering.summary import render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ POLL_SECONDS = 60
 )
 @click.option("--backfill", is_flag=True, help="Ask the model in batches, at half price; run again to collect.")
 @click.option("--wait", is_flag=True, help="With --backfill: wait until the batches have ended.")
+@click.option(
+    "--summary",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    metavar="FILE",
+    help="Write what was learned to this file, as Markdown.",
+)
 @click.option("--fail-on", type=click.Choice(["engine"]), help="Exit with status 5 when the engine failed.")
 @dry_run_option
 @json_option
@@ -54,6 +61,7 @@ def command(
     mode: PublishMode | None,
     backfill: bool,
     wait: bool,
+    summary: TextIO | None,
     fail_on: str | None,
     dry_run: bool,
     as_json: bool,
@@ -96,6 +104,8 @@ def command(
     if isinstance(plan, Pending):
         echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
         return
+    if summary is not None and plan is not None:
+        summary.write(render_summary(plan, published))
     if as_json:
         echo_json(_as_json(plan, published))
     else:

@@ -40,25 +40,17 @@ class CiOptions(msgspec.Struct, frozen=True):
 
 
 class CiRun(msgspec.Struct, frozen=True):
-    """What a job did: its report when it verified, else the plan, the subjects of its commits, and where they are."""
+    """What a job did: its report when it verified, else the plan, and the commits that it made or (dry) would make."""
 
     job: CiJob
     report: CheckReport | None = None
     plan: Plan | None = None
-    subjects: tuple[str, ...] = ()
     published: Published | None = None
     index: IndexUse | None = None
 
     @property
     def is_ok(self) -> bool:
         return self.report is None or self.report.is_ok
-
-    @property
-    def outcome(self) -> tuple[str, ...]:
-        """What became of the plan, in lines."""
-        sent = self.published
-        how = tuple(line for line in (sent.reason, sent.url) if line) if sent else ()
-        return (*self.subjects, *how)
 
 
 def run_ci(
@@ -77,10 +69,11 @@ def run_ci(
         return CiRun(job, plan=plan)
     if options.dry_run:
         plan = make_plan(ref)
-        return CiRun(job, plan=plan, subjects=preview_plan(workspace, plan, now).subjects)
+        return CiRun(
+            job, plan=plan, published=Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
+        )
     sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
-    index = _index(workspace, ref)
-    return CiRun(job, plan=sent.plan, subjects=sent.subjects, published=sent, index=index)
+    return CiRun(job, plan=sent.plan, published=sent, index=_index(workspace, ref))
 
 
 def _planner(
@@ -110,7 +103,7 @@ def list_outputs(run: CiRun) -> dict[str, str]:
         "job": run.job.kind,
         "findings": str(len(report.findings)) if report else "0",
         "learned": str(len(learned)),
-        "commits": str(len(run.subjects)),
+        "commits": str(len(sent.subjects)) if sent else "0",
         "tip": sent.tip if sent else "",
         "pull-request": sent.url if sent else "",
         "index-key": run.index.key if run.index else "",

@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.landing import Run, contended, fetch, is_own_push, named, perform, refusal
-from memory_ci.flows.rejected import Verdicts, carry_over, read_verdicts
+from memory_ci.flows.rejected import KEEP, Verdicts, carry_over, read_verdicts
 from memory_ci.flows.workspace import Workspace, config_at, load_memory
 from memory_ci.forge.choose import choose_proposals
 from memory_ci.forge.proposals import Proposals
@@ -26,7 +26,7 @@ from memory_ci.records.publish import Published
 from memory_ci.rendering.pull_request import TITLE, Effect, Links, Proposed, render_pull_request
 from memory_ci.store.edit import format_entry
 
-CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: keep\n"
+CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
 
 
 class Built(NamedTuple):
@@ -136,7 +136,7 @@ def _proposed(run: Run, settings: Config, built: Built) -> Proposed:
     return Proposed(
         plan=built.plan,
         kept=tuple(place.entry.title for place, _ in built.verdicts.written),
-        rejected=tuple(entry.title for entry in built.verdicts.rejected),
+        rejected=tuple(line.partition(" ")[2] for line in built.verdicts.rejected),
         effect=effect,
         links=_links(run),
     )

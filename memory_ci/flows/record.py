@@ -32,7 +32,7 @@ from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import Revert, find_reverts
-from memory_ci.records.change import STEPS, Change
+from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.config import EngineName
 from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
 from memory_ci.records.report import Finding
@@ -110,12 +110,11 @@ def plan_record(
     if until is None:
         return plan
     reinforced, counted = _reinforce(workspace, base, draft, learner)
-    steps = (
-        PlannedStep(step="fold", changes=folded),
-        PlannedStep(step="extract", changes=extracted),
-        PlannedStep(step="reinforce", changes=reinforced),
-        *plan_upkeep(Upkeep(workspace, base, since, today, _new_reverts(workspace, cursor, learner)), draft, STEPS),
-    )
+    upkeep = Upkeep(workspace, base, since, today, _new_reverts(workspace, cursor, learner))
+    first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
+        ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
+    )  # fmt: skip
+    steps = (*(PlannedStep(step=step, changes=done) for step, done in first), *plan_upkeep(upkeep, draft, STEPS))
     return msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
 
 

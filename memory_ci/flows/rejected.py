@@ -6,7 +6,7 @@ hash of what it said and its title. It is history like any other; who changes th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
@@ -23,6 +23,9 @@ from memory_ci.text import shorten
 
 REJECTED_FILE = ".memory/rejected.txt"
 HEADING = "# Learnings that a maintainer took out of the memory pull request: they are not proposed again.\n"
+KEEP = "keep"
+"""The step of the commit that carries over what maintainers decided."""
+
 TITLE_WIDTH = 90
 
 Kept = Mapping[str, Located]
@@ -32,23 +35,22 @@ Kept = Mapping[str, Located]
 class Verdicts(NamedTuple):
     """What maintainers decided on the memory branch: entries they took out, and those they wrote or changed.
 
-    `written` has for each the entry as it was before them, None where there was none. `is_foreign`: they changed
-    something else than memory there.
+    `rejected` are lines of REJECTED_FILE. `written` has for each entry what it was before them, None where there was
+    none. `is_foreign`: they changed something else than memory there.
     """
 
-    rejected: tuple[Entry, ...] = ()
+    rejected: tuple[str, ...] = ()
     written: tuple[tuple[Located, Entry | None], ...] = ()
     is_foreign: bool = False
 
 
 def list_rejected(workspace: Workspace, rev: str) -> frozenset[str]:
     """The content keys of what was rejected."""
-    text = read_bytes(workspace, rev, [REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
-    return frozenset(line.split()[0] for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return frozenset(line.split()[0] for line in _read_lines(workspace, rev))
 
 
 def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
-    """What the commits of `branch` that are neither in `base` nor ours did to its memory."""
+    """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
     commits = list(_foreign_commits(workspace, base, branch))
     is_memory = memory_test(workspace)
     rejected: dict[str, Entry] = {}
@@ -60,8 +62,9 @@ def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
         for key in changed:
             before.setdefault(key, old[key].entry if key in old else None)
     last = _entries(workspace, branch) if commits else {}
+    taken_out = (_line(entry) for key, entry in rejected.items() if key not in last)
     return Verdicts(
-        tuple(entry for key, entry in rejected.items() if key not in last),
+        tuple(dict.fromkeys((*_read_lines(workspace, branch), *taken_out))),
         tuple((last[key], old) for key, old in before.items() if key in last),
         any(not is_memory(file.path) for commit in commits for file in commit.files),
     )
@@ -82,7 +85,7 @@ def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> dict[str,
         edited = edit_file(file, updated=[place.entry]) if known else edit_file(file, added=[place.entry])
         files[path] = render_memory_file(edited)
     known_keys = list_rejected(workspace, base)
-    lines = [line for line in _lines(verdicts.rejected) if line.split()[0] not in known_keys]
+    lines = [f"{line}\n" for line in verdicts.rejected if line.split()[0] not in known_keys]
     if lines:
         files[REJECTED_FILE] = content.get(REJECTED_FILE, HEADING.encode()) + "".join(lines).encode()
     return files
@@ -95,9 +98,13 @@ def _is_open(known: Located | None, old: Entry | None, place: Located, past: fro
     return known.entry == old and known.entry != place.entry
 
 
-def _lines(entries: Iterable[Entry]) -> Iterator[str]:
-    for entry in entries:
-        yield f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}\n"
+def _line(entry: Entry) -> str:
+    return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
+
+
+def _read_lines(workspace: Workspace, rev: str) -> list[str]:
+    text = read_bytes(workspace, rev, [REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def _entries(workspace: Workspace, rev: str) -> Kept:
@@ -107,7 +114,8 @@ def _entries(workspace: Workspace, rev: str) -> Kept:
 def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:
     """Commits of the branch by others, oldest first; a merge brings what is judged elsewhere.
 
-    Ours say their step and are committed by us: an amended one is the work of who amended it.
+    Ours say their step and are committed by us: an amended one is the work of who amended it, and one of step KEEP
+    carries what others decided.
     """
     from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI  # GitPython: 75 ms, only to publish
 
@@ -115,6 +123,7 @@ def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[C
     committers = list_committers(workspace.repo, base, branch)
     asked = ("--reverse", "--topo-order", "--no-merges", *FILES, "--no-renames", "--end-of-options", branch, f"^{base}")
     for commit, _ in read_log(workspace.repo, *asked, "--"):
-        is_ours = find_trailers(commit.message, (STEP,)) and committers[commit.sha] in ours
+        steps = {value for _, value in find_trailers(commit.message, (STEP,))}
+        is_ours = steps - {KEEP} and committers[commit.sha] in ours
         if commit.parents and not is_ours:
             yield commit

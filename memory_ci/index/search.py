@@ -23,7 +23,7 @@ SHOWN_STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status)
 MAX_DEPTH = 10_000
 
 COLUMN_WEIGHT = 4.0
-"""FTS5 multiplies the count of a term by this; its k1 is fixed at 1.2, so this is as good as a k1 of 0.3: in a text of a
+"""FTS5 multiplies the count of a term by this; its k1 is fixed at 1.2, so this is as good as a k1 of 0.3: in a text of
 few lines a word that comes twice says little more than one that comes once (docs/ranking.md)."""
 
 

@@ -8,6 +8,7 @@ from memory_ci.records.candidate import Judged
 from memory_ci.records.change import Change
 from memory_ci.records.index import IndexUse
 from memory_ci.records.plan import EngineUse, Join, Plan, PlannedStep
+from memory_ci.records.publish import Published
 from memory_ci.records.report import Finding
 from memory_ci.rendering.markdown import escape_markdown, fit
 from memory_ci.text import plural
@@ -39,28 +40,35 @@ LEFT_OUT = (
 )
 
 
-def render_summary(plan: Plan, outcome: Sequence[str], index: IndexUse | None = None) -> str:
-    """The plan of a run as Markdown; `outcome` says in lines what became of it.
+def render_summary(plan: Plan, published: Published | None, index: IndexUse | None = None) -> str:
+    """The plan of a run as Markdown, and what became of it.
 
     Nothing in it is acted upon by a forge or breaks its tables, and it is never larger than a forge takes.
     """
-    return fit(_lines(plan, outcome, index), MAX_BYTES, CUT)
+    return fit(_lines(plan, published, index), MAX_BYTES, CUT)
+
+
+def list_outcome(published: Published | None) -> tuple[str, ...]:
+    """What was committed, and how it went, in lines."""
+    if published is None:
+        return ()
+    return (*published.subjects, *filter(None, (published.reason, published.url)))
 
 
 def render_findings(title: str, findings: Sequence[Finding]) -> str:
     """What a check found as Markdown: a table, or one sentence."""
-    rows = [(f"{one.path}:{one.line}", one.level, one.code, f"{one.message} {one.hint}") for one in findings]
+    rows = [(f"{one.path}:{one.line}", one.level, one.code, f"{one.message}. {one.hint}") for one in findings]
     table = _table(("where", "level", "code", "what"), rows) if rows else ["Nothing found."]
     return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *table], MAX_BYTES, CUT)
 
 
-def _lines(plan: Plan, outcome: Sequence[str], index: IndexUse | None) -> Iterator[str]:
+def _lines(plan: Plan, published: Published | None, index: IndexUse | None) -> Iterator[str]:
     learned = sum(len(step.changes) for step in plan.steps if step.step == "extract")
     yield f"## Memory: {plural(learned, 'learning') if learned else 'nothing new'}"
     yield ""
     counts = plan.counts
     yield f"{plural(counts.merged_changes, 'merged change')}, {plural(counts.commits, 'commit')} read."
-    yield from (f"- {escape_markdown(line, TITLE_WIDTH)}" for line in outcome)
+    yield from (f"- {escape_markdown(line, TITLE_WIDTH)}" for line in list_outcome(published))
     for step in plan.steps:
         yield from _section(step)
     for verdict, heading in LEFT_OUT:
@@ -82,7 +90,8 @@ def _section(step: PlannedStep) -> Iterator[str]:
 def _change(change: Change) -> str:
     entry = change.entry
     title, path = escape_markdown(entry.title, TITLE_WIDTH), escape_markdown(change.path, TITLE_WIDTH)
-    return f"**{title}** ({entry.type}, {escape_markdown(entry.id[:8], 8)} in {path}; {escape_markdown(change.why, WHY_WIDTH)})"
+    key, why = escape_markdown(entry.id[:8], 8), escape_markdown(change.why, WHY_WIDTH)
+    return f"**{title}** ({entry.type}, {key} in {path}; {why})"
 
 
 def _judged(heading: str, items: Sequence[Judged]) -> Iterator[str]:

@@ -199,3 +199,10 @@ def test_verify_prints_lines_annotations_or_json(project: Project, run: Run) -> 
     printed = json.loads(run("verify", "--base", "main", "--head", "topic", "--format", "json").stdout)
     assert printed["ok"] is False
     assert run("verify", "--head", "main").exit_code == 0
+
+
+def test_record_writes_the_same_page_where_it_is_asked_to(project: Project, run: Run) -> None:
+    assert run("record", "--summary", "page.md").exit_code == 0
+    page = (project.path / "page.md").read_text(encoding="utf-8")
+    assert page.startswith("## Memory: 2 learnings\n")
+    assert "- memory\\: extract 2 learnings" in page

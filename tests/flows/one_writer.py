@@ -1,6 +1,6 @@
 """One of several writers: records one merged change of a remote, as a job of its own would.
 
-Run as `python one_writer.py CLONE LABEL`; prints how many tips it took.
+Run as `python one_writer.py CLONE LABEL SINCE`; prints how many tips it took.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from memory_ci.records.plan import Plan, PlannedStep
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def main(clone: str, label: str) -> None:
+def main(clone: str, label: str, since: str) -> None:
     workspace = open_committed(Path(clone))
 
     def make_plan(ref: str) -> Plan:
-        """What the run finds in the change of that label alone; nothing is covered, so each writer finds its own."""
-        plan = plan_record(workspace, RecordOptions(None, ref), NOW.date(), lambda done, total: None)
+        """What the run finds in the change of that label alone."""
+        plan = plan_record(workspace, RecordOptions(since, ref), NOW.date(), lambda done, total: None)
         changes = [change for step in plan.steps for change in step.changes if change.why == f"from {label}"]
         step = PlannedStep(step="extract", changes=tuple(changes))
-        return msgspec.structs.replace(plan, until=None, counted=(), steps=(step,))
+        return msgspec.structs.replace(plan, counted=(), steps=(step,))
 
     published = publish(workspace, PublishOptions("push"), make_plan, NOW, {})
     sys.stdout.write(f"{published.tries}\n")

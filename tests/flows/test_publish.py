@@ -193,13 +193,14 @@ def test_there_must_be_a_remote_of_that_name(project: Project) -> None:
 
 
 def test_six_writers_at_once_lose_nothing(project: Project, remote: Remote, tmp_path: Path) -> None:
+    since = project.sha()
     labels = [f"#{number}" for number in range(201, 207)]
     for label, name in zip(labels, ("refund", "void", "quote", "ship", "stock", "login"), strict=True):
         project.merge_work(DECIDED.format(name=name), name, int(label[1:]), f"src/{name}.py")
     project.git("push", "-q", "origin", "main")
     clones = [remote.clone(tmp_path / f"clone{label}") for label in labels]
     writers = [
-        subprocess.Popen([sys.executable, str(WRITER), str(clone.path), label], stdout=subprocess.PIPE)
+        subprocess.Popen([sys.executable, str(WRITER), str(clone.path), label, since], stdout=subprocess.PIPE)
         for clone, label in zip(clones, labels, strict=True)
     ]
     said = [writer.communicate(timeout=60)[0] for writer in writers]

@@ -12,6 +12,7 @@ from memory_ci.records.candidate import Candidate, Judged, Quote
 from memory_ci.records.change import Change
 from memory_ci.records.index import IndexUse
 from memory_ci.records.plan import Counts, EngineUse, Join, Plan, PlannedStep
+from memory_ci.records.publish import Published
 from memory_ci.records.report import Finding
 from memory_ci.rendering.markdown import escape_markdown
 from memory_ci.rendering.summary import CUT, MAX_BYTES, render_findings, render_summary
@@ -56,7 +57,10 @@ def make_quarantined(title: str) -> Judged:
 
 
 def test_a_page_says_what_was_learned_from_where_and_by_which_words() -> None:
-    text = render_summary(make_plan(make_addition("Retry with a key", "from #128", "send a key")), ["memory: extract"])
+    text = render_summary(
+        make_plan(make_addition("Retry with a key", "from #128", "send a key")),
+        Published("push", "c" * 40, subjects=("memory: extract",)),
+    )
     assert "## Memory: 1 learning\n" in text
     assert "1 merged change, 2 commits read." in text
     assert "- **Retry with a key** (procedural, 00000001 in MEMORY\\.md; from \\#&#8203;128)\n  > send a key\n" in text
@@ -74,7 +78,7 @@ def test_a_page_names_what_was_left_out_what_was_read_and_what_it_cost() -> None
         findings=(Finding("MEMORY.md", 3, "bad-value", "importance 7"),),
         engine=use,
     )
-    text = render_summary(plan, [], IndexUse("memory-ci-index-v2-abc", 4096, True))
+    text = render_summary(plan, None, IndexUse("memory-ci-index-v2-abc", 4096, True))
     assert "### Quarantined, not written: 1" in text
     assert "| \\#&#8203;91 | Agents live in one package | quote\\-not\\-found |" in text
     assert "session s1" in text
@@ -85,11 +89,11 @@ def test_a_page_names_what_was_left_out_what_was_read_and_what_it_cost() -> None
 
 
 def test_a_run_that_learned_nothing_says_so() -> None:
-    assert render_summary(make_plan(), []).startswith("## Memory: nothing new\n")
+    assert render_summary(make_plan(), None).startswith("## Memory: nothing new\n")
 
 
 def test_why_a_run_stopped_is_said() -> None:
-    text = render_summary(make_plan(engine=EngineUse("anthropic", "key", failure="over the limit")), [])
+    text = render_summary(make_plan(engine=EngineUse("anthropic", "key", failure="over the limit")), None)
     assert "**The run stopped:** over the limit" in text
 
 
@@ -108,7 +112,9 @@ def test_why_a_run_stopped_is_said() -> None:
 )
 def test_nothing_in_a_title_a_reason_or_a_quote_breaks_out(hostile: str) -> None:
     plan = make_plan(make_addition(hostile, hostile, hostile), judged=(make_quarantined(hostile),))
-    text = render_summary(plan, [hostile]) + render_findings("x", [Finding(hostile, 1, "bad-value", hostile)])
+    text = render_summary(plan, Published("pr", "", hostile, 1, hostile, subjects=(hostile,))) + render_findings(
+        "x", [Finding(hostile, 1, "bad-value", hostile)]
+    )
     assert hostile not in text
     for sign in ("<", "@octocat", "#12", "](", "://", "www.", " `code"):
         assert sign not in text
@@ -126,18 +132,18 @@ def test_what_is_escaped_stays_in_its_cell(text: str) -> None:
 
 
 def test_a_credential_is_masked() -> None:
-    assert KEY not in render_summary(make_plan(make_addition(f"Use {KEY}")), [])
+    assert KEY not in render_summary(make_plan(make_addition(f"Use {KEY}")), None)
 
 
 def test_a_page_is_never_larger_than_a_forge_takes() -> None:
     many = [make_addition("é" * 180, "from #128", "w" * 500) for _ in range(1500)]
-    text = render_summary(make_plan(*many), [])
+    text = render_summary(make_plan(*many), None)
     assert len(text.encode()) <= MAX_BYTES
     assert text.endswith(f"{CUT}\n")
-    assert render_summary(make_plan(many[0]), []).count(CUT) == 0
+    assert render_summary(make_plan(many[0]), None).count(CUT) == 0
 
 
 def test_findings_are_a_table_and_none_is_a_sentence() -> None:
     text = render_findings("Memory", [Finding("MEMORY.md", 3, "bad-value", "importance 7", "Mend it.")])
-    assert "| MEMORY\\.md\\:3 | error | bad\\-value | importance 7 Mend it\\. |\n" in text
+    assert "| MEMORY\\.md\\:3 | error | bad\\-value | importance 7\\. Mend it\\. |\n" in text
     assert render_findings("Memory", []) == "## Memory\n\nNothing found.\n"
