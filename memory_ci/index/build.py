@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -21,11 +22,15 @@ LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process. Tens of thousands of entries take less; who waits longer builds in memory."""
 
 # Strings of this module put together, values always bound.
+KNOWN_ROWS = f"SELECT row, {ENTRY_COLUMNS} FROM entries WHERE path = ? ORDER BY row"  # noqa: S608
 FORGET_TEXT = """
 INSERT INTO entries_fts (entries_fts, rowid, title, body, parts)
 SELECT 'delete', row, title, body, parts FROM entries_text
-WHERE row IN (SELECT row FROM entries WHERE path = ?)
+WHERE row IN (SELECT value FROM json_each(?))
 """
+FORGET_ENTRIES = "DELETE FROM entries WHERE row IN (SELECT value FROM json_each(?))"
+MOVE_ENTRY = "UPDATE entries SET line = ? WHERE row = ?"
+LINE = ENTRY_COLUMNS.split(", ").index("line")
 ADD_TEXT = "INSERT INTO entries_fts (rowid, title, body, parts) VALUES (?, ?, ?, ?)"
 ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks(ENTRY_COLUMNS)})"  # noqa: S608
 ADD_FILE = f"INSERT INTO files ({FILE_COLUMNS}, digest) VALUES ({marks(FILE_COLUMNS)}, ?)"  # noqa: S608
@@ -75,35 +80,56 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 
 
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
-    known = dict(index.connection.execute("SELECT path, oid FROM files"))
-    _forget(index.connection, [path for path, oid in known.items() if not oid or files.get(path) != oid])
+    connection = index.connection
+    known = dict(connection.execute("SELECT path, oid FROM files"))
+    stale = [path for path, oid in known.items() if not oid or files.get(path) != oid]
+    connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale])
     wanted = [path for path, oid in sorted(files.items()) if not oid or known.get(path) != oid]
-    read = _add(index.connection, files, load(wanted)) if wanted else 0
+    read = [_put(connection, file, files[file.path]) for file in load(wanted)] if wanted else []
+    for path in set(stale).difference(read):
+        _keep_rows(connection, path, [])
     was_rebuilt, index.is_new = index.is_new, False
-    (entries,) = index.connection.execute("SELECT count(*) FROM entries").fetchone()
-    return SyncReport(len(files), read, entries, was_rebuilt)
+    (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+    return SyncReport(len(files), len(read), entries, was_rebuilt)
 
 
-def _forget(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    """Remove all rows of files that were edited, emptied, renamed or deleted."""
-    for path in paths:
-        connection.execute(FORGET_TEXT, (path,))
-        connection.execute("DELETE FROM entries WHERE path = ?", (path,))
-        connection.execute("DELETE FROM files WHERE path = ?", (path,))
+def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str) -> str:
+    """Make the rows of one file what it holds now, and give back its path.
 
-
-def _add(connection: sqlite3.Connection, files: Mapping[str, str], loaded: Iterable[LoadedFile]) -> int:
-    """Add the rows of `loaded` and return how many files it held."""
+    A file grows by an entry far more often than it is rewritten: what it still holds keeps its row, and its words are
+    not indexed anew.
+    """
+    values, rows = file_row(file, oid), list(map(entry_row, file.entries))
+    connection.execute(ADD_FILE, (*values, digest(values, rows)))
+    new = _keep_rows(connection, file.path, rows)
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
-    read = 0
-    for file in loaded:
-        values, rows = file_row(file, files[file.path]), list(map(entry_row, file.entries))
-        connection.execute(ADD_FILE, (*values, digest(values, rows)))
-        connection.executemany(ADD_ENTRY, rows)  # numbered from last + 1: SQLite takes the largest number and adds one
-        connection.executemany(ADD_TEXT, map(_text_row, count(last + 1), file.entries))
-        last += len(rows)
-        read += 1
-    return read
+    connection.executemany(ADD_ENTRY, [rows[at] for at in new])  # SQLite takes the largest number and adds one
+    connection.executemany(ADD_TEXT, map(_text_row, count(last + 1), (file.entries[at] for at in new)))
+    return file.path
+
+
+def _keep_rows(connection: sqlite3.Connection, path: str, rows: Sequence[Row]) -> list[int]:
+    """Keep of a file only these rows, moved to their lines; gives back the places of those that the index lacks."""
+    kept: dict[Row, list[tuple[int, int]]] = {}
+    for row, *values in connection.execute(KNOWN_ROWS, (path,)):
+        kept.setdefault(_without_line(values), []).append((row, values[LINE]))
+    new, moved = [], []
+    for at, values in enumerate(rows):
+        if places := kept.get(_without_line(values)):
+            row, line = places.pop(0)
+            moved += [(values[LINE], row)] if line != values[LINE] else []
+        else:
+            new.append(at)
+    gone = json.dumps([row for places in kept.values() for row, _ in places])
+    if gone != "[]":
+        connection.execute(FORGET_TEXT, (gone,))
+        connection.execute(FORGET_ENTRIES, (gone,))
+    connection.executemany(MOVE_ENTRY, moved)
+    return new
+
+
+def _without_line(values: Sequence[object]) -> Row:
+    return (*values[:LINE], *values[LINE + 1 :])
 
 
 def _text_row(row: int, located: Located) -> Row:

@@ -105,6 +105,32 @@ def test_what_is_recorded_is_pushed_when_asked(project: Project, remote: RepoBui
     assert runner.outputs["tip"] == remote.sha("main")
 
 
+def test_a_run_that_its_own_push_started_has_nothing_to_do(
+    project: Project, remote: RepoBuilder, runner: Runner, run: Run
+) -> None:
+    runner.start("push")
+    run("ci", "--push", "push")
+    tip = remote.sha("main")
+    result = run("ci", "--push", "push")
+    assert result.exit_code == 0, result.stderr
+    assert "nothing to do" in result.stdout
+    assert remote.sha("main") == tip
+    assert runner.outputs["commits"] == "0"
+
+
+def test_a_pipeline_of_gitlab_records_and_obeys_no_workflow_command(
+    project: Project, remote: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    branch = {"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main", "CI_PIPELINE_SOURCE": "schedule"}
+    for name, value in {"GITLAB_CI": "true", **branch}.items():
+        monkeypatch.setenv(name, value)
+    project.git("checkout", "-q", "--detach")
+    result = run("ci", "--push", "push")
+    assert result.exit_code == 0, result.stderr
+    assert "::" not in result.stdout
+    assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
+
+
 def test_one_job_extracts_and_another_applies(
     project: Project, remote: RepoBuilder, runner: Runner, run: Run, tmp_path: Path
 ) -> None:

@@ -99,6 +99,16 @@ def test_an_entry_that_a_merge_dropped_is_lost(shop: Project) -> None:
     assert found(shop) == {("MEMORY.md", "lost-entry", "error")}
 
 
+def test_an_entry_that_a_later_merge_dropped_is_lost_though_the_branch_had_it(shop: Project) -> None:
+    shop.commit("Work", {"src/other.py": "x\n"})
+    shop.checkout("main")
+    shop.commit("More", {"README.md": "More\n"})
+    shop.checkout("topic")
+    shop.git("merge", "-q", "--no-commit", "--no-ff", "main")
+    shop.commit("Merge main, badly", {"MEMORY.md": memory(ONE)})
+    assert found(shop) == {("MEMORY.md", "lost-entry", "error")}
+
+
 def test_an_entry_that_a_person_takes_out_is_a_warning(shop: Project) -> None:
     shop.commit("Take one out", {"MEMORY.md": memory(TWO)})
     assert found(shop) == {("MEMORY.md", "removed-entry", "warning")}

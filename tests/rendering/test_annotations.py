@@ -55,7 +55,9 @@ def test_nothing_found_prints_nothing() -> None:
 
 @given(st.text(), st.text())
 def test_no_text_from_outside_becomes_a_command(message: str, path: str) -> None:
-    hostile = make_finding(message=f"{message}\n::set-output name=x::y\r::{TOKEN[:-1]}::", path=f"{path}\n::error::z")
+    hostile = make_finding(
+        message=f"{message}\n::set-output name=x::y\r::{TOKEN[:-1]}::", path=f"::error::{path}\n::error::z"
+    )
     (command,) = list_commands(render_annotations([hostile], TOKEN))
     assert command.startswith("::error file=")
     assert command.count("::") >= 2

@@ -1,0 +1,133 @@
+"""Writing to a forge: requests and commits in the shapes of its API, sent once, refusals told from failures."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_ci.errors import EngineError
+from memory_ci.forge.choose import choose_committer, choose_proposals
+from memory_ci.forge.commits import MAX_BYTES, GitHubCommitter
+from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposal
+from memory_ci.records.config import ForgeConfig
+from tests.forge.make import TOKEN, make_client
+from tests.servers import Answer, Handler, by_path, json_answer, serve
+
+PULL: dict[str, Any] = {"number": 7, "html_url": "https://github.com/acme/shop/pull/7"}
+REQUEST: dict[str, Any] = {"iid": 3, "web_url": "https://gitlab.com/acme/shop/-/merge_requests/3"}
+HEAD = "1" * 40
+
+
+def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
+    root = "/repos/acme/shop/pulls"
+    routes: dict[str, Answer | Handler] = {
+        root: lambda asked: json_answer(
+            [PULL] if asked.method == "GET" else PULL, 200 if asked.method == "GET" else 201
+        ),
+        f"{root}/7": json_answer(PULL),
+    }
+    with serve(by_path(routes)) as server:
+        forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop")
+        found = forge.find("memory-ci/update", "main")
+        assert forge.open("memory-ci/update", "main", "T", "B") == found == Proposal(7, PULL["html_url"])
+        forge.update(found, "T2", "B2")
+        forge.close(found)
+    asked, opened, updated, closed = server.asked
+    assert asked.query == {"state": "open", "head": "acme:memory-ci/update", "base": "main"}
+    assert (opened.method, opened.json["head"], opened.json["base"]) == ("POST", "memory-ci/update", "main")
+    assert (updated.method, updated.json) == ("PATCH", {"title": "T2", "body": "B2"})
+    assert (closed.method, closed.json) == ("PATCH", {"state": "closed"})
+
+
+def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
+    root = "/projects/42/merge_requests"
+    routes: dict[str, Answer | Handler] = {
+        root: lambda asked: json_answer([REQUEST] if asked.method == "GET" else REQUEST),
+        f"{root}/3": json_answer(REQUEST),
+    }
+    with serve(by_path(routes)) as server:
+        forge = GitLabProposals(make_client(server.url, tmp_path), "42")
+        found = forge.find("memory-ci/update", "main")
+        assert forge.open("memory-ci/update", "main", "T", "B") == found == Proposal(3, REQUEST["web_url"])
+        forge.update(found, "T2", "B2")
+        forge.close(found)
+    asked, opened, updated, closed = server.asked
+    assert asked.query == {"state": "opened", "source_branch": "memory-ci/update", "target_branch": "main"}
+    assert (opened.method, opened.json["source_branch"]) == ("POST", "memory-ci/update")
+    assert (updated.method, updated.json) == ("PUT", {"title": "T2", "description": "B2"})
+    assert closed.json == {"state_event": "close"}
+
+
+@pytest.mark.parametrize(
+    ("status", "slug"),
+    [
+        (403, "forge-refused"),
+        (404, "forge-refused"),
+        (422, "forge-refused"),
+        (401, "forge-unauthorised"),
+        (502, "forge-failed"),
+    ],
+)
+def test_what_is_written_is_sent_once_whatever_the_answer(tmp_path: Path, status: int, slug: str) -> None:
+    with serve(lambda _: json_answer({"message": "No"}, status)) as server, pytest.raises(EngineError) as caught:
+        GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open("a", "b", "T", "B")
+    assert caught.value.slug == slug
+    assert len(server.asked) == 1
+    assert TOKEN not in f"{caught.value!r}"
+
+
+def committer(url: str, tmp_path: Path) -> GitHubCommitter:
+    return GitHubCommitter(make_client(url, tmp_path), f"{url}/graphql", "acme/shop")
+
+
+def test_a_commit_names_the_tip_it_expects_and_carries_its_files(tmp_path: Path) -> None:
+    reply = {"data": {"createCommitOnBranch": {"commit": {"oid": "2" * 40}}}}
+    with serve(lambda _: json_answer(reply)) as server:
+        files = {"MEMORY.md": b"new\n", ".memory/inbox/x.md": None}
+        created = committer(server.url, tmp_path).commit("main", HEAD, files, "memory: fold\n\nBody\n")
+    assert created.oid == "2" * 40
+    (asked,) = server.asked
+    assert asked.json["variables"]["input"] == {
+        "branch": {"repositoryNameWithOwner": "acme/shop", "branchName": "main"},
+        "expectedHeadOid": HEAD,
+        "message": {"headline": "memory: fold", "body": "Body"},
+        "fileChanges": {
+            "additions": [{"path": "MEMORY.md", "contents": base64.b64encode(b"new\n").decode()}],
+            "deletions": [{"path": ".memory/inbox/x.md"}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_stale"),
+    [
+        ({"type": "STALE_DATA", "message": "Pull and try again."}, True),
+        ({"message": 'Expected branch to point to "1" but it did not.'}, True),
+        ({"type": "FORBIDDEN", "message": "Resource not accessible by integration"}, False),
+    ],
+)
+def test_an_error_is_a_lost_race_or_a_refusal(tmp_path: Path, problem: dict[str, str], is_stale: bool) -> None:
+    with serve(lambda _: json_answer({"data": {"createCommitOnBranch": None}, "errors": [problem]})) as server:
+        created = committer(server.url, tmp_path).commit("main", HEAD, {"MEMORY.md": b"x"}, "memory: x\n")
+    assert (created.oid, created.is_stale, created.reason) == ("", is_stale, problem["message"])
+
+
+def test_more_than_the_limit_is_not_sent(tmp_path: Path) -> None:
+    with serve(lambda _: json_answer({})) as server:
+        created = committer(server.url, tmp_path).commit("main", HEAD, {"MEMORY.md": b"x" * (MAX_BYTES + 1)}, "m")
+    assert created.reason == "more than 256 KB in one commit"
+    assert server.asked == []
+
+
+def test_who_may_be_written_to_is_said_by_the_environment(tmp_path: Path) -> None:
+    on_github = {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop"}
+    on_gitlab = {"GITLAB_TOKEN": TOKEN, "CI_PROJECT_ID": "42"}
+    assert isinstance(choose_proposals(ForgeConfig(), on_github, tmp_path), GitHubProposals)
+    assert isinstance(choose_proposals(ForgeConfig(), on_gitlab, tmp_path), GitLabProposals)
+    assert choose_proposals(ForgeConfig("none"), on_github, tmp_path) is None
+    assert choose_proposals(ForgeConfig(), {"GITHUB_TOKEN": TOKEN}, tmp_path) is None
+    assert choose_committer(on_github, tmp_path) is not None
+    assert choose_committer(on_gitlab, tmp_path) is None
