@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -60,6 +61,21 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
             click.echo(f"memory-ci: {plural(sent, 'session')} sent to {remote} (refs/memory-ci/sessions/)", err=True)
     except (MemoryCIError, OSError) as error:
         click.echo(f"memory-ci: sessions not pushed: {error}", err=True)
+
+
+@command.command("sync", hidden=True)
+@click.argument("rest", nargs=-1)
+def sync(rest: tuple[str, ...]) -> None:
+    """Bring the index up to the work tree after git moved it. Says nothing and never fails: retrieval can do the same.
+
+    \b
+    Example:
+      memory-ci hook sync
+    """
+    from memory_ci.flows.index import build_index
+
+    with suppress(MemoryCIError, OSError):
+        build_index(workspace(), None)
 
 
 @command.command("merge", hidden=True)

@@ -86,7 +86,9 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
         raise _refusal(name)
     if event.repository.fork:
         return CiJob("nothing", "this repository is a fork: memory is recorded where the work is merged")
-    return _branch_job(name, environ.get("GITHUB_REF", ""), f"refs/heads/{event.repository.default_branch}")
+    ref = environ.get("GITHUB_REF", "")
+    # A schedule runs on the default branch alone, and its event need not describe the repository.
+    return _branch_job(name, ref, ref if name == "schedule" else f"refs/heads/{event.repository.default_branch}")
 
 
 def gitlab_job(environ: Mapping[str, str]) -> CiJob:

@@ -54,8 +54,8 @@ def propose(run: Run, reason: str = "") -> Published:
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
             verdicts = read_verdicts(Workspace(run.workspace.repo, settings), base, old) if old else Verdicts()
-            if old and verdicts.is_foreign:
-                return Published("pr", old, tries=tries, reason="others changed more than memory there: left as it is")
+            if old and verdicts.obstacle:
+                return Published("pr", old, tries=tries, reason=f"the branch is left as it is: {verdicts.obstacle}")
             built = _build(run, ref, base, verdicts)
             outcome = _push(run, settings.publish.branch, built, old)
             if outcome.state == "refused":

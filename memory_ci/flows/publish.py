@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from memory_ci.errors import RepositoryError
+from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.flows.apply import apply_plan
 from memory_ci.flows.branch import branch_name
 from memory_ci.flows.landing import Planner, Run, land, send_by_api, send_by_push
@@ -16,9 +16,13 @@ from memory_ci.flows.proposing import propose
 from memory_ci.flows.workspace import Workspace, config_at
 from memory_ci.forge.choose import choose_committer
 from memory_ci.gitrepo.push import HEADS, connect
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.settings import find_setting
-from memory_ci.records.config import PublishMode
+from memory_ci.records.config import PublishConfig, PublishMode
 from memory_ci.records.publish import Published
+
+REFUSALS = frozenset({"push-refused", "forge-refused"})
+"""After these another way is tried, where the mode has one."""
 
 
 class PublishOptions(msgspec.Struct, frozen=True):
@@ -32,7 +36,7 @@ def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
     """The mode asked for, or else the one that is committed on the branch."""
     if options.mode is not None:
         return options.mode
-    return config_at(workspace.repo, branch_name(workspace, options.ref)).publish.mode
+    return _settings(workspace, branch_name(workspace, options.ref)).mode
 
 
 def publish(
@@ -71,15 +75,21 @@ def _land_or_propose(run: Run, mode: PublishMode) -> Published:
             return propose(run, "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead")
     try:
         return land(run, "api", send_by_api(run, committer)) if committer else land(run, "push", send_by_push(run))
-    except RepositoryError as error:
-        if error.slug != "push-refused" or mode == "push":
+    except MemoryCIError as error:
+        if error.slug not in REFUSALS or mode == "push":
             raise
         return propose(run, error.message)
 
 
+def _settings(workspace: Workspace, ref: str) -> PublishConfig:
+    """What the branch says; what HEAD says where the branch is not here, as in a job that checks out a commit."""
+    is_here = find_commit(workspace.repo, ref) is not None
+    return config_at(workspace.repo, ref if is_here else "HEAD").publish
+
+
 def _remote(workspace: Workspace, ref: str) -> str:
     """The remote that the configuration of the branch names; a name that is none would be taken for a directory."""
-    name = config_at(workspace.repo, ref).publish.remote
+    name = _settings(workspace, ref).remote
     if find_setting(workspace.repo, f"remote.{name}.url") is None:
         hint = f"Add it: git remote add {name} ADDRESS, or name another under publish.remote."
         raise RepositoryError(f"there is no remote {name!r} to publish to", slug="no-remote", hint=hint)

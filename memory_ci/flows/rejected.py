@@ -6,8 +6,8 @@ hash of what it said and its title. It is history like any other; who changes th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.lookup import list_past_ids
@@ -15,10 +15,11 @@ from memory_ci.flows.workspace import Workspace, load_memory, memory_test, read_
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
 from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
-from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edit import edit_file
+from memory_ci.store.apply import apply_changes
+from memory_ci.store.layout import is_fragment
 from memory_ci.text import shorten
 
 REJECTED_FILE = ".memory/rejected.txt"
@@ -36,12 +37,13 @@ class Verdicts(NamedTuple):
     """What maintainers decided on the memory branch: entries they took out, and those they wrote or changed.
 
     `rejected` are lines of REJECTED_FILE. `written` has for each entry what it was before them, None where there was
-    none. `is_foreign`: they changed something else than memory there.
+    none. `obstacle` says why nothing can be made of it, and the branch must stay as it is.
     """
 
     rejected: tuple[str, ...] = ()
+    taken_out: tuple[Entry, ...] = ()
     written: tuple[tuple[Located, Entry | None], ...] = ()
-    is_foreign: bool = False
+    obstacle: str = ""
 
 
 def list_rejected(workspace: Workspace, rev: str) -> frozenset[str]:
@@ -52,43 +54,61 @@ def list_rejected(workspace: Workspace, rev: str) -> frozenset[str]:
 def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
     commits = list(_foreign_commits(workspace, base, branch))
-    is_memory = memory_test(workspace)
-    rejected: dict[str, Entry] = {}
+    gone: dict[str, Entry] = {}
     before: dict[str, Entry | None] = {}
     for commit in commits:
         old, new = _entries(workspace, commit.parents[0]), _entries(workspace, commit.sha)
-        rejected |= {key: place.entry for key, place in old.items() if key not in new}
+        gone |= {key: place.entry for key, place in old.items() if key not in new}
         changed = (key for key, place in new.items() if key not in old or old[key].entry != place.entry)
         for key in changed:
             before.setdefault(key, old[key].entry if key in old else None)
     last = _entries(workspace, branch) if commits else {}
-    taken_out = (_line(entry) for key, entry in rejected.items() if key not in last)
+    taken_out = tuple(entry for key, entry in gone.items() if key not in last)
     return Verdicts(
-        tuple(dict.fromkeys((*_read_lines(workspace, branch), *taken_out))),
-        tuple((last[key], old) for key, old in before.items() if key in last),
-        any(not is_memory(file.path) for commit in commits for file in commit.files),
+        rejected=tuple(dict.fromkeys((*_read_lines(workspace, branch), *map(_line, taken_out)))),
+        taken_out=taken_out,
+        written=tuple((last[key], old) for key, old in before.items() if key in last),
+        obstacle=_obstacle(workspace, branch, commits),
     )
 
 
 def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> dict[str, bytes | None]:
     """The files that make the verdicts true on `base`; what is decided there already is left as it is."""
-    kept = _entries(workspace, base)
-    past = list_past_ids(workspace, base) if verdicts.written else frozenset()
-    written = [place for place, old in verdicts.written if _is_open(kept.get(place.entry.id), old, place, past)]
-    wanted = {place.path for place in written} | {kept[p.entry.id].path for p in written if p.entry.id in kept}
-    content = read_bytes(workspace, base, {*wanted, REJECTED_FILE})
-    files: dict[str, bytes | None] = {}
-    for place in written:
-        known = kept.get(place.entry.id)
-        path = known.path if known else place.path
-        file = parse_memory_file(path, (files.get(path) or content.get(path, b"")))
-        edited = edit_file(file, updated=[place.entry]) if known else edit_file(file, added=[place.entry])
-        files[path] = render_memory_file(edited)
-    known_keys = list_rejected(workspace, base)
-    lines = [f"{line}\n" for line in verdicts.rejected if line.split()[0] not in known_keys]
+    changes = tuple(_list_changes(workspace, base, verdicts))
+    content = read_bytes(workspace, base, {*(change.path for change in changes), REJECTED_FILE})
+    files = apply_changes(content, changes)
+    known = list_rejected(workspace, base)
+    lines = [f"{line}\n" for line in verdicts.rejected if line.split()[0] not in known]
     if lines:
         files[REJECTED_FILE] = content.get(REJECTED_FILE, HEADING.encode()) + "".join(lines).encode()
     return files
+
+
+def _obstacle(workspace: Workspace, branch: str, commits: Sequence[Commit]) -> str:
+    """Why the work of others on the branch cannot be carried over."""
+    is_memory = memory_test(workspace)
+    if any(not is_memory(file.path) for commit in commits for file in commit.files):
+        return "others changed more than memory there"
+    broken = [finding for finding in load_memory(workspace, branch).findings if finding.level == "error"]
+    if commits and broken:
+        return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
+    return ""
+
+
+def _list_changes(workspace: Workspace, base: str, verdicts: Verdicts) -> Iterator[Change]:
+    """What maintainers wrote, put in; what they took out of what the base has, taken out there as well."""
+    kept = _entries(workspace, base)
+    past = list_past_ids(workspace, base) if verdicts.written else frozenset()
+    for place, old in verdicts.written:
+        known = kept.get(place.entry.id)
+        if _is_open(known, old, place, past):
+            kind: Literal["update", "add"] = "update" if known else "add"
+            path = known.path if known else place.path
+            yield Change(step="consolidate", kind=kind, path=path, entry=place.entry, why="")
+    for entry in verdicts.taken_out:
+        known = kept.get(entry.id)
+        if known is not None and not is_fragment(known.path) and _line(known.entry) == _line(entry):
+            yield Change(step="consolidate", kind="remove", path=known.path, entry=known.entry, why="")
 
 
 def _is_open(known: Located | None, old: Entry | None, place: Located, past: frozenset[str]) -> bool:

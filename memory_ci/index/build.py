@@ -82,26 +82,26 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     connection = index.connection
     known = dict(connection.execute("SELECT path, oid FROM files"))
-    stale = [path for path, oid in known.items() if not oid or files.get(path) != oid]
+    stale = {path for path, oid in known.items() if not oid or files.get(path) != oid}
     connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale])
     wanted = [path for path, oid in sorted(files.items()) if not oid or known.get(path) != oid]
-    read = [_put(connection, file, files[file.path]) for file in load(wanted)] if wanted else []
-    for path in set(stale).difference(read):
+    read = [_put(connection, file, files[file.path], file.path in stale) for file in load(wanted)] if wanted else []
+    for path in stale.difference(read):
         _keep_rows(connection, path, [])
     was_rebuilt, index.is_new = index.is_new, False
     (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
     return SyncReport(len(files), len(read), entries, was_rebuilt)
 
 
-def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str) -> str:
-    """Make the rows of one file what it holds now, and give back its path.
+def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, is_known: bool) -> str:
+    """Make the rows of one file what it holds now, and give back its path; `is_known`: there are some already.
 
     A file grows by an entry far more often than it is rewritten: what it still holds keeps its row, and its words are
     not indexed anew.
     """
     values, rows = file_row(file, oid), list(map(entry_row, file.entries))
     connection.execute(ADD_FILE, (*values, digest(values, rows)))
-    new = _keep_rows(connection, file.path, rows)
+    new = _keep_rows(connection, file.path, rows) if is_known else range(len(rows))
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     connection.executemany(ADD_ENTRY, [rows[at] for at in new])  # SQLite takes the largest number and adds one
     connection.executemany(ADD_TEXT, map(_text_row, count(last + 1), (file.entries[at] for at in new)))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.edges.runner import read_outputs
 from tests.flows.project import Project
 from tests.repos import RepoBuilder
 
@@ -39,19 +40,6 @@ class Runner:
     @property
     def outputs(self) -> dict[str, str]:
         return read_outputs(self.outputs_file.read_text(encoding="utf-8"))
-
-
-def read_outputs(text: str) -> dict[str, str]:
-    """As the runner reads the file: `name<<delimiter`, lines, the delimiter."""
-    found: dict[str, str] = {}
-    lines = iter(text.splitlines())
-    for line in lines:
-        name, _, delimiter = line.partition("<<")
-        value: list[str] = []
-        while (line := next(lines)) != delimiter:
-            value.append(line)
-        found[name] = "\n".join(value)
-    return found
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -88,6 +89,7 @@ def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exi
         "memory-ci-fix",
         "memory-ci-trailers",
         "memory-ci-push",
+        "memory-ci-sync",
     ]
     for hook in hooks:
         assert hook.keys() <= KEYS
@@ -96,3 +98,20 @@ def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exi
         program, command, *_ = hook["entry"].split()
         assert program == "memory-ci"
         assert main.get_command(main.make_context("memory-ci", ["list"]), command) is not None
+
+
+def test_the_index_is_built_after_git_moved_the_work_tree_and_nothing_is_said(project: Project) -> None:
+    hook = project.path / ".git" / "hooks" / "post-checkout"
+    hook.write_text('#!/bin/sh\nmemory-ci hook sync "$@" 2>&1\n')
+    hook.chmod(0o755)
+    done = project.git("checkout", "-q", "-b", "topic")
+    assert done == ""
+    assert (project.path / ".git" / "memory-ci" / "index.db").exists()
+
+
+def test_an_index_that_cannot_be_built_stops_nothing(project: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    command = ["memory-ci", "hook", "sync"]
+    done = subprocess.run(command, cwd=outside, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -75,6 +75,7 @@ class Publisher:
     def __init__(self, project: Project, environ: Mapping[str, str] | None = None) -> None:
         self.project, self.environ = project, dict(environ or {})
         self.before: list[Any] = []
+        self.now = NOW
         self.waits = Waits()
 
     def __call__(self, mode: PublishMode | None = None, since: str | None = None, ref: str | None = None) -> Published:
@@ -86,7 +87,7 @@ class Publisher:
                 self.before.pop(0)()
             return plan
 
-        return publish(workspace, PublishOptions(mode, ref), make_plan, NOW, self.environ, self.waits.pace())
+        return publish(workspace, PublishOptions(mode, ref), make_plan, self.now, self.environ, self.waits.pace())
 
 
 class GitHubDouble:
@@ -97,6 +98,7 @@ class GitHubDouble:
         self.pulls: list[dict[str, Any]] = []
         self.stale: list[Any] = []
         self.refusal = ""
+        self.graphql_answer: Answer | None = None
 
     def environ(self, url: str) -> dict[str, str]:
         return {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop", "GITHUB_API_URL": url}
@@ -105,7 +107,7 @@ class GitHubDouble:
         if asked.headers.get("authorization") != f"Bearer {TOKEN}":
             return json_answer({"message": "Bad credentials"}, 401)
         if asked.path == "/graphql":
-            return self._commit(asked.json["variables"]["input"])
+            return self.graphql_answer or self._commit(asked.json["variables"]["input"])
         if asked.path == "/repos/acme/shop/pulls":
             return self._list(asked) if asked.method == "GET" else self._open(asked)
         number = int(asked.path.rpartition("/")[2])

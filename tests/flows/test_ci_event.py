@@ -41,7 +41,12 @@ def test_a_merge_group_is_verified_against_its_base() -> None:
     assert (job.kind, job.base) == ("verify", "d" * 40)
 
 
-@pytest.mark.parametrize("name", ["push", "schedule", "workflow_dispatch"])
+def test_a_schedule_is_of_the_default_branch_though_its_event_does_not_say_so() -> None:
+    variables = {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REF": "refs/heads/trunk"}
+    assert github_job(variables, b'{"schedule": "17 3 * * 1"}') == CiJob("record", "schedule", branch="trunk")
+
+
+@pytest.mark.parametrize("name", ["push", "workflow_dispatch"])
 def test_the_default_branch_is_recorded_and_no_other(name: str) -> None:
     assert on_github(name).kind == "record"
     assert on_github(name).branch == "main"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from memory_ci.store.edit import format_entry
 from tests.flows.project import MARKED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
 from tests.make import make_entry
-from tests.servers import Server, serve
+from tests.servers import Server, json_answer, serve
 
 GH013 = "remote: error: GH013: Repository rule violations found for refs/heads/main."
 
@@ -84,6 +85,7 @@ def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     first = publish("pr")
+    publish.now += timedelta(hours=1)
     assert publish("pr").tip == first.tip == remote.sha(f"refs/heads/{UPDATE}")
     assert len(forge.pulls) == 1
 
@@ -126,6 +128,8 @@ def test_an_entry_that_a_maintainer_takes_out_is_never_proposed_again(
         assert branch.titles() == {kept}
         assert gone[:40] in branch.show("HEAD", REJECTED_FILE)
     assert "### Not proposed again" in forge.pulls[0]["body"]
+    trailers = remote.git("log", "-1", "--format=%(trailers:only,unfold)", UPDATE).splitlines()
+    assert f"Memory-CI-Source: {remote.sha('main')}" in trailers, "a squash keeps no commit of the branch"
     merged = squash(remote, tmp_path / "merged")
     root = merged.git("rev-list", "--max-parents=0", "HEAD")
     published = publish("pr", since=root)
@@ -185,6 +189,30 @@ def test_a_branch_on_which_others_changed_code_is_left_as_it_is(
     tip = remote.sha(f"refs/heads/{UPDATE}")
     assert "left as it is" in publish("pr").reason
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
+
+
+def test_a_branch_whose_memory_a_maintainer_broke_is_left_to_be_mended(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": ("importance: ", "importance: oops ")})
+    tip = remote.sha(f"refs/heads/{UPDATE}")
+    assert "MEMORY.md:" in publish("pr").reason
+    assert remote.sha(f"refs/heads/{UPDATE}") == tip
+
+
+def test_an_entry_of_the_base_that_a_maintainer_takes_out_there_goes_with_the_pull_request(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish.project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Held for years"))})
+    publish.project.git("push", "-q", "origin", "main")
+    publish("pr")
+    take_out(remote, tmp_path / "maintainer", "Held for years")
+    for number in range(2):
+        publish("pr")
+        titles = remote.clone(tmp_path / f"after{number}", "--branch", UPDATE).titles()
+        assert len(titles) == 2
+        assert "Held for years" not in titles
 
 
 def test_a_maintainer_who_pushes_while_the_run_works_is_not_overwritten(
@@ -267,7 +295,7 @@ def test_a_branch_that_moves_between_two_commits_of_the_api_loses_nothing(
     assert publish("api").subjects == ()
 
 
-def test_the_api_turns_to_a_pull_request_when_it_is_refused_or_has_no_token(
+def test_the_api_turns_to_a_pull_request_when_it_is_refused(
     project: Project, forge: GitHubDouble, publish: Publisher
 ) -> None:
     forge.refusal = "Changes must be made through a pull request."
@@ -275,4 +303,17 @@ def test_the_api_turns_to_a_pull_request_when_it_is_refused_or_has_no_token(
     assert published.mode == "pr"
     assert "through a pull request" in published.reason
     assert len(forge.pulls) == 1
-    assert "api needs" not in published.reason
+
+
+def test_the_api_turns_to_a_pull_request_when_the_token_has_not_the_right(
+    forge: GitHubDouble, publish: Publisher
+) -> None:
+    forge.graphql_answer = json_answer({"message": "Resource not accessible by integration"}, 403)
+    assert publish("api").mode == "pr"
+    assert len(forge.pulls) == 1
+
+
+def test_the_api_without_a_token_turns_to_a_pull_request(project: Project, remote: Remote) -> None:
+    published = Publisher(project)("api")
+    assert published.mode == "pr"
+    assert UPDATE in remote.branches()

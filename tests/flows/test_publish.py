@@ -74,6 +74,20 @@ def test_the_mode_is_that_of_the_configuration_on_the_branch(project: Project) -
     assert publish_mode(project.workspace, PublishOptions("push")) == "push"
 
 
+def test_a_job_that_checked_out_a_commit_publishes_to_the_branch_it_names(
+    project: Project, remote: Remote, tmp_path: Path
+) -> None:
+    project.commit("Publish", {".memory-ci.yaml": "publish:\n  mode: push\n  remote: upstream\n"})
+    project.git("push", "-q", "origin", "main")
+    job = remote.clone(tmp_path / "job")
+    job.git("checkout", "-q", "--detach")
+    job.git("branch", "-q", "-D", "main")
+    job.git("remote", "rename", "origin", "upstream")
+    published = Publisher(job)(ref="main")
+    assert (published.mode, published.is_followed) == ("push", False)
+    assert remote.sha("main") == published.tip
+
+
 def test_a_commit_between_fetch_and_push_is_kept_and_the_run_is_planned_on_it(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:

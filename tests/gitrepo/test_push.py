@@ -131,6 +131,16 @@ def test_a_branch_follows_ahead_only(place: RepoBuilder, repo: Repository) -> No
     assert place.sha() == mine
 
 
+def test_a_branch_that_is_checked_out_nowhere_loses_no_commit_either(place: RepoBuilder, repo: Repository) -> None:
+    start = place.sha()
+    tip = place.commit("Ahead")
+    place.branch("other", start)
+    mine = place.commit("Mine")
+    place.checkout("main")
+    assert not fast_forward(repo, "refs/heads/other", tip)
+    assert place.sha("other") == mine
+
+
 def test_a_branch_stays_while_a_merge_is_underway(place: RepoBuilder, repo: Repository) -> None:
     start = place.sha()
     tip = place.commit("Ahead", {"b.txt": "b"})
