@@ -26,6 +26,7 @@ from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
 from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, list_counted
+from memory_ci.gitrepo.push import connect
 from memory_ci.gitrepo.repo import head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.gitrepo.settings import find_setting
@@ -118,24 +119,22 @@ def plan_record(
     return msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
 
 
-def _gatherer(
-    workspace: Workspace, options: RecordOptions, since: str | None, environ: Mapping[str, str]
-) -> Gatherer:
+def _gatherer(workspace: Workspace, options: RecordOptions, since: str | None, environ: Mapping[str, str]) -> Gatherer:
     """Every source that can be asked; one that cannot is a problem in the report."""
     cache = workspace.repo.common_dir / "memory-ci" / "forge-cache"
     forge, _ = choose_forge(workspace.config.forge, environ, cache)
     finder = SessionFinder(workspace, options.sessions, since)
     if options.fetch and workspace.config.sessions.read:
-        finder.problems += _fetch(workspace)
+        finder.problems += _fetch(workspace, environ)
     return Gatherer(workspace, finder, forge)
 
 
-def _fetch(workspace: Workspace) -> tuple[str, ...]:
+def _fetch(workspace: Workspace, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Bring the sessions that others captured; a repository without a remote has none, one out of reach is told."""
     if find_setting(workspace.repo, f"remote.{REMOTE}.url") is None:
         return ()
     try:
-        fetch(workspace.repo, REMOTE)
+        fetch(workspace.repo, REMOTE, connect(REMOTE, environ).env)
     except EngineError as error:
         return (f"sessions of {REMOTE}: {error.message} [{error.slug}]",)
     return ()

@@ -106,7 +106,7 @@ def find_cursor(repo: Repository, rev: str, is_memory: Callable[[str], bool] = i
 
     A source that is not in the history of its commit is passed over: anyone can write a trailer.
     """
-    for commit in _record_commits(repo, rev, SOURCE, is_memory):
+    for commit in _record_commits(repo, rev, SOURCE, is_memory, "--first-parent"):
         sources = [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
         for source in reversed(sources):
             if find_commit(repo, source) == source and is_ancestor(repo, source, commit.sha):
@@ -115,7 +115,10 @@ def find_cursor(repo: Repository, rev: str, is_memory: Callable[[str], bool] = i
 
 
 def list_counted(repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown) -> frozenset[str]:
-    """Commits whose trailers have been counted by earlier runs: a range that is replayed reinforces nothing twice."""
+    """Commits whose trailers have been counted by earlier runs: a range that is replayed reinforces nothing twice.
+
+    All of history is asked: what a merge commit brought of a memory pull request stands on no first parent.
+    """
     commits = _record_commits(repo, rev, COUNTED, is_memory)
     values = (value for commit in commits for _, value in find_trailers(commit.message, (COUNTED,)))
     return frozenset(sha for value in values for sha in split_ids(value))
@@ -223,13 +226,15 @@ def _join(run: tuple[MergedChange, ...]) -> MergedChange:
     return msgspec.structs.replace(run[-1], kind="rebase", commits=commits)
 
 
-def _record_commits(repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool]) -> Iterator[Commit]:
-    """First-parent commits of `rev`, newest first, that record made, and that have `key:` in the message.
+def _record_commits(
+    repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool], *which: str
+) -> Iterator[Commit]:
+    """Commits of `rev`, newest first, that record made, and that have `key:` in the message.
 
     A record commit, or a squash of some, says its step and changes memory, and nothing but memory.
     """
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
-    for commit, _ in read_log(repo, "--first-parent", *FILES, "--no-renames", *grep, "--end-of-options", rev, "--"):
+    for commit, _ in read_log(repo, *which, *FILES, "--no-renames", *grep, "--end-of-options", rev, "--"):
         is_step = bool(find_trailers(commit.message, (STEP,)))
         if is_step and commit.files and all(is_memory(file.path) for file in commit.files):
             yield commit

@@ -124,25 +124,26 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
     _update(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *pushed)])
 
 
-def list_remote(repo: Repository, remote: str) -> Mapping[str, str]:
+def list_remote(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -> Mapping[str, str]:
     """The session refs of a remote and their commits. Raises EngineError (remote-failed)."""
-    answer = run_remote_git(repo.cwd, "ls-remote", "--quiet", "--", remote, f"{SESSIONS}*").decode("utf-8", "replace")
-    lines = (line.partition("\t") for line in answer.splitlines())
+    answer = run_remote_git(repo.cwd, "ls-remote", "--quiet", "--", remote, f"{SESSIONS}*", env=env)
+    lines = (line.partition("\t") for line in answer.decode("utf-8", "replace").splitlines())
     return {ref: oid for oid, _, ref in lines if NAME.fullmatch(ref)}
 
 
-def fetch(repo: Repository, remote: str) -> tuple[str, ...]:
+def fetch(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Fetch the sessions that are not here; one that is here is never replaced, for it may have grown since.
 
+    `env` holds what git needs to be let in, such as `push.connect` gives.
     Returns their refs, without those that could not be had. Raises EngineError (remote-failed) if none could.
     """
     here = {stored.ref for stored in list_stored(repo)}
-    missing = {ref: oid for ref, oid in list_remote(repo, remote).items() if ref not in here}
+    missing = {ref: oid for ref, oid in list_remote(repo, remote, env).items() if ref not in here}
     if missing:
         asked = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         specs = "".join(f"{ref}:{ref}\n" for ref in missing).encode()
         try:
-            run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *asked, "--stdin", "--", remote, input=specs)
+            run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *asked, "--stdin", "--", remote, input=specs, env=env)
         except EngineError:
             come = {stored.ref for stored in list_stored(repo)}  # one that git refuses keeps no other away
             missing = {ref: oid for ref, oid in missing.items() if ref in come}

@@ -23,8 +23,10 @@ from tests.flows.agents_at_work import (
     refusing,
 )
 from tests.flows.project import NOW, TODAY, Project
+from tests.flows.remote import git_over_http
 from tests.flows.standin import StandIn, by_model, make_learning
 from tests.forge.make import make_pull
+from tests.servers import serve
 
 ENTIRE = "refs/heads/entire/checkpoints/v1"
 CHECKPOINT = "d0161e0df1cb"
@@ -366,6 +368,25 @@ def test_a_session_that_is_fetched_is_read(project: Project, tmp_path: Path, mod
     plan = plan_record(clone.workspace, options, NOW.date(), lambda done, total: None)
     assert [join.id for join in session_joins(plan)] == [key]
     assert plan.problems == ()
+
+
+def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(project: Project, tmp_path: Path) -> None:
+    key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
+    project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
+    project.git("clone", "-q", "--mirror", str(project.path), str(tmp_path / "shop.git"))
+    clone = Project(tmp_path / "clone", project.clock)
+    token, asked = "t" * 40, list[str]()
+    with serve(git_over_http(tmp_path, token, asked)) as server:
+        clone.git("remote", "set-url", "origin", f"{server.url}/shop.git")
+        environ = {"GITHUB_TOKEN": token, "GITHUB_SERVER_URL": server.url}
+        plans = [
+            plan_record(clone.workspace, RecordOptions(fetch=True), NOW.date(), lambda done, total: None, given)
+            for given in ({}, environ)
+        ]
+    assert [[join.id for join in session_joins(plan)] for plan in plans] == [[], [key]]
+    assert [len(plan.problems) for plan in plans] == [1, 0]
+    assert token not in str(plans)
 
 
 def test_a_named_place_without_a_session_is_a_problem_of_the_plan(

@@ -13,7 +13,7 @@ from memory_ci.flows.rejected import REJECTED_FILE
 from memory_ci.store.edit import format_entry
 from tests.flows.project import MARKED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
-from tests.make import make_entry
+from tests.make import make_entry, make_id
 from tests.servers import Server, json_answer, serve
 
 GH013 = "remote: error: GH013: Repository rule violations found for refs/heads/main."
@@ -179,6 +179,20 @@ def test_what_was_merged_and_changed_since_is_not_brought_back_by_an_old_branch(
     publish("pr")
     assert "send a nonce" not in remote.show("main", "MEMORY.md")
     assert UPDATE not in remote.branches() or "send a nonce" not in remote.show(UPDATE, "MEMORY.md")
+
+
+def test_a_merge_commit_of_the_pull_request_makes_nothing_count_twice(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
+    publish.project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Known before"))})
+    publish.project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
+    publish.project.git("push", "-q", "origin", "main")
+    publish("pr")
+    merged = remote.clone(tmp_path / "merged")
+    merged.merge(f"origin/{UPDATE}", message=f"Merge pull request #7 from acme/{UPDATE}")
+    merged.git("push", "-q", "origin", "main", f":refs/heads/{UPDATE}")
+    assert {entry.id: entry.reinforcement_count for entry in merged.entries()}[make_id(7)] == 1
+    assert publish("pr").reason == "nothing to propose"
 
 
 def test_a_branch_on_which_others_changed_code_is_left_as_it_is(
