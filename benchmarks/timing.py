@@ -24,7 +24,13 @@ class Row(NamedTuple):
 def bench_environment(cwd: Path) -> dict[str, str]:
     """The variables of a measured process: none of the user's own settings."""
     home = cwd / ".git"  # not cwd: its MEMORY.md would be read as the global one, too
-    environment = {**os.environ, "HOME": str(home), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "MEMORY_CI_EMBEDDER": "none",
+    }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     return environment
 

@@ -57,6 +57,9 @@ def propose(run: Run, reason: str = "") -> Published:
             if old and verdicts.obstacle:
                 return Published("pr", old, tries=tries, reason=f"the branch is left as it is: {verdicts.obstacle}")
             built = _build(run, ref, base, verdicts)
+            if old and built.plan.engine.failure:
+                why = "the run stopped before its end: the branch is left as it is"
+                return named(run, Published("pr", old, tries=tries, reason=why, plan=built.plan))
             outcome = _push(run, settings.publish.branch, built, old)
             if outcome.state == "refused":
                 raise refusal(settings.publish.branch, outcome)

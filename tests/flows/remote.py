@@ -6,7 +6,7 @@ import base64
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,7 @@ class Publisher:
         self.project, self.environ = project, dict(environ or {})
         self.before: list[Any] = []
         self.now = NOW
+        self.failure: Callable[[Plan], Plan] | None = None
         self.waits = Waits()
 
     def __call__(self, mode: PublishMode | None = None, since: str | None = None, ref: str | None = None) -> Published:
@@ -85,7 +86,7 @@ class Publisher:
             plan = plan_record(workspace, RecordOptions(since, ref), TODAY, lambda done, total: None)
             if self.before:
                 self.before.pop(0)()
-            return plan
+            return plan if self.failure is None else self.failure(plan)
 
         return publish(workspace, PublishOptions(mode, ref), make_plan, self.now, self.environ, self.waits.pace())
 
@@ -110,6 +111,8 @@ class GitHubDouble:
             return self.graphql_answer or self._commit(asked.json["variables"]["input"])
         if asked.path == "/repos/acme/shop/pulls":
             return self._list(asked) if asked.method == "GET" else self._open(asked)
+        if asked.method == "GET":
+            return json_answer({"message": "Not Found"}, 404)
         number = int(asked.path.rpartition("/")[2])
         self.pulls[number - 1] |= asked.json
         return json_answer(self.pulls[number - 1])

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.rejected import REJECTED_FILE
+from memory_ci.records.plan import Plan
 from memory_ci.store.edit import format_entry
 from tests.flows.project import MARKED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
@@ -193,6 +195,23 @@ def test_a_merge_commit_of_the_pull_request_makes_nothing_count_twice(
     merged.git("push", "-q", "origin", "main", f":refs/heads/{UPDATE}")
     assert {entry.id: entry.reinforcement_count for entry in merged.entries()}[make_id(7)] == 1
     assert publish("pr").reason == "nothing to propose"
+
+
+def test_a_run_that_stopped_takes_nothing_out_of_the_pull_request(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    tip = publish("pr").tip
+
+    def stop(plan: Plan) -> Plan:
+        engine = msgspec.structs.replace(plan.engine, failure="the model is overloaded")
+        return msgspec.structs.replace(plan, engine=engine, until=None, steps=())
+
+    publish.failure = stop
+    published = publish("pr")
+    assert "left as it is" in published.reason
+    assert published.plan is not None
+    assert remote.sha(f"refs/heads/{UPDATE}") == published.tip == tip
+    assert forge.pulls[0]["state"] == "open"
 
 
 def test_a_branch_on_which_others_changed_code_is_left_as_it_is(
