@@ -37,12 +37,14 @@ APPLICATION_ID = b"mciX"
 
 
 def is_ours(path: Path) -> bool:
-    """Whether an index may be put at `path`: nothing is there, or an index, in whatever state it is.
+    """Whether an index may be put at `path`: nothing is there, or a file that is an index, in whatever state it is.
 
     Raises OSError when that cannot be told.
     """
     if not path.exists():
         return True
+    if not path.is_file():
+        return False  # /dev/null holds nothing as well, and must not be replaced
     with path.open("rb") as file:
         header = file.read(72)
     return not header or header[68:72] == APPLICATION_ID

@@ -14,12 +14,15 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
     """Write to a temporary file beside the target, flush it to disk, then rename it into place.
 
     With `root`, only where that is inside of it and outside of its `.git`, symbolic links resolved: a link that came
-    with a branch leads nobody out. Raises RepositoryError (outside-repository, write-failed); the target is then as it
-    was.
+    with a branch leads nobody out. A device or a pipe (`-o /dev/null`) is written to and stays what it is.
+    Raises RepositoryError (outside-repository, write-failed); the target is then as it was.
     """
     if root is not None and not _is_inside(path.parent, root):
         hint = "A symbolic link leads there: replace it by a directory."
         raise RepositoryError(f"{path} is outside of the repository", slug="outside-repository", hint=hint)
+    if root is None and path.exists() and not path.is_file() and not path.is_dir():
+        _write_through(path, data)
+        return
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,6 +40,14 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
                 Path(temporary).unlink()
         message = f"cannot write {path}: {error.strerror or error}"
         raise RepositoryError(message, slug="write-failed", hint="Nothing was changed.") from error
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    try:
+        with path.open("wb") as stream:
+            stream.write(data)
+    except OSError as error:
+        raise RepositoryError(f"cannot write {path}: {error.strerror or error}", slug="write-failed") from error
 
 
 def _is_inside(directory: Path, root: Path) -> bool:

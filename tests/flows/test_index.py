@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from memory_ci.errors import UsageError
 from memory_ci.flows.index import build_index, index_path, index_stats, synced_index, verify_index
 from memory_ci.flows.workspace import STAGED
 from memory_ci.store.edit import format_entry
@@ -62,7 +65,7 @@ def test_the_index_is_proved_against_the_tree_and_what_is_behind_it_is_named(pro
 def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repaired(project: Project) -> None:
     put(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
-    with sqlite3.connect(index_path(project.workspace)) as connection:
+    with closing(sqlite3.connect(index_path(project.workspace), isolation_level=None)) as connection:
         connection.execute("UPDATE entries SET body = 'Never test.' WHERE row = 2")
     connection.close()
     assert [one.path for one in verify_index(project.workspace, None)] == ["MEMORY.md"]
@@ -139,3 +142,12 @@ def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         patch.setattr(database, "connect", traced)
         build_index(project.workspace, None)
     return told
+
+
+def test_an_index_does_not_take_the_place_of_a_device_or_a_pipe(project: Project, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError) as caught:
+        build_index(project.workspace, None, pipe)
+    assert caught.value.slug == "not-an-index"
+    assert pipe.is_fifo()

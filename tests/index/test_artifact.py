@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -77,7 +78,7 @@ def test_rows_are_numbered_in_order_of_path_and_line(tmp_path: Path) -> None:
     first = Tree({"src/MEMORY.md": (make_entry(1),)})
     both = Tree({"src/MEMORY.md": (make_entry(1),), "MEMORY.md": (make_entry(2), make_entry(3))})
     artifact([first, both], tmp_path / "index.db", tmp_path / "out.db")
-    with sqlite3.connect(tmp_path / "out.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "out.db", isolation_level=None)) as connection:
         rows = connection.execute("SELECT row, path, line FROM entries ORDER BY row").fetchall()
     connection.close()
     assert rows == [(1, "MEMORY.md", 1), (2, "MEMORY.md", 21), (3, "src/MEMORY.md", 1)]

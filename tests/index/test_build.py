@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -286,7 +287,7 @@ def test_damage_to_a_file_that_was_just_made_is_built_again(tmp_path: Path) -> N
 @pytest.mark.parametrize("suffix", ["-journal", "-wal"])
 def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_one(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / "index.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA journal_mode = {'WAL' if suffix == '-wal' else 'PERSIST'}")
         connection.execute("CREATE TABLE meta (something TEXT)")
         left_behind = Path(f"{path}{suffix}").read_bytes()

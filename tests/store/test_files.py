@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,16 @@ def test_a_linked_file_is_replaced_and_what_it_points_at_stays(root: Path) -> No
     write_file(root / "MEMORY.md", b"ours", root)
     assert (root.parent / "outside" / "notes").read_bytes() == b"theirs"
     assert (root / "MEMORY.md").read_bytes() == b"ours"
+
+
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_file(pipe, b"plan")
+        assert os.read(reader, 10) == b"plan"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
