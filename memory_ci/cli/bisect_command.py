@@ -27,6 +27,8 @@ def command(query: str, expected: str, good: str | None, bad: str, top: int, as_
     """
     from memory_ci.flows.bisect import Question, bisect
 
+    if not expected.strip():
+        raise click.UsageError("--expect names no entry.")
     report = bisect(workspace(), Question(utf8(query), expected, top, good, bad), today())
     if as_json:
         echo_json(report)

@@ -89,12 +89,29 @@ def _render(answer: Retrieval, form: Format, event: str) -> str:
     return render_markdown(context) if form == "markdown" else context
 
 
+def _parse_hook(data: bytes) -> HookInput:
+    """What the agent says; a mark of byte order, and half a character, do not cost the whole prompt."""
+    try:
+        return msgspec.json.decode(data, type=HookInput)
+    except msgspec.DecodeError:
+        import json  # only for what msgspec is right to refuse
+
+        return msgspec.convert(_whole(json.loads(data.decode("utf-8-sig", "replace"))), HookInput)
+
+
+def _whole(value: object) -> object:
+    """A JSON value in which half characters are replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return {key: _whole(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
 def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
     """Answer an agent's hook. Whatever goes wrong is said on standard error: the prompt must reach the agent."""
     from memory_ci.flows.workspace import open_workspace
 
     try:
-        given = msgspec.json.decode(sys.stdin.buffer.read(MAX_INPUT), type=HookInput)
+        given = _parse_hook(sys.stdin.buffer.read(MAX_INPUT))
         where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
         mine = {**asked, "session": asked["session"] or given.session_id}
         answer = _retrieve(where, given.prompt, mine, HOOK_CHARS)

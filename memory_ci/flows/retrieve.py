@@ -17,6 +17,7 @@ from memory_ci.flows.asked import MAX_CHARS, RetrieveOptions, make_sound
 from memory_ci.flows.candidates import Candidates, arrange, find_candidates, weigh_again
 from memory_ci.flows.index import index_path, synced_index
 from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
 from memory_ci.index.search import list_entries, list_findings, list_prose
 from memory_ci.lifecycle.prominence import prominence
@@ -109,6 +110,8 @@ def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[lis
     The tree is the one that the options name, else that of the view. Global memory cites other repositories: it is not
     judged here.
     """
+    if options.tree is not None:
+        resolve_commit(view.workspace.repo, options.tree)
     citing = [hit.located for hit in found.hits if hit.located.entry.cites and hit.located.scope.name != "global"]
     if not citing:
         return list(found.hits), ()

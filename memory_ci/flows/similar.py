@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import RepositoryError
+from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit, is_ancestor
 from memory_ci.gitrepo.tips import Tips, read_tips
@@ -28,6 +29,9 @@ FORMAT = b"memory-ci tasks 1\n"
 SEAL = len(FORMAT) + hashlib.sha256().digest_size
 NUMBER = re.compile(r"\s*[#!](\d{1,9})\s*")
 LINES = 2
+
+MAX_KEPT = 200_000_000
+"""Bytes of the kept tasks that are read: a hundred times what a long history takes."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -140,7 +144,7 @@ def _holds(workspace: Workspace, old: str, new: str) -> bool:
 def _load(workspace: Workspace) -> Kept | None:
     """What is kept; None if there is nothing, or if it is damaged, foreign or of another version."""
     try:
-        data = tasks_path(workspace).read_bytes()
+        data = read_regular(tasks_path(workspace), MAX_KEPT)
         seal, payload = data[:SEAL], data[SEAL:]
         return msgspec.msgpack.decode(payload, type=Kept) if seal == _seal(payload) else None
     except (OSError, ValueError):

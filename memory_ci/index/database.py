@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -69,8 +70,9 @@ class Index:
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                _refuse_pipes(path)
             self._begin(path or ":memory:")
-        except (sqlite3.DatabaseError, OSError) as error:
+        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:  # a schema whose text is none
             self.replace(error)
 
     def read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
@@ -94,7 +96,7 @@ class Index:
                 raise error
             self._discard(self._path)
             self._begin(self._path)
-        except (sqlite3.DatabaseError, OSError) as reason:
+        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as reason:
             self.is_temporary, self.reason = True, str(reason)
             self._begin(":memory:")
 
@@ -120,7 +122,7 @@ class Index:
                 create(self.connection)
             else:
                 self._check(isinstance(place, Path) and is_sealed(place))
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
             self.connection.close()
             raise
 
@@ -178,6 +180,14 @@ def _schema() -> list[Row]:
 def _is_fault_of_the_place(error: Exception) -> bool:
     primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, OSError) or primary_code in FAULTS_OF_THE_PLACE
+
+
+def _refuse_pipes(path: Path) -> None:
+    """Whoever opens a pipe waits for who writes into it. Raises OSError."""
+    for name in (path.name, f"{path.name}-journal", f"{path.name}-wal"):
+        place = path.with_name(name)
+        if place.exists() and not place.is_file():
+            raise OSError(errno.EINVAL, "is not a regular file", str(place))
 
 
 def _inode(path: Path | None) -> int | None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
+from memory_ci.files import read_regular
 from memory_ci.index.rows import ENTRY_COLUMNS, FILE_COLUMNS, Row, digest
 
 LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608 - a constant of ours
@@ -21,17 +22,21 @@ LIST_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'en
 CHECK_WORDS = "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
 
 
+MAX_SEAL = 1_000
+"""Bytes: a seal is one line of numbers."""
+
+
 def is_sealed(path: Path) -> bool:
     """Whether the file is as it was when `seal` was last called."""
     with suppress(OSError, UnicodeDecodeError):
-        return _seal_path(path).read_text("utf-8") == _fingerprint(path)
+        return read_regular(_seal_path(path), MAX_SEAL).decode() == _fingerprint(path)
     return False
 
 
 def seal(path: Path) -> None:
     """Remember the state of a file. Where that cannot be written, the file is proved at each opening."""
     with suppress(OSError):
-        if not is_sealed(path):
+        if not is_sealed(path) and (_seal_path(path).is_file() or not _seal_path(path).exists()):
             _seal_path(path).write_text(_fingerprint(path), "utf-8")
 
 

@@ -206,6 +206,8 @@ def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
 def _read(index: Index, model_id: str) -> Kept:
     """What is kept of a model; nothing when the lengths do not agree, as in a file that was tampered with."""
     for dim, hashes, length in index.read(READ, (model_id,), tuple):
+        if not isinstance(dim, int) or not isinstance(hashes, bytes):
+            continue
         count, rest = divmod(len(hashes), HASH_BYTES)
         if not rest and dim > 0 and length == count * dim * FLOAT_BYTES:
             return Kept(dim, tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)))

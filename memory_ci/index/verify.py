@@ -62,9 +62,9 @@ def _files(connection: sqlite3.Connection) -> Mapping[str, Row]:
 
 def _first_other(found: list[Row], fresh: list[Row]) -> int:
     """The line of the first entry that is not the same in both."""
-    lines = (max(one[2], other[2]) for one, other in zip(found, fresh, strict=False) if one != other)
-    longer = max(found, fresh, key=len)
-    return int(next(lines, longer[min(len(found), len(fresh), len(longer) - 1)][2]))
+    lines = [other[2] for one, other in zip(found, fresh, strict=False) if one != other]
+    rest = [row[2] for row in fresh[len(found) :]]
+    return next((line for line in [*lines, *rest] if isinstance(line, int)), 1)
 
 
 def _finding(path: str, line: int, message: str) -> Finding:

@@ -43,8 +43,11 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
 
 
 def _write_through(path: Path, data: bytes) -> None:
+    """Not waiting for a reader that a pipe may never have; once there is one, for as long as it reads."""
     try:
-        with path.open("wb") as stream:
+        handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+        os.set_blocking(handle, True)
+        with os.fdopen(handle, "wb") as stream:
             stream.write(data)
     except OSError as error:
         raise RepositoryError(f"cannot write {path}: {error.strerror or error}", slug="write-failed") from error

@@ -40,7 +40,7 @@ ODD = [
 ]
 
 ON_THE_PATH = set(
-    """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.text
+    """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
     memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve_options memory_ci.cli.retrieving memory_ci.cli.shortcut
     memory_ci.flows memory_ci.flows.asked memory_ci.flows.candidates memory_ci.flows.index memory_ci.flows.retrieve
     memory_ci.flows.similar memory_ci.flows.workspace
