@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -49,7 +49,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     query: str
     entry: str
-    relevance: float = 1.0
+    relevance: Annotated[float, msgspec.Meta(le=100)] = 1.0
 
 
 class RetrievalSet(msgspec.Struct, frozen=True):
@@ -147,4 +147,7 @@ def _asked_at(query: SetQuery) -> datetime:
 
 def _aware(moment: datetime) -> datetime:
     """The moment in UTC, which a time without a zone is taken for."""
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:  # the first or the last hours that a calendar has
+        return moment.replace(tzinfo=UTC)

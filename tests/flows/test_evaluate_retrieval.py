@@ -211,3 +211,10 @@ def test_with_vectors_every_entry_is_embedded_once_and_the_answers_are_hybrid(tm
     entries = [text for text in texts if text != QUERY["text"]]
     assert entries
     assert len(entries) == len(set(entries)), "a text is embedded once"
+
+
+def test_absurd_times_and_grades_are_no_overflow(tmp_path: Path) -> None:
+    for moment in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
+        answer(tmp_path, QUERY | {"ts": moment})
+    with pytest.raises(UsageError, match="relevance"):
+        answer(tmp_path, QUERY, qrels=(("q", "key", 2000),))
