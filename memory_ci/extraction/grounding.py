@@ -38,12 +38,6 @@ def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str |
     return None if any(may_cite(learning.extraction_scope, piece) for piece in cited) else "wrong-scope-evidence"
 
 
-def locate(quote: str, text: str) -> int:
-    """How many lines of `text` stand before the one where `quote` begins, white space apart; 0 if it is not there."""
-    match = re.search(r"\s+".join(map(re.escape, quote.split())), text)
-    return text.count("\n", 0, match.start()) if match else 0
-
-
 def _find_unfit(quote: RawQuote, pieces: Mapping[str, Evidence]) -> str | None:
     piece = pieces.get(quote.evidence)
     if piece is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.grounding import find_ungrounded, locate
+from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, RawQuote
 from tests.extraction.make import make_piece
 
@@ -68,20 +68,3 @@ def test_what_our_rules_quote_may_be_short_and_of_any_kind_but_must_stand_there(
     assert find_ungrounded(short, PIECES) is None
     wrong = Learning(title="t", quotes=(RawQuote("e1", "puddle"),), extraction_scope="observations", **fields)
     assert find_ungrounded(wrong, PIECES) == "quote-not-found"
-
-
-@pytest.mark.parametrize(
-    ("quote", "line"),
-    [
-        ("one", 0),
-        ("two words", 1),
-        ("two words\n  three", 1),
-        ("three four", 2),
-        ("\n  three", 2),
-        ("five", 3),
-        ("nowhere", 0),
-        (" ", 0),
-    ],
-)
-def test_a_quote_is_found_at_its_line(quote: str, line: int) -> None:
-    assert locate(quote, "one\ntwo words\n  three\tfour\nfive") == line
