@@ -88,7 +88,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much an agent's job is given, in characters: of ranked entries, of those of one type, of the norms.
 
     `embedder` decides who is sent the texts for the vector lane; `embedder_model` is one of theirs, "" the usual one.
-    `similar`: whether similar tasks of the past are named.
+    `similar`: whether similar tasks of the past are named; `walk`: how many relations away entries are added.
     """
 
     max_chars: Size = 8000
@@ -96,6 +96,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prominence: Literal["bounded", "seed"] = "bounded"
     reinforcement: Literal["log", "linear"] = "log"
     type_max_chars: dict[EntryType, Size] = {}
+    walk: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
     fusion: Literal["blend", "rrf", "cosine_x_importance", "linear4"] = "blend"
     vector_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.4
     embedder: EmbedderName = "auto"
@@ -124,6 +125,32 @@ class StageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str = "INTENT.md"
 
 
+class EpisodesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether each merged change is noted as an episode, and how episodes are kept and ranked (docs/episodes.md).
+
+    `fold_after_days`: when the files of a month become one. `ignored_policy`: `split` shares the -0.05 among all that
+    one job was given and did not use, `full` takes it from each. `ranking` orders the episodes that are recalled.
+    """
+
+    write: bool = True
+    fold_after_days: Size = 180
+    ignored_policy: Literal["split", "full"] = "split"
+    ranking: Literal["similar", "mempalace", "t4dm"] = "similar"
+
+
+class NudgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """After how many commits or merged changes without a change of memory a line says so; 0: never."""
+
+    after: Size = 60
+    unit: Literal["commits", "changes"] = "commits"
+
+
+class HealthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """By which definitions memory is scored (docs/health.md)."""
+
+    profile: Literal["git", "crewship"] = "git"
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
     """Everything `.memory-ci.yaml` may say; each key optional."""
 
@@ -137,4 +164,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     prominence: ProminenceConfig = ProminenceConfig()
     global_: GlobalConfig = GlobalConfig()
     stage: StageConfig = StageConfig()
+    episodes: EpisodesConfig = EpisodesConfig()
+    nudge: NudgeConfig = NudgeConfig()
+    health: HealthConfig = HealthConfig()
     roles: dict[str, tuple[ScopeName, ...]] = {}

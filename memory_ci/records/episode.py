@@ -1,0 +1,95 @@
+"""Episode: a situation, what memory gave to it, what was done, what came of it, what was said of the memory."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+Outcome = Literal["success", "partial", "failure", "neutral"]
+"""Merged and kept; merged after requested changes; closed unmerged or reverted within 30 days; talk only."""
+
+FeedbackKind = Literal["confirmed", "corrected", "rejected", "undone", "ignored"]
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the work was about: a part of the repository, a few words, one line."""
+
+    domain: str = ""
+    topic: str = ""
+    summary: str = ""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that was injected into the work: its place in the answer and its score where they are known.
+
+    `at` is the commit that the work stood at. `rank` 0: not known.
+    """
+
+    id: str
+    rank: int = 0
+    score: float = 0.0
+    at: str = ""
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done: the pull request, the merged commit, the files that it touched, the tools of its sessions."""
+
+    pr: int | None = None
+    commit: str = ""
+    files: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """What one piece of work, or a person, said of one entry. `id` is that of the entry.
+
+    Two of one entry, kind and `ref` are the same event, whoever tells it; without a `ref`, those of one entry, kind,
+    `by` and `at` are.
+    """
+
+    id: str
+    kind: FeedbackKind
+    at: datetime
+    by: str = ""
+    ref: str = ""
+
+
+class Episode(msgspec.Struct, frozen=True, kw_only=True):
+    """One merged or declined change (docs/episodes.md). `id` is `pr-128`, else `commit-<12 digits>`.
+
+    `used` are the entries that the work said it used; `context` is a snapshot (branch, agent, stage, weekday,
+    part_of_day, session); `valence` in [0, 1] is how much the episode matters; `text` is one line.
+    """
+
+    id: str
+    occurred_at: datetime
+    situation: Situation
+    context: dict[str, str] = {}
+    retrieved: tuple[Given, ...] = ()
+    used: tuple[str, ...] = ()
+    action: Action = Action()
+    outcome: Outcome = "neutral"
+    valence: float = 0.5
+    feedback: tuple[Feedback, ...] = ()
+    text: str = ""
+
+
+class Amendment(msgspec.Struct, frozen=True, kw_only=True):
+    """What was learned later, in a file of its own: nothing that was written is rewritten.
+
+    `amends` is the id of an episode, "" for feedback that belongs to none. `outcome`, `valence` None: as before.
+    """
+
+    id: str
+    at: datetime
+    amends: str = ""
+    outcome: Outcome | None = None
+    valence: float | None = None
+    feedback: tuple[Feedback, ...] = ()
+    text: str = ""
+
+
+Telling = Episode | Amendment
+"""What an episode file holds."""
