@@ -1,7 +1,7 @@
 """Trust: how far the words of an event may carry a learning, by who wrote them.
 
 T0  a mark by someone with write access: a trusted author's words that were merged into the default branch, or his
-    `/remember` in a review: a mark in them is written
+    `/remember` or `Rejected:` in a review: a mark in them is written
 T1  words of people who may write to the repository, and of those whose commits were merged: quotable, but a mark in
     them only proposes; a person's turns in the session of a trusted author
 T2  an agent's text, the summary of a compaction whoever hands it on: only corroborates
@@ -24,7 +24,9 @@ OF_A_SESSION = frozenset({"text", "rejection", "interrupt", "premortem", "assump
 WRITE_ACCESS = ("permission", "write")
 """The label of a review whose author the forge knows to have write access; without it nothing is presumed."""
 
-REMEMBER = re.compile(r"^[ \t]*/remember[ \t]+\S", re.MULTILINE)
+REMEMBER = re.compile(r"^[ \t]*(?:/remember[ \t]+|Rejected:[ \t]*)\S", re.MULTILINE)
+"""What a reviewer asks to be kept: `/remember …`, and why something was declined."""
+
 AUTHOR = re.compile(r"(?P<name>.*?)\s*<(?P<email>[^>]*)>")
 
 

@@ -37,6 +37,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     `existing` are the entries known so far, those of earlier changes of the same run included; `scopes` the extraction
     scopes that a model was asked for. `is_writable` says why a candidate could not be kept as an entry, or None.
+    `is_declined`: the request was closed without a merge, so that what it proposes is nothing to follow.
     """
 
     label: str
@@ -44,6 +45,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     tip: str = ""
     existing: tuple[Entry, ...] = ()
     scopes: tuple[str, ...] = ()
+    is_declined: bool = False
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None
 
     @property
@@ -237,7 +239,7 @@ def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
         is_marked=learning.is_marked,
         marker=learning.marker,
         cites=_cites(learning, piece, case) if piece else (),
-        adoption=learning.adoption,
+        adoption="rejected" if _is_declined(learning, case) else learning.adoption,
         instead=learning.instead,
         source=_source(piece, case) if piece else "",
         occurred_at=piece.at.date() if piece else None,
@@ -247,8 +249,21 @@ def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
     )
 
 
+def _is_declined(learning: Learning, case: Case) -> bool:
+    """Whether it stands on the words of a request that was declined alone: reviewers' words are what holds."""
+    pieces = case.by_id
+    return case.is_declined and all(
+        pieces[one.evidence].kind == "pr" for one in learning.quotes if one.evidence in pieces
+    )
+
+
 def _cites(learning: Learning, piece: Evidence, case: Case) -> tuple[str, ...]:
-    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change."""
+    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change.
+
+    What was declined has left no files.
+    """
+    if case.is_declined:
+        return ()
     is_commit = piece.origin.kind == "commit"
     paths = piece.paths if is_commit else dict.fromkeys(path for one in case.pieces for path in one.paths)
     return find_cites(f"{learning.title}\n{learning.body}", tuple(paths), piece.origin.id if is_commit else case.tip)
@@ -261,8 +276,10 @@ def _quote(evidence: str, text: str, pieces: Mapping[str, Evidence]) -> Quote:
 def _source(piece: Evidence, case: Case) -> str:
     """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone.
 
-    What was said in a session or a review came in with the tip of the change.
+    What was said in a session or a review came in with the tip of the change; a request that was declined left none.
     """
+    if case.is_declined:
+        return f"pr:{case.label[1:]}"
     request = f"pr:{case.label[1:]} " if case.label.startswith("#") else ""
     is_commit = piece.origin.kind == "commit" or not case.tip
     commit = _address(piece.origin).partition(" ")[0] if is_commit else f"commit:{case.tip[:SHA_WIDTH]}"

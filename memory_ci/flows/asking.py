@@ -14,7 +14,6 @@ from memory_ci.extraction.scopes import scopes_for
 from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.evidence import EvidenceSet
-from memory_ci.records.history import MergedChange
 from memory_ci.text import estimate_tokens
 
 KNOWN_TOKENS = 6_000
@@ -45,22 +44,22 @@ class Asker:
         self.answers, self.model = 0, ""
         self._known = tuple(_digest(existing))
 
-    def request(self, merged: MergedChange, evidence: EvidenceSet) -> Request | None:
+    def request(self, change: str, evidence: EvidenceSet) -> Request | None:
         """What would be asked about a change; None where there is nothing that could prove a learning."""
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
         window = choose(evidence, self._budget, is_telling)
         return Request(
-            change=merged.label,
+            change=change,
             evidence=window.pieces,
             existing=self._known,
             scopes=scopes_for(window.pieces),
             notice=window.notice,
         )
 
-    def ask(self, merged: MergedChange, evidence: EvidenceSet) -> Answer | None:
+    def ask(self, change: str, evidence: EvidenceSet) -> Answer | None:
         """The answer about one change, or None where there was nothing to ask. Raises EngineError as the engine."""
-        request = self.request(merged, evidence)
+        request = self.request(change, evidence)
         if request is None:
             return None
         reply = self._engine.extract(request)

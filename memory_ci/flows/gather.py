@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -22,10 +23,11 @@ from memory_ci.sources.reviews import is_outside, review_events
 
 
 class Gathered(NamedTuple):
-    """The events of one merged change, numbered in their order, and the sessions and requests they come from."""
+    """The events of one change, numbered in their order, the sessions and requests they come from, and its request."""
 
     events: tuple[Event, ...]
     joins: tuple[Join, ...]
+    request: PullRequest | None = None
 
 
 class Gatherer:
@@ -50,14 +52,33 @@ class Gatherer:
             *file_events(self._workspace, merged, self._adr_paths),
             *self._reviews(merged, request, joins),
         ]
-        is_theirs = request is not None and is_outside(request, request.permission)
         sessions = list(self._sessions(merged, request, joins))
         if len(events) > len(merged.commits) or sessions:
             events.append(diff_event(merged))
-        events = [_from_outside(event) if is_theirs else event for event in [*events, *sessions]]
-        return Gathered(
-            tuple(msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events)), tuple(joins)
-        )
+        return _gathered([*events, *sessions], joins, request)
+
+    # -- what was declined
+
+    def list_declined(self, since: datetime) -> list[PullRequest]:
+        """The requests that were closed without a merge since then, oldest first; not our own, and not those of bots.
+
+        Raises EngineError when the forge cannot be asked.
+        """
+        found = self._forge.list_closed(since) if self._forge else ()
+        own = self._workspace.config.publish.branch
+        closed = [
+            (request.closed_at, request.number, request)
+            for request in found
+            if request.closed_at is not None and request.closed_at >= since
+            if request.branch != own and not request.is_bot
+        ]
+        return [request for _, _, request in sorted(closed, key=lambda one: one[:2])]
+
+    def gather_declined(self, request: PullRequest) -> Gathered:
+        """What was said of a request that was not merged: its commits are in no history that can be read."""
+        joins: list[Join] = []
+        events = list(self._tell(request, f"#{request.number}", "closed without a merge", joins))
+        return _gathered(events, joins, request)
 
     # -- the forge
 
@@ -76,13 +97,18 @@ class Gatherer:
         return named if number is None or number == merged.number else self._forge.find_pull_request(number)
 
     def _reviews(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
-        if request is None or request.number in self._requests:
+        if request is not None:
+            how = "named by its commit" if merged.number == request.number else "named by the forge"
+            yield from self._tell(request, merged.label, how, joins)
+
+    def _tell(self, request: PullRequest, change: str, how: str, joins: list[Join]) -> Iterator[Event]:
+        """The events of a request, once in a run."""
+        if request.number in self._requests:
             return
         self._requests.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
-        how = "named by its commit" if merged.number == request.number else "named by the forge"
-        joins.append(Join(merged.label, "pull-request", f"#{request.number}", how, len(events)))
+        joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
         yield from events
 
     # -- the sessions
@@ -115,6 +141,14 @@ def start_of(merged: MergedChange) -> str | None:
     """The commit that the change was put on: the first parent of its first commit on the branch."""
     first = merged.tip if merged.kind == "merge" else merged.commits[0]
     return first.parents[0] if first.parents else None
+
+
+def _gathered(events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None) -> Gathered:
+    """The events in their order; of a request from outside, all but what reviewers said of it are hearsay."""
+    is_theirs = request is not None and is_outside(request, request.permission)
+    told = (_from_outside(event) if is_theirs else event for event in events)
+    numbered = (msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(told))
+    return Gathered(tuple(numbered), tuple(joins), request)
 
 
 def _from_outside(event: Event) -> Event:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, date
+from datetime import UTC, date, datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +18,8 @@ from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.gather import Gatherer
+from memory_ci.flows.gather import Gathered, Gatherer
+from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
@@ -26,6 +28,7 @@ from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry, Phase
 from memory_ci.records.evidence import EvidenceSet
+from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Counts, Join
 from memory_ci.store.edit import format_entry
@@ -39,6 +42,22 @@ EARLIEST = date(2000, 1, 1)
 """Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
 
 USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
+
+
+class Work(NamedTuple):
+    """What is learned from: a merged change, or a request that was declined, whose `tip` is ""; `day` is when."""
+
+    label: str
+    tip: str
+    day: date
+
+    @classmethod
+    def merged(cls, merged: MergedChange) -> Work:
+        return cls(merged.label, merged.tip.sha, merged_on(merged))
+
+    @classmethod
+    def declined(cls, request: PullRequest) -> Work:
+        return cls(f"#{request.number}", "", (request.closed_at or request.created_at).astimezone(UTC).date())
 
 
 class Learner:
@@ -68,6 +87,7 @@ class Learner:
         self.dropped: Counter[str] = Counter()
         self.failure: EngineError | None = None
         self.covered: str | None = None
+        self.declined = 0
         self._left_out: Counter[str] = Counter()
         self._commits = self._redactions = 0
 
@@ -75,6 +95,7 @@ class Learner:
     def counts(self) -> Counts:
         return Counts(
             merged_changes=len(self.uses),
+            declined_changes=self.declined,
             commits=self._commits,
             redactions=self._redactions,
             left_out=dict(sorted(self._left_out.items())),
@@ -86,6 +107,8 @@ class Learner:
         A model that fails ends it: the changes before that are learned from, the rest is for the next run.
         """
         history = plan_range(self.workspace.repo, since, until)
+        if self.failure is not None:
+            return
         for done, merged in enumerate(iter_merged_changes(self.workspace.repo, history), start=1):
             try:
                 changes = self._learn(merged)
@@ -98,43 +121,65 @@ class Learner:
             yield from self.draft.take(changes)
             progress(done, history.change_count)
 
+    def learn_declined(self, since: datetime, base: str) -> Iterator[Change]:
+        """The additions of what was closed without a merge since then: negative knowledge, and what reviewers said.
+
+        Comes before the range is learned from. Where it fails nothing of the range is covered, so that the next run
+        asks again: what was not merged is in no history that a later run would find it in.
+        """
+        try:
+            for request in self.gatherer.list_declined(since):
+                # A run that ended between the merge it covered and this closing may have learned from it.
+                self.past |= list_past_ids(self.workspace, base) if not self.declined else frozenset()
+                _, changes = self._study(Work.declined(request), self.gatherer.gather_declined(request))
+                self.declined += 1
+                yield from self.draft.take(changes)
+        except EngineError as error:
+            self.failure = error
+
     def _learn(self, merged: MergedChange) -> list[Change]:
+        judged, changes = self._study(Work.merged(merged), self.gatherer.gather(merged))
+        self.uses.append((merged, self._used(merged, judged)))
+        return changes
+
+    def _study(self, work: Work, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
+        """The verdicts on all that was found in one piece of work, and the additions that they make."""
         limit = self.workspace.config.extraction.max_entries_per_change
-        gathered = self.gatherer.gather(merged)
         evidence = collect(gathered.events, self.workspace.config.extraction)
-        found = self._judge(merged, evidence)  # may fail: nothing of the change is counted before
+        found = self._judge(work, evidence)  # may fail: nothing of the change is counted before
         self.joins += gathered.joins
         self._redactions += evidence.redactions
         self._left_out.update(left.reason for left in evidence.left_out)
         judged = self._within_limit(self._not_again(settle(found, limit)), limit)
         self.judged += judged
-        self.uses.append((merged, self._used(merged, judged)))
-        added = [self._add(item, merged) for item in judged if item.verdict == "written"]
+        added = [self._add(item, work) for item in judged if item.verdict == "written"]
         anchored = anchor_entries(self.workspace, [change.entry for change in added])
-        return [msgspec.structs.replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
+        changes = [msgspec.structs.replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
+        return judged, changes
 
-    def _judge(self, merged: MergedChange, evidence: EvidenceSet) -> list[Judged]:
+    def _judge(self, work: Work, evidence: EvidenceSet) -> list[Judged]:
         """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.
 
         What the rules merely suspect shows the model where to look; it is proposed where there is none.
         """
         case = Case(
-            label=merged.label,
-            tip=merged.tip.sha,
+            label=work.label,
+            tip=work.tip,
+            is_declined=not work.tip,
             pieces=evidence.pieces,
             existing=self.draft.entries,
-            is_writable=lambda candidate: find_fault(self._entry(candidate, merged)),
+            is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
         )
         by_rules = list(
             judge_reply(case, RulesEngine().extract(Request(change=case.label, evidence=case.pieces)).text).judged
         )
         if self.asker is None:
             return by_rules
-        answer = self.asker.ask(merged, evidence)
+        answer = self.asker.ask(work.label, evidence)
         if answer is None:
             return by_rules
         by_model = judge_reply(msgspec.structs.replace(case, scopes=answer.scopes), answer.text, answer.engine)
-        self.windows += [f"{merged.label}: {answer.notice}"] if answer.notice else []
+        self.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
         self.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
 
@@ -168,17 +213,17 @@ class Learner:
             for item in judged
         )
 
-    def _add(self, item: Judged, merged: MergedChange) -> Change:
+    def _add(self, item: Judged, work: Work) -> Change:
         path = self.draft.path_of(parse_target(item.candidate.scope))
         if path is None:
             message = f"{item.candidate.scope} memory has no file that could be written: a directory or link is there"
             hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
             raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
-        entry = self._entry(item.candidate, merged)
-        return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {merged.label}")
+        entry = self._entry(item.candidate, work)
+        return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
 
-    def _entry(self, candidate: Candidate, merged: MergedChange) -> Entry:
-        day = min(max(merged_on(merged), EARLIEST), self.today)
+    def _entry(self, candidate: Candidate, work: Work) -> Entry:
+        day = min(max(work.day, EARLIEST), self.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day)
         return msgspec.structs.replace(entry, phase=self.phase)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
 
@@ -26,8 +26,9 @@ from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
 from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, list_counted
+from memory_ci.gitrepo.past import commit_time
 from memory_ci.gitrepo.push import connect
-from memory_ci.gitrepo.repo import head_branch, is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import plan_fold
@@ -91,7 +92,8 @@ def plan_record(
     learner = Learner(workspace, draft, gatherer, asker, today, past, current_phase(workspace, base))
     folded, findings = _fold(draft)
     with closing(model):
-        extracted = tuple(learner.learn(since, base, progress))
+        negative = tuple(learner.learn_declined(_time_of(workspace, since), base))
+        extracted = (*negative, *learner.learn(since, base, progress))
     until = base if learner.failure is None else learner.covered
     plan = Plan(
         schema_version=PLAN_VERSION,
@@ -117,6 +119,12 @@ def plan_record(
     )  # fmt: skip
     steps = (*(PlannedStep(step=step, changes=done) for step, done in first), *plan_upkeep(upkeep, draft, STEPS))
     return msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
+
+
+def _time_of(workspace: Workspace, commit: str | None) -> datetime:
+    """When a range begins; one from the root is as long as there is a forge."""
+    start = commit and find_commit(workspace.repo, commit)  # one that is not there is told of where the range is read
+    return commit_time(workspace.repo, start) if start else datetime.min.replace(tzinfo=UTC)
 
 
 def _gatherer(workspace: Workspace, options: RecordOptions, since: str | None, environ: Mapping[str, str]) -> Gatherer:

@@ -55,7 +55,7 @@ class GitHub:
             is_past=lambda pull: pull.updated_at is not None and pull.updated_at < since,
         )
         found = tuple(self._complete(pull) for pull in listing.items if pull.merged_at is None)
-        return require(listing.problem, found)
+        return require(listing, found)
 
     def _complete(self, pull: shapes.Pull) -> PullRequest:
         """The record with all parts; each costs one request or more."""

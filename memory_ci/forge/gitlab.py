@@ -52,7 +52,7 @@ class GitLab:
         after = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         query = {"state": "closed", "updated_after": after, "order_by": "updated_at"}
         listing = self._client.list_all(f"{self._root}/merge_requests", shapes.MergeRequest, query=query)
-        return require(listing.problem, tuple(self._complete(request) for request in listing.items))
+        return require(listing, tuple(self._complete(request) for request in listing.items))
 
     def _complete(self, request: shapes.MergeRequest) -> PullRequest:
         """The record with all parts; each costs one request or more."""

@@ -34,14 +34,15 @@ class Problems:
         return listing.items
 
 
-def require(problem: str, found: tuple[PullRequest, ...]) -> tuple[PullRequest, ...]:
+def require(listing: Listing[T], found: tuple[PullRequest, ...]) -> tuple[PullRequest, ...]:
     """`found`, the last of them with the problem of their list, so that it is told where the list breaks off.
 
-    Raises EngineError (forge-failed) when there is a problem and nothing to tell it by.
+    Raises EngineError, as the list was refused, when there is a problem and nothing to tell it by.
     """
-    if not problem:
+    if not listing.problem:
         return found
     if not found:
-        raise EngineError(problem, slug="forge-failed", hint="Try again later (docs/forge.md).")
-    last = msgspec.structs.replace(found[-1], problems=(*found[-1].problems, problem))
+        hint = "Check the token and its rights, or try again later (docs/forge.md)."
+        raise EngineError(listing.problem, slug=listing.slug, hint=hint)
+    last = msgspec.structs.replace(found[-1], problems=(*found[-1].problems, listing.problem))
     return (*found[:-1], last)

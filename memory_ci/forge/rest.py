@@ -49,10 +49,11 @@ class Trouble(NamedTuple):
 
 
 class Listing(NamedTuple, Generic[T]):
-    """All that could be read of a list, and what could not, in words."""
+    """All that could be read of a list, and what could not, in words; `slug` is that of the error it was."""
 
     items: tuple[T, ...]
     problem: str = ""
+    slug: str = ""
 
 
 class Client:
@@ -90,12 +91,12 @@ class Client:
         """
         url = f"{self._transport.base}{path}?{urlencode({'per_page': '100', **(query or {})})}"
         items: list[T] = []
-        problem = ""
+        problem = slug = ""
         try:
             for data in self._items(url, key):
                 item = _convert(data, shape)
                 if item is None:
-                    problem = failed(url, MISSHAPEN).message
+                    problem, slug = failed(url, MISSHAPEN).message, "forge-failed"
                 elif is_past(item):
                     break
                 else:
@@ -103,8 +104,8 @@ class Client:
         except EngineError as error:
             if error.slug in LASTING:
                 raise
-            problem = error.message
-        return Listing(tuple(items), problem)
+            problem, slug = error.message, error.slug
+        return Listing(tuple(items), problem, slug)
 
     def write(self, method: str, path: str, data: object, shape: type[T]) -> T:
         """What the API says of `data` sent to `path` (or an address of its host). Sent once, for it may have been done.

@@ -26,21 +26,33 @@ def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
 
     Raises RepositoryError (shallow-clone) when history ends before that day is reached.
     """
+    return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
+
+
+def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:
+    """The newest first-parent commit of `rev` that was made at `moment` or earlier; None before the first.
+
+    Raises RepositoryError (shallow-clone) when history ends before that moment is reached.
+    """
     tip = find_commit(repo, rev)
-    if tip is None or day < EPOCH:
+    if tip is None or moment.date() < EPOCH:
         return None
-    end = int(datetime.combine(day, time.max, UTC).timestamp())
-    asked = ("--first-parent", "-n1", f"--before=@{end} +0000", tip, "--")
+    asked = ("--first-parent", "-n1", f"--before=@{int(moment.timestamp())} +0000", tip, "--")
     found = run_git(repo.cwd, "rev-list", *asked).decode().strip() or None
     if found is None and is_shallow(repo):
-        raise _cut_off(repo, f"it does not reach back to {day}")
+        raise _cut_off(repo, f"it does not reach back to {moment:%Y-%m-%d}")
     return found
 
 
 def commit_day(repo: Repository, sha: str) -> date:
     """The day (UTC) on which a commit was made."""
+    return commit_time(repo, sha).date()
+
+
+def commit_time(repo: Repository, sha: str) -> datetime:
+    """When a commit was made, in UTC."""
     ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
-    return commit.committed_at.astimezone(UTC).date()
+    return commit.committed_at.astimezone(UTC)
 
 
 def resolve_merge_base(repo: Repository, one: str, other: str) -> str:

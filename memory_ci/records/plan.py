@@ -49,6 +49,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """What a run looked at. `left_out` counts events by the reason they are not evidence."""
 
     merged_changes: int = 0
+    declined_changes: int = 0
     commits: int = 0
     redactions: int = 0
     left_out: dict[str, int] = {}

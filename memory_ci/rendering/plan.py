@@ -51,7 +51,8 @@ def _heading(plan: Plan) -> Iterator[str]:
     if plan.until is not None:
         since, counts = plan.since[:10] if plan.since else "the beginning", plan.counts
         merged, commits = plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit")
-        yield f"{merged} ({commits}) from {since} to {plan.until[:10]}, engine {plan.engine.name}: {plan.engine.reason}"
+        declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
+        yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, engine {plan.engine.name}: {plan.engine.reason}"
 
 
 def _left_out(plan: Plan) -> Iterator[str]:

@@ -67,7 +67,8 @@ def _lines(plan: Plan, published: Published | None, index: IndexUse | None) -> I
     yield f"## Memory: {plural(learned, 'learning') if learned else 'nothing new'}"
     yield ""
     counts = plan.counts
-    yield f"{plural(counts.merged_changes, 'merged change')}, {plural(counts.commits, 'commit')} read."
+    declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
+    yield f"{plural(counts.merged_changes, 'merged change')}, {plural(counts.commits, 'commit')}{declined} read."
     yield from (f"- {escape_markdown(line, TITLE_WIDTH)}" for line in list_outcome(published))
     for step in plan.steps:
         yield from _section(step)

@@ -264,7 +264,7 @@ def test_a_list_stops_at_the_first_item_that_is_past(tmp_path: Path) -> None:
         url.append(server.url)
         client = make_client(server.url, tmp_path)
         listing = client.list_all("/list", dict[str, int], is_past=lambda item: item["page"] > 2)
-    assert listing == (({"page": 1}, {"page": 2}), "")
+    assert listing == (({"page": 1}, {"page": 2}), "", "")
     assert len(server.asked) == 3
 
 
