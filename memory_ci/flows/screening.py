@@ -54,6 +54,11 @@ def is_unsafe(text: str) -> bool:
     return any(_unsafe("", 1, text))
 
 
+def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
+    """Why a text that stands at a line of a file must not be served, credentials apart: they are named by their own."""
+    return (finding for finding in _unsafe(path, line, text) if finding.code != "credential")
+
+
 def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
     """Credentials anywhere in a file or in its name, each with its line; the finding does not repeat them."""
     if find_secrets(path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -82,18 +82,22 @@ def config_at(repo: Repository, rev: str) -> Config:
 
 def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
     """The memory files of a view: None for the work tree (HEAD in a bare repository), STAGED, or a revision."""
-    repo, patterns = workspace.repo, workspace.config.scopes
-    pathspecs = memory_pathspecs(patterns)
+    patterns = workspace.config.scopes
+    files = list_view(workspace, view, memory_pathspecs(patterns))
+    return tuple(file for file in files if is_fragment(file.path) or classify_scope(file.path, patterns))
+
+
+def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
+    """The files of a view that pathspecs mean."""
+    repo = workspace.repo
     if view == STAGED:
         index_file = os.environ.get("GIT_INDEX_FILE")  # `commit -a` and `commit PATH` stage into another index
-        files = list_staged(repo, pathspecs, Path(repo.cwd, index_file) if index_file else None)
-    elif view is None and repo.root is not None:
-        files = list_worktree(repo, pathspecs)
-    elif view is None and find_commit(repo, "HEAD") is None:
-        files = ()
-    else:
-        files = list_tree(repo, view or "HEAD", pathspecs)
-    return tuple(file for file in files if is_fragment(file.path) or classify_scope(file.path, patterns))
+        return list_staged(repo, pathspecs, Path(repo.cwd, index_file) if index_file else None)
+    if view is None and repo.root is not None:
+        return list_worktree(repo, pathspecs)
+    if view is None and find_commit(repo, "HEAD") is None:
+        return ()
+    return list_tree(repo, view or "HEAD", pathspecs)
 
 
 def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, LoadedFile]]:

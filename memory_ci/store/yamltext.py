@@ -6,10 +6,12 @@ This is the one place that knows YAML's syntax for memory files; `frontmatter` g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 FAST_LINE = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
@@ -47,15 +49,20 @@ class Field(msgspec.Struct, frozen=True):
     last: int
 
 
+class Node(msgspec.Struct, frozen=True):
+    """A value with what is nested in it, and its 0-based line: a text, a list, or a mapping."""
+
+    value: str | tuple[Node, ...] | dict[str, Node]
+    line: int
+
+
 def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
     """The top-level fields of a block mapping, each scalar as the text that stands there.
 
     Duplicate keys, anchors, aliases, tags, flow style and keys that do not start a line raise YamlTextError,
     as does what would cost too much: lines and nesting without measure.
     """
-    for number, line in enumerate(lines):
-        if len(line) > MAX_LINE:
-            raise YamlTextError(number, f"a line of more than {MAX_LINE:,} characters")
+    _refuse_long(lines)
     fields = _fast_fields(lines)
     if fields is None:
         fields = _yaml_fields(lines)
@@ -65,6 +72,18 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
             raise YamlTextError(field.first, f"the key {field.key!r} stands here twice")
         seen.add(field.key)
     return tuple(fields)
+
+
+def parse_nested(lines: Sequence[str]) -> dict[str, Node]:
+    """A block mapping with all that is nested in it, refusing what `parse_fields` refuses, at any depth."""
+    _refuse_long(lines)
+    return _read_events(lines, lambda reader: reader.nodes())
+
+
+def _refuse_long(lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines):
+        if len(line) > MAX_LINE:
+            raise YamlTextError(number, f"a line of more than {MAX_LINE:,} characters")
 
 
 def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
@@ -94,6 +113,10 @@ def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
 
 
 def _yaml_fields(lines: Sequence[str]) -> list[Field]:
+    return _read_events(lines, lambda reader: reader.fields())
+
+
+def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
     import yaml  # 20 ms that the fast path saves
 
     for number, line in enumerate(lines):
@@ -101,7 +124,7 @@ def _yaml_fields(lines: Sequence[str]) -> list[Field]:
             raise YamlTextError(number, "a character that YAML takes for the end of the line; write it as an escape")
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        return _EventReader(yaml.parse("\n".join(lines), Loader=loader), lines).fields()
+        return read(_EventReader(yaml.parse("\n".join(lines), Loader=loader), lines))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
@@ -120,6 +143,23 @@ class _EventReader:
         self._scalar_end = 0  # behind the last line of the newest block scalar
 
     def fields(self) -> list[Field]:
+        self._open()
+        found: list[tuple[str, str | tuple[str, ...] | None, int, int]] = []
+        while self._kind(key := self._next()) != "MappingEnd":
+            if self._kind(key) != "Scalar" or not self._starts_line(key):
+                raise YamlTextError(key.start_mark.line, "a key must be a word at the start of its line")
+            value = self._value(self._next())
+            found.append((key.value, value, key.start_mark.line, self._scalar_end))
+        self._close()
+        return self._with_spans(found)
+
+    def nodes(self) -> dict[str, Node]:
+        self._open()
+        found = self._mapping(1)
+        self._close()
+        return found
+
+    def _open(self) -> None:
         next(self._events)  # stream start
         if (
             self._kind(event := next(self._events)) != "DocumentStart"
@@ -128,16 +168,34 @@ class _EventReader:
             raise YamlTextError(0, "not a mapping of keys and values")
         if top.flow_style:
             raise YamlTextError(event.start_mark.line, "write one key a line, not a mapping in braces")
-        found: list[tuple[str, str | tuple[str, ...] | None, int, int]] = []
-        while self._kind(key := self._next()) != "MappingEnd":
-            if self._kind(key) != "Scalar" or not self._starts_line(key):
-                raise YamlTextError(key.start_mark.line, "a key must be a word at the start of its line")
-            value = self._value(self._next())
-            found.append((key.value, value, key.start_mark.line, self._scalar_end))
+
+    def _close(self) -> None:
         self._next()  # document end
         if self._kind(self._next()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
-        return self._with_spans(found)
+
+    def _mapping(self, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        while self._kind(key := self._next()) != "MappingEnd":
+            if self._kind(key) != "Scalar":
+                raise YamlTextError(key.start_mark.line, "a key must be a word")
+            if key.value in found:
+                raise YamlTextError(key.start_mark.line, f"the key {key.value!r} stands here twice")
+            found[key.value] = self._node(self._next(), depth)
+        return found
+
+    def _node(self, event: Any, depth: int) -> Node:  # noqa: ANN401
+        kind, line = self._kind(event), event.start_mark.line
+        if kind == "Scalar":
+            return Node(str(event.value), line)
+        if depth == MAX_DEPTH:
+            raise YamlTextError(line, f"nested deeper than {MAX_DEPTH} levels")
+        if kind == "MappingStart":
+            return Node(self._mapping(depth + 1), line)
+        items: list[Node] = []
+        while self._kind(item := self._next()) != "SequenceEnd":
+            items.append(self._node(item, depth + 1))
+        return Node(tuple(items), line)
 
     def _next(self) -> Any:  # noqa: ANN401 - PyYAML's events are untyped
         event = next(self._events)
@@ -219,6 +277,15 @@ def format_scalar(text: str) -> str:
     if PLAIN.fullmatch(text) and text.lower() not in RETYPED:
         return text
     return quote_scalar(text)
+
+
+def format_flow_scalar(text: str) -> str:
+    """`text` as a scalar inside of braces or brackets, where some readers end a plain one at a colon.
+
+    >>> [format_flow_scalar(t) for t in ("src/client.py", "pr:128", "a, b", "")]
+    ['src/client.py', "'pr:128'", "'a, b'", "''"]
+    """
+    return quote_scalar(text) if ":" in text else format_scalar(text)
 
 
 def quote_scalar(text: str) -> str:

@@ -1,0 +1,124 @@
+"""Feedback that a person or an agent gives by hand: what was said of an entry, as a file of its own."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from memory_ci.errors import FindingsError, UsageError
+from memory_ci.flows.episodes import load_episodes, save_telling
+from memory_ci.flows.lookup import find_entry
+from memory_ci.flows.screening import UNSAFE_HINT, is_unsafe
+from memory_ci.flows.workspace import Workspace, load_memory, work_tree
+from memory_ci.gitrepo.settings import find_setting
+from memory_ci.lifecycle.episodes import combine, event_key, list_feedback, make_amendment
+from memory_ci.lifecycle.utility import NO_FEEDBACK, Utility, delta_of, replay
+from memory_ci.records.entry import Located
+from memory_ci.records.episode import Episode, Feedback
+from memory_ci.records.report import Finding
+from memory_ci.store.episodes import telling_path
+
+SHORTEST_ID = 8
+"""Characters of an id: what is said of an entry by mistake stays said."""
+
+LONGEST = 200
+REF = re.compile(r"pr:(?P<number>[0-9]{1,18})|commit:(?P<sha>[0-9a-f]{7,64})")
+
+
+class GivenFeedback(msgspec.Struct, frozen=True):
+    """What became of a piece of feedback: its file, whether that was written now, and the entry's utility by it.
+
+    `path` is "" where the event was noted before. `findings` are of episode files that could not be read.
+    """
+
+    feedback: Feedback
+    path: str
+    is_new: bool
+    amends: str
+    before: float
+    after: float
+    findings: tuple[Finding, ...] = ()
+
+
+def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False) -> GivenFeedback:
+    """Note in the work tree what was said of the entry whose id begins with `said.id`, unless that is noted already.
+
+    Without `by` it is who git says the user is. Raises UsageError (unknown-feedback, short-id, unknown-entry,
+    ambiguous-entry), FindingsError (refused-text), RepositoryError (bare-repository, write-failed).
+    """
+    work_tree(workspace)
+    delta_of(said.kind)
+    by = said.by or find_setting(workspace.repo, "user.name") or ""
+    entry = _find(load_memory(workspace, None).located, said.id).entry
+    said = msgspec.structs.replace(said, id=entry.id, by=_safe("by", by), ref=_safe("ref", said.ref))
+    told = load_episodes(workspace, None)
+    known = list_feedback(told.tellings)
+    policy = workspace.config.episodes.ignored_policy
+    before, after = (replay(events, policy).get(said.id, Utility(NO_FEEDBACK, 0)) for events in (known, (*known, said)))
+    amends = _find_episode(combine(told.tellings), said.ref)
+    values = before.value, after.value, told.findings
+    if event_key(said) in map(event_key, known):
+        return GivenFeedback(said, "", False, amends, *values)
+    amendment = make_amendment(said.at, amends, feedback=(said,))
+    if not dry_run:
+        save_telling(workspace, amendment)
+    return GivenFeedback(said, telling_path(amendment), True, amends, *values)
+
+
+def parse_time(text: str) -> datetime:
+    """A moment as ISO 8601 writes it, in UTC where it names no zone. Raises UsageError (bad-time).
+
+    >>> parse_time("2026-11-20T15:00+01:00").isoformat(), parse_time("2026-11-20").isoformat()
+    ('2026-11-20T14:00:00+00:00', '2026-11-20T00:00:00+00:00')
+    """
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        hint = "Write it as 2026-11-20T15:00:00+00:00, or the day alone."
+        raise UsageError(f"{text!r} is not a time", slug="bad-time", hint=hint) from error
+
+
+def _find(located: Sequence[Located], prefix: str) -> Located:
+    if len(prefix) < SHORTEST_ID:
+        hint = f"Write at least {SHORTEST_ID} characters of it; `memory-ci list` shows as many."
+        raise UsageError(f"{prefix!r} is too short for an id", slug="short-id", hint=hint)
+    try:
+        return find_entry(located, prefix)
+    except UsageError as error:
+        near = _near([place.entry.id for place in located], prefix.lower())
+        if error.slug != "unknown-entry" or not near:
+            raise
+        raise UsageError(error.message, slug=error.slug, hint=f"Near it: {', '.join(near)}.") from error
+
+
+def _near(ids: Sequence[str], prefix: str) -> list[str]:
+    starts = {entry_id[: len(prefix)]: entry_id for entry_id in sorted(ids, reverse=True)}
+    return [starts[start] for start in difflib.get_close_matches(prefix, starts)]
+
+
+def _safe(name: str, text: str) -> str:
+    """A short text that goes into a file others are shown. Raises FindingsError (refused-text)."""
+    if len(text) > LONGEST or not text.isprintable() or is_unsafe(text):
+        message = f"not noted: --{name} is no short text that may be kept"
+        raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
+    return text
+
+
+def _find_episode(episodes: Sequence[Episode], ref: str) -> str:
+    """The id of the episode that a reference names; "" where none is known."""
+    match = REF.fullmatch(ref)
+    if match is None:
+        return ""
+    number, sha = match["number"], match["sha"]
+    for episode in episodes:
+        commit = episode.action.commit
+        if number and episode.action.pr == int(number):
+            return episode.id
+        if sha and commit and (commit.startswith(sha) or (len(commit) >= SHORTEST_ID and sha.startswith(commit))):
+            return episode.id
+    return ""

@@ -1,0 +1,89 @@
+"""Episodes as they stand after all that was told of them, in whatever order the files are read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from memory_ci.records.episode import Amendment, Episode, Feedback, Outcome, Telling
+
+WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
+"""Outcomes from good to bad: of two that were told at the same time the worse stands."""
+
+
+def make_amendment(
+    at: datetime,
+    amends: str = "",
+    *,
+    outcome: Outcome | None = None,
+    valence: float | None = None,
+    feedback: Iterable[Feedback] = (),
+    text: str = "",
+) -> Amendment:
+    """An amendment whose id follows from what it says: two writers of the same thing write the same file."""
+    said = tuple(msgspec.structs.replace(item, at=_utc(item.at)) for item in unique_events(feedback))
+    told = Amendment(id="", at=_utc(at), amends=amends, outcome=outcome, valence=valence, feedback=said, text=text)
+    digest = hashlib.sha256(_canonical(told)).hexdigest()[:12]
+    return msgspec.structs.replace(told, id=f"{amends or 'feedback'}+{digest}")
+
+
+def combine(tellings: Iterable[Telling]) -> tuple[Episode, ...]:
+    """Every episode once, with what was learned of it later; ordered by time and id.
+
+    Where several files tell one episode differently, the earliest of them stands, with the feedback of all.
+    """
+    told: defaultdict[str, list[Episode]] = defaultdict(list)
+    amended: defaultdict[str, list[Amendment]] = defaultdict(list)
+    for telling in tellings:
+        if isinstance(telling, Episode):
+            told[telling.id].append(telling)
+        else:
+            amended[telling.amends].append(telling)
+    episodes = (_amend(versions, amended.get(name, ())) for name, versions in told.items())
+    return tuple(sorted(episodes, key=lambda episode: (episode.occurred_at, episode.id)))
+
+
+def list_feedback(tellings: Iterable[Telling]) -> tuple[Feedback, ...]:
+    """All that was said of entries, each event once, in the order in which it is replayed."""
+    return unique_events(said for telling in tellings for said in telling.feedback)
+
+
+def unique_events(feedback: Iterable[Feedback]) -> tuple[Feedback, ...]:
+    """Each event as it was told first, ordered by time, entry, kind and reference."""
+    first: dict[tuple[object, ...], Feedback] = {}
+    for said in feedback:
+        key = event_key(said)
+        first[key] = min(first.get(key, said), said, key=lambda item: (item.at, item.by))
+    return tuple(sorted(first.values(), key=lambda item: (item.at, item.id, item.kind, item.ref, item.by)))
+
+
+def event_key(said: Feedback) -> tuple[object, ...]:
+    """What two tellings of one event have in common."""
+    return (said.id, said.kind, said.ref) if said.ref else (said.id, said.kind, "", said.by, said.at)
+
+
+def _amend(versions: Sequence[Episode], amendments: Sequence[Amendment]) -> Episode:
+    episode = min(versions, key=lambda version: (version.occurred_at, _canonical(version)))
+    outcomes = [(told.at, WORSE.index(told.outcome), told.outcome) for told in amendments if told.outcome is not None]
+    valences = [(told.at, told.valence) for told in amendments if told.valence is not None]
+    told: list[Telling] = [*versions, *amendments]
+    return msgspec.structs.replace(
+        episode,
+        outcome=max(outcomes)[-1] if outcomes else episode.outcome,
+        valence=max(valences)[-1] if valences else episode.valence,
+        feedback=unique_events(said for one in told for said in one.feedback),
+    )
+
+
+def _utc(time: datetime) -> datetime:
+    """The same moment in UTC; one without a zone as it is, for no store takes it."""
+    return time if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _canonical(telling: Any) -> bytes:  # noqa: ANN401 - any record
+    return msgspec.json.encode(telling, order="deterministic")

@@ -1,0 +1,111 @@
+"""Utility: how much an entry has helped, replayed from all feedback at each reading and never stored."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.lifecycle.episodes import unique_events
+from memory_ci.records.episode import Feedback, FeedbackKind
+
+DELTAS: Mapping[FeedbackKind, float] = {
+    "confirmed": 0.2,
+    "corrected": -0.1,
+    "rejected": -0.3,
+    "undone": -0.4,
+    "ignored": -0.05,
+}
+NO_FEEDBACK = 0.5
+"""What an entry is worth of which nothing was said yet."""
+
+LOW_UTILITY = 0.2
+LEAST_EVENTS = 3
+"""Below this utility, by so many events, a person should look at an entry. It is never retired for it."""
+
+
+class Utility(msgspec.Struct, frozen=True):
+    """The worth of an entry in [0, 1], and of how many events that is made."""
+
+    value: float
+    events: int
+
+    @property
+    def is_low(self) -> bool:
+        return self.value < LOW_UTILITY and self.events >= LEAST_EVENTS
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One event as it was replayed: what it adds, and what the entry is worth after it, kept within [0, 1]."""
+
+    said: Feedback
+    delta: float
+    utility: Utility
+
+
+def replay(
+    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK
+) -> dict[str, Utility]:
+    """The utility of each entry of which something was said, whatever order that comes in; each event counts once.
+
+    Raises UsageError (unknown-feedback).
+    """
+    events = unique_events(feedback)
+    return {turn.said.id: turn.utility for turn in _turns(events, _list_shares(events, policy), start)}
+
+
+def replay_some(feedback: Iterable[Feedback], shares: Mapping[object, int]) -> dict[str, Utility]:
+    """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it.
+
+    That is among how many entries the price of being ignored is split, by `job_of`.
+    """
+    return {turn.said.id: turn.utility for turn in _turns(unique_events(feedback), shares, NO_FEEDBACK)}
+
+
+def list_turns(
+    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK
+) -> Iterator[Turn]:
+    """Each event and what it made of its entry, in the order of replay.
+
+    `split` shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of
+    events matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback).
+    """
+    events = unique_events(feedback)
+    return _turns(events, _list_shares(events, policy), start)
+
+
+def _list_shares(events: Iterable[Feedback], policy: Literal["split", "full"]) -> dict[object, int]:
+    """How many entries each job ignored; nothing where that is not asked."""
+    ignored: defaultdict[object, set[str]] = defaultdict(set)
+    for said in events:
+        if said.kind == "ignored" and policy == "split":
+            ignored[job_of(said)].add(said.id)
+    return {job: len(ids) for job, ids in ignored.items()}
+
+
+def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: float) -> Iterator[Turn]:
+    found: dict[str, Utility] = {}
+    for said in events:
+        before = found.get(said.id, Utility(start, 0))
+        delta = delta_of(said.kind)
+        if said.kind == "ignored":
+            delta /= shares.get(job_of(said), 1)
+        found[said.id] = Utility(min(1.0, max(0.0, before.value + delta)), before.events + 1)
+        yield Turn(said, delta, found[said.id])
+
+
+def delta_of(kind: str) -> float:
+    """What one event of a kind adds to a utility. Raises UsageError (unknown-feedback)."""
+    for known, delta in DELTAS.items():
+        if known == kind:
+            return delta
+    hint = f"Feedback is one of {', '.join(DELTAS)}."
+    raise UsageError(f"{kind!r} is not a kind of feedback", slug="unknown-feedback", hint=hint)
+
+
+def job_of(said: Feedback) -> object:
+    """The piece of work that an event came from, as far as it can be told."""
+    return said.ref or (said.by, said.at)

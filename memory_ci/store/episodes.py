@@ -1,0 +1,392 @@
+"""The episode codec: files of documents to tellings and back, and the months that become one file each.
+
+A document is front matter between two `---` lines and one line of text. A file of one document and that of a whole
+month are read alike. What is folded is copied as it stands, so that keys nobody here knows survive.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.records.episode import Amendment, Episode, Telling
+from memory_ci.records.report import Finding
+from memory_ci.store.frontmatter import MAX_COUNT, SURROGATE, UUID, format_share
+from memory_ci.store.layout import EPISODES
+from memory_ci.store.yamltext import (
+    UNPRINTABLE,
+    Node,
+    YamlTextError,
+    format_flow_scalar,
+    format_scalar,
+    parse_nested,
+    quote_scalar,
+)
+
+MAX_DOCUMENT_BYTES = 64_000
+MAX_FILE_BYTES = 20 * 1024 * 1024
+
+PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))(?:/[^/]+)?\.md", re.DOTALL)
+ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
+AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
+OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")
+"""What a document says in one of its first lines, and no text below a front matter begins with."""
+
+CONFLICT = re.compile(r"<<<<<<< |>>>>>>> ")
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
+BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")
+STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+WHOLE = -1
+"""The line of what no line is at fault for: the `---` above the front matter."""
+
+HINT = "docs/episodes.md shows the form; what stands here is not used."
+
+
+class EpisodeFile(msgspec.Struct, frozen=True):
+    """What one file tells, and what of it cannot be read. `is_whole`: all of it was read, so that it may be folded.
+
+    `lines` has the line, from 1, at which each telling begins.
+    """
+
+    path: str
+    tellings: tuple[Telling, ...]
+    findings: tuple[Finding, ...]
+    is_whole: bool
+    lines: tuple[int, ...] = ()
+
+
+class _Document(msgspec.Struct, frozen=True):
+    """Lines of a file from its 0-based `first`; `close` is its second `---` among them, None where it has none."""
+
+    first: int
+    lines: tuple[str, ...]
+    close: int | None
+
+    @property
+    def raw(self) -> str:
+        return "\n".join(self.lines).rstrip(" \t\r\n") + "\n"
+
+
+# -- paths
+
+
+def is_episode_path(path: str) -> bool:
+    """Whether `path` is a file of episodes: one of a month's directory, or that of a whole month.
+
+    >>> [is_episode_path(f".memory/episodes/{name}") for name in ("2026-11/pr-1.md", "2026-11.md", "x.md")]
+    [True, True, False]
+    """
+    return PATH.fullmatch(path) is not None
+
+
+def telling_path(telling: Telling) -> str:
+    """The file of a telling, in the directory of its month (UTC). Raises UsageError (bad-episode)."""
+    _refuse(telling)
+    return f"{EPISODES}/{_time(telling).astimezone(UTC).isoformat()[:7]}/{telling.id}.md"
+
+
+# -- writing
+
+
+def format_telling(telling: Telling) -> bytes:
+    """The document of a telling. Raises UsageError (bad-episode) for what would not read back as it is."""
+    _refuse(telling)
+    stands_below = _is_plain_line(telling.text)
+    hidden = {"text"} if stands_below else set()
+    head = [line for name, value in _said(telling).items() if name not in hidden for line in _field(name, value)]
+    body = [telling.text] if stands_below else []
+    data = "\n".join(["---", *head, "---", *body, ""]).encode()
+    if len(data) > MAX_DOCUMENT_BYTES:
+        message = f"the episode {telling.id} is {len(data):,} bytes, over the limit of {MAX_DOCUMENT_BYTES:,}"
+        raise UsageError(message, slug="bad-episode", hint="Name fewer files.")
+    return data
+
+
+def _said(record: msgspec.Struct) -> dict[str, Any]:
+    """The fields of a record that say something: those that are required, and those that are not as by default."""
+    kept = {"outcome"} if isinstance(record, Episode) else set()
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(record):
+        value = getattr(record, field.name)
+        blank = {} if field.default is msgspec.NODEFAULT else field.default
+        if value != blank or field.name in kept:
+            found[field.name] = value
+    return found
+
+
+def _field(name: str, value: object) -> list[str]:
+    if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
+        return [f"{name}:", *(f"- {_flow(item)}" for item in value)]
+    return [f"{name}: {format_scalar(value) if isinstance(value, str) else _flow(value)}"]
+
+
+def _flow(value: object) -> str:
+    """A value on one line, as it may stand in braces."""
+    match value:
+        case str():
+            return value if UUID.fullmatch(value) else format_flow_scalar(value)
+        case datetime():
+            return quote_scalar(value.astimezone(UTC).isoformat())
+        case float():
+            return format_share(value)
+        case tuple():
+            return f"[{', '.join(map(_flow, value))}]"
+        case dict():
+            return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+        case msgspec.Struct():
+            return _flow(_said(value))
+    return str(value)
+
+
+def _is_plain_line(text: str) -> bool:
+    """Whether a text can stand below the front matter as it is; any other stands quoted within."""
+    is_line = bool(text) and text == text.strip() and not UNPRINTABLE.search(text)
+    return is_line and not text.startswith("---") and not OPENING.match(text) and not CONFLICT.match(text)
+
+
+def _refuse(telling: Telling) -> None:
+    problem = _find_problem(telling)
+    if problem is not None:
+        hint = "docs/episodes.md says what an episode may hold."
+        raise UsageError(f"this is no episode: {problem}", slug="bad-episode", hint=hint)
+
+
+# -- what a telling may hold, whether it is written or read
+
+
+def _find_problem(telling: Telling) -> str | None:
+    return next(_problems(telling), None)
+
+
+def _problems(telling: Telling) -> Iterator[str]:
+    is_episode = isinstance(telling, Episode)
+    if not (ID if is_episode else AMENDMENT_ID).fullmatch(telling.id):
+        yield f"the id {telling.id!r} is not of lower-case letters, digits, `.`, `+` and `-`"
+    if any(time.tzinfo is None for time in (_time(telling), *(said.at for said in telling.feedback))):
+        yield "a time has no zone, as `+00:00`"
+    if telling.valence is not None and not 0 <= telling.valence <= 1:
+        yield f"the valence {telling.valence} is not a number from 0.0 to 1.0"
+    if isinstance(telling, Episode):
+        yield from _episode_problems(telling)
+    elif telling.amends and not ID.fullmatch(telling.amends):
+        yield f"it amends {telling.amends!r}, which is no id"
+    if any(map(SURROGATE.search, list_texts(telling))):
+        yield "it holds half a character"
+
+
+def _episode_problems(episode: Episode) -> Iterator[str]:
+    counts = (*(given.rank for given in episode.retrieved), episode.action.pr or 0)
+    if not all(0 <= count <= MAX_COUNT for count in counts):
+        yield "a rank or number is not a whole number of 0 or more"
+    if not all(math.isfinite(given.score) for given in episode.retrieved):
+        yield "a score is not a number"
+    for key in episode.context:
+        if not KEY.fullmatch(key):
+            yield f"the key {key!r} of the context is no word"
+
+
+def list_texts(value: object) -> Iterator[str]:
+    """Every text in a record, however deep; keys of a mapping are none."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from list_texts(getattr(value, name))
+    elif isinstance(value, tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from list_texts(item)
+
+
+def _time(telling: Telling) -> datetime:
+    return telling.occurred_at if isinstance(telling, Episode) else telling.at
+
+
+# -- reading
+
+
+def parse_episode_file(path: str, data: bytes) -> EpisodeFile:
+    """What a file tells. Never raises: what cannot be read is a finding, and the rest is served."""
+    read, findings = _read(path, data)
+    tellings = tuple(telling for _, telling in read)
+    lines = tuple(document.first + 1 for document, _ in read)
+    return EpisodeFile(path, tellings, findings, is_whole=not findings, lines=lines)
+
+
+def _read(path: str, data: bytes) -> tuple[list[tuple[_Document, Telling]], tuple[Finding, ...]]:
+    if len(data) > MAX_FILE_BYTES:
+        message = f"the file is {len(data):,} bytes, over the limit of {MAX_FILE_BYTES:,}"
+        return [], (Finding(path, 1, "bad-episode", message, "Split it, or restore it from git."),)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return [], (Finding(path, line, "not-utf8", "the file is not UTF-8 text", "Save it as UTF-8."),)
+    read: list[tuple[_Document, Telling]] = []
+    findings: list[Finding] = []
+    lines = text.split("\n")
+    documents = _split(lines)
+    findings += _find_loose(path, lines[: documents[0].first if documents else len(lines)], bool(documents))
+    for document in documents:
+        try:
+            read.append((document, _parse(document)))
+        except YamlTextError as error:
+            findings.append(Finding(path, document.first + error.line + 1, "bad-episode", error.reason, HINT))
+    return read, tuple(findings)
+
+
+def _split(lines: Sequence[str]) -> list[_Document]:
+    """The documents of a file: each begins at a `---` that an `id:` or a time follows before the next one."""
+    bounds = [number for number, line in enumerate(lines) if _is_bound(line)]
+    ends = [*bounds, len(lines)][1:]
+    opened: list[tuple[int, int | None]] = []
+    skipped = -1
+    for place, (first, end) in enumerate(zip(bounds, ends, strict=True)):
+        if place == skipped or not any(OPENING.match(line) for line in lines[first + 1 : end]):
+            continue
+        is_closed = end < len(lines) and not any(OPENING.match(line) for line in lines[end + 1 : end + 2])
+        opened.append((first, end - first if is_closed else None))
+        skipped = place + 1 if is_closed else -1
+    starts = [*(first for first, _ in opened), len(lines)]
+    return [
+        _Document(first, tuple(lines[first:end]), close) for (first, close), end in zip(opened, starts[1:], strict=True)
+    ]
+
+
+def _is_bound(line: str) -> bool:
+    return line.startswith("---") and line.rstrip() == "---"
+
+
+def _find_loose(path: str, lines: Sequence[str], has_documents: bool) -> Iterator[Finding]:
+    """What stands before the first document, or instead of any."""
+    number = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if number is not None:
+        yield Finding(path, number + 1, "bad-episode", "this text belongs to no episode", HINT)
+    elif not has_documents:
+        yield Finding(path, 1, "bad-episode", "the file holds no episode", HINT)
+
+
+def _parse(document: _Document) -> Telling:
+    """The telling of a document. Raises YamlTextError with a line that is counted from the document's."""
+    lines = [line.removesuffix("\r") for line in document.lines]
+    if len(document.raw.encode()) > MAX_DOCUMENT_BYTES:
+        raise YamlTextError(0, f"an episode of more than {MAX_DOCUMENT_BYTES:,} bytes")
+    for number, line in enumerate(lines):
+        if CONFLICT.match(line):
+            raise YamlTextError(number, "merge conflict markers stand here")
+    if document.close is None:
+        raise YamlTextError(0, "the front matter is not closed by a line ---")
+    below = lines[document.close + 1 :]
+    for number, line in enumerate(below, document.close + 1):
+        if _is_bound(line):
+            raise YamlTextError(number, "a line --- stands in the text, which is one line")
+    try:
+        return _convert(parse_nested(lines[1 : document.close]), "\n".join(below).strip())
+    except YamlTextError as error:
+        raise YamlTextError(error.line + 1, error.reason) from error
+
+
+def _convert(nodes: Mapping[str, Node], body: str) -> Telling:
+    plain = {key: _plain(node) for key, node in nodes.items()}
+    if body and "text" in nodes:
+        raise YamlTextError(nodes["text"].line, "its text stands here and below the front matter: keep one")
+    kind: type[Telling] = Episode if "occurred_at" in nodes else Amendment
+    try:
+        _check_times(nodes)
+        read: Telling = msgspec.convert({"situation": {}, "text": body} | plain, kind, strict=False)
+        telling = _in_utc(read)
+    except msgspec.ValidationError as error:
+        raise _explain(str(error), nodes) from error
+    except OverflowError as error:
+        raise YamlTextError(WHOLE, "a time lies outside of the calendar") from error
+    problem = _find_problem(telling)
+    if problem is not None:
+        raise YamlTextError(WHOLE, problem)
+    return telling
+
+
+def _plain(node: Node) -> Any:  # noqa: ANN401 - texts, lists and mappings
+    if isinstance(node.value, str):
+        return node.value
+    if isinstance(node.value, dict):
+        return {key: _plain(inner) for key, inner in node.value.items()}
+    return [_plain(item) for item in node.value]
+
+
+def _check_times(nodes: Mapping[str, Node]) -> None:
+    """A time is written as one: msgspec takes a lone number for seconds since 1970."""
+    feedback = nodes.get("feedback", Node((), 0)).value
+    items = feedback if isinstance(feedback, tuple) else ()
+    for mapping in (nodes, *(item.value for item in items if isinstance(item.value, dict))):
+        for key in ("at", "occurred_at"):
+            node = mapping.get(key)
+            if node is not None and not (isinstance(node.value, str) and TIME.fullmatch(node.value)):
+                raise YamlTextError(node.line, f"{key}: not a time like '2026-11-20T14:02:11+00:00'")
+
+
+def _in_utc(telling: Telling) -> Telling:
+    feedback = tuple(msgspec.structs.replace(said, at=_utc(said.at)) for said in telling.feedback)
+    if isinstance(telling, Episode):
+        return msgspec.structs.replace(telling, feedback=feedback, occurred_at=_utc(telling.occurred_at))
+    return msgspec.structs.replace(telling, feedback=feedback, at=_utc(telling.at))
+
+
+def _utc(time: datetime) -> datetime:
+    return time if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _explain(message: str, nodes: Mapping[str, Node]) -> YamlTextError:
+    """msgspec's error with the line of the value that it names, as far down as that can be told."""
+    place = BAD_PLACE.search(message)
+    path = place.group(1) if place else ""
+    node: Node | None = None
+    for key, index in STEP.findall(path):
+        inner = nodes if node is None else node.value
+        found = inner.get(key) if isinstance(inner, Mapping) else inner[int(index)] if index else None
+        if not isinstance(found, Node):
+            break
+        node = found
+    reason = message[: place.start()] if place else message
+    return YamlTextError(node.line if node else WHOLE, f"{path.lstrip('.')}: {reason}" if path else reason)
+
+
+# -- folding
+
+
+def fold_months(files: Mapping[str, bytes], before: date) -> dict[str, bytes | None]:
+    """What changes when the files of each month that ended before `before` become one file; None: taken away.
+
+    Documents are copied as they stand, each once, in order of time. A file of which something cannot be read stays.
+    """
+    months: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(files):
+        match = PATH.fullmatch(path)
+        if match and _ends_before(match.group(1), before):
+            months[match.group(1)].append(path)
+    changes: dict[str, bytes | None] = {}
+    for month, paths in months.items():
+        changes |= _fold(f"{EPISODES}/{month}.md", {path: files[path] for path in paths})
+    return changes
+
+
+def _fold(target: str, files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    read = {path: _read(path, data) for path, data in files.items()}
+    whole = {path: documents for path, (documents, findings) in read.items() if not findings}
+    singles = [path for path in whole if path != target]
+    if not singles or (target in files and target not in whole):
+        return {}
+    ordered = sorted({(_time(told), told.id, doc.raw) for documents in whole.values() for doc, told in documents})
+    data = "\n".join(raw for _, _, raw in ordered).encode()
+    return {target: data, **dict.fromkeys(singles)} if len(data) <= MAX_FILE_BYTES else {}
+
+
+def _ends_before(month: str, before: date) -> bool:
+    return month < before.isoformat()[:7]
