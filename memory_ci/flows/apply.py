@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from itertools import chain
 
 import msgspec
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
+from memory_ci.flows import telling
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.referee import find_objections
 from memory_ci.flows.workspace import Workspace, config_at, read_bytes
 from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
-from memory_ci.rendering.message import render_commit_message
+from memory_ci.rendering.message import render_commit_message, render_episode_message
 from memory_ci.store.apply import apply_changes
 
 
@@ -83,9 +85,11 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
         message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
         raise RepositoryError(message, slug="ref-moved", hint="Make the plan again: memory-ci extract.")
     workspace = Workspace(workspace.repo, config_at(workspace.repo, tip))
-    for reason in find_objections(workspace, plan, today):
+    for reason in chain(find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)):
         raise _refusal(reason)
     prepared = []
+    if noted := telling.list_changes(workspace, plan):
+        prepared.append((render_episode_message(plan, len(noted)), noted))
     content = read_bytes(workspace, tip, touched_paths(plan.steps))
     for step in plan.steps:
         files = apply_changes(content, step.changes)

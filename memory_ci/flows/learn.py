@@ -17,12 +17,12 @@ from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asking import Asker
+from memory_ci.flows.chronicle import Chronicle, Uses, list_uses
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.gather import Gathered, Gatherer
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
-from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
@@ -31,6 +31,7 @@ from memory_ci.records.evidence import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Counts, Join
+from memory_ci.sources.reviews import is_outside
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
 
@@ -40,8 +41,6 @@ Progress = Callable[[int, int], None]
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 EARLIEST = date(2000, 1, 1)
 """Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
-
-USE_TRAILERS = ("Memory-Retrieved", "Memory-Used")
 
 
 class Work(NamedTuple):
@@ -73,11 +72,13 @@ class Learner:
         draft: Draft,
         gatherer: Gatherer,
         asker: Asker | None,
+        chronicle: Chronicle,
         today: date,
         past: frozenset[str],
         phase: Phase | None,
     ) -> None:
         self.workspace, self.draft, self.gatherer, self.asker = workspace, draft, gatherer, asker
+        self.chronicle = chronicle
         self.today, self.past, self.phase = today, past, phase
         self.history: list[Commit] = []
         self.uses: list[tuple[MergedChange, frozenset[str]]] = []
@@ -132,14 +133,19 @@ class Learner:
                 # A run that ended between the merge it covered and this closing may have learned from it.
                 self.past |= list_past_ids(self.workspace, base) if not self.declined else frozenset()
                 _, changes = self._study(Work.declined(request), self.gatherer.gather_declined(request))
+                given, used = list_uses([request.body])
+                self.chronicle.tell_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
                 self.declined += 1
                 yield from self.draft.take(changes)
         except EngineError as error:
             self.failure = error
 
     def _learn(self, merged: MergedChange) -> list[Change]:
-        judged, changes = self._study(Work.merged(merged), self.gatherer.gather(merged))
-        self.uses.append((merged, self._used(merged, judged)))
+        gathered = self.gatherer.gather(merged)
+        judged, changes = self._study(Work.merged(merged), gathered)
+        uses = self._find_uses(merged, gathered.request, judged)
+        self.uses.append((merged, uses.restated.union(uses.given, uses.used)))
+        self.chronicle.tell_merged(merged, gathered, uses, judged)
         return changes
 
     def _study(self, work: Work, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
@@ -227,20 +233,12 @@ class Learner:
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day)
         return msgspec.structs.replace(entry, phase=self.phase)
 
-    def _used(self, merged: MergedChange, judged: Sequence[Judged]) -> frozenset[str]:
-        """The entries that this change was given or used, and those that it says again."""
-        named = [
-            found
-            for commit in merged.commits
-            for _, value in find_trailers(commit.message, USE_TRAILERS)
-            for found in split_ids(value)
-        ]
-        restated = [
-            item.entry_id
-            for item in judged
-            if item.verdict == "restates" and item.entry_id and not self._is_copy(item, merged)
-        ]
-        return self._resolve(named) | frozenset(restated)
+    def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
+        """The entries that this change was given, those it used, and those that it says again."""
+        body = [request.body] if request and not is_outside(request, request.permission) else []
+        given, used = list_uses([*(commit.message for commit in merged.commits), *body])
+        restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item, merged))
+        return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
 
     def _is_copy(self, item: Judged, merged: MergedChange) -> bool:
         """Whether the words come from the commit that the entry came from, or from a copy of it.
@@ -254,15 +252,15 @@ class Learner:
         made = {read_authorship(self.workspace.repo, sha) for sha in shas}
         return len(shas) == 2 and len(made) == 1 and None not in made
 
-    def _resolve(self, written: Iterable[str]) -> frozenset[str]:
-        """Known entries by whole id, or by a prefix of eight or more characters that only one has."""
-        found: set[str] = set()
-        for prefix in {text.lower() for text in written if len(text) >= 8}:
+    def _resolve(self, written: Iterable[str]) -> tuple[str, ...]:
+        """Known entries by whole id, or by a prefix of eight or more characters that only one has; in order."""
+        found: dict[str, None] = {}
+        for prefix in dict.fromkeys(text.lower() for text in written if len(text) >= 8):
             fits = {
                 entry.id for entry in self.draft.entries if entry.id.startswith(prefix) or prefix in entry.supersedes
             }
-            found |= fits if len(fits) == 1 else set()
-        return frozenset(found)
+            found |= dict.fromkeys(fits if len(fits) == 1 else ())
+        return tuple(found)
 
 
 def find_fault(entry: Entry) -> str | None:

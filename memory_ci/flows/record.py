@@ -13,7 +13,9 @@ import msgspec
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError
 from memory_ci.flows.branch import branch_tip
+from memory_ci.flows.chronicle import Chronicle
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.gather import Gatherer
 from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.learn import Learner, Progress, merged_on
@@ -22,6 +24,7 @@ from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.rejected import list_rejected
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
+from memory_ci.flows.telling import find_fold_day, plan_files
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
 from memory_ci.forge.choose import choose_forge
@@ -33,7 +36,7 @@ from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.lifecycle.reinforce import plan_reinforcement
-from memory_ci.lifecycle.reverts import Revert, find_reverts
+from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert, find_reverts
 from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.config import EngineName
 from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
@@ -89,7 +92,9 @@ def plan_record(
     model = model or choose_model(workspace.config.engine, options.engine, environ)
     gatherer = _gatherer(workspace, options, since, environ)
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
-    learner = Learner(workspace, draft, gatherer, asker, today, past, current_phase(workspace, base))
+    phase = current_phase(workspace, base)
+    chronicle = Chronicle(workspace, load_episodes(workspace, base), draft, phase)
+    learner = Learner(workspace, draft, gatherer, asker, chronicle, today, past, phase)
     folded, findings = _fold(draft)
     with closing(model):
         negative = tuple(learner.learn_declined(_time_of(workspace, since), base))
@@ -113,12 +118,25 @@ def plan_record(
     if until is None:
         return plan
     reinforced, counted = _reinforce(workspace, base, draft, learner)
-    upkeep = Upkeep(workspace, base, since, today, _new_reverts(workspace, cursor, learner))
+    reverts = _new_reverts(workspace, cursor, learner)
+    chronicle.tell_reverts(reverts, {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in learner.history})
+    upkeep = Upkeep(workspace, base, since, today, reverts)
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
     )  # fmt: skip
     steps = (*(PlannedStep(step=step, changes=done) for step, done in first), *plan_upkeep(upkeep, draft, STEPS))
-    return msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
+    plan = msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
+    return _with_episodes(workspace, plan, chronicle, today)
+
+
+def _with_episodes(workspace: Workspace, plan: Plan, chronicle: Chronicle, today: date) -> Plan:
+    """The plan with the episodes that the chronicle tells, unless the configuration wants none."""
+    if not workspace.config.episodes.write:
+        return plan
+    files, problems = plan_files(chronicle.tellings)
+    before = find_fold_day(workspace, plan.base, files, today)
+    problems = [*plan.problems, *problems]
+    return msgspec.structs.replace(plan, episodes=tuple(files), fold_before=before, problems=tuple(problems))
 
 
 def _time_of(workspace: Workspace, commit: str | None) -> datetime:

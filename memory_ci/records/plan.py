@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 import msgspec
@@ -62,12 +63,20 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
 
 
+class EpisodeFile(msgspec.Struct, frozen=True):
+    """A new file of an episode, or of what was learned of one later (docs/episodes.md)."""
+
+    path: str
+    text: str
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Decisions for the range since..until, valid on the tree of `base` of branch `ref`.
 
     `until` is None for a plan that covers no merged work: one of upkeep alone, or of a run whose engine failed at
     once. `counted` are the tips of the merged changes that the reinforce step counts. `windows` say what a model was
     not shown, `dropped` counts learnings of replies that could not be read, `problems` what could not be asked.
+    `episodes` are new files; those of months that ended before `fold_before` become one file each.
     """
 
     schema_version: int
@@ -78,6 +87,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     engine: EngineUse
     counts: Counts
     steps: tuple[PlannedStep, ...] = ()
+    episodes: tuple[EpisodeFile, ...] = ()
+    fold_before: date | None = None
     counted: tuple[str, ...] = ()
     judged: tuple[Judged, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -18,6 +18,7 @@ MENTION = re.compile(r"(?<![\w])[!@](?=\w)")
 
 LABEL_WIDTH = 40
 MAX_NAMED = 3
+MAX_LISTED = 50
 WHY_WIDTH = 200
 
 
@@ -33,6 +34,18 @@ def render_commit_message(step: PlannedStep, plan: Plan) -> str:
         trailers += [f"Memory-CI-Counted: {sha}" for sha in plan.counted]
     lines = [_line(change) for change in step.changes]
     return "\n".join([printable(_subject(step)), "", *lines, "", *trailers]) + "\n"
+
+
+def render_episode_message(plan: Plan, count: int) -> str:
+    """The message of the commit that notes the episodes of a run; `count` is how many files it changes."""
+    new = len(plan.episodes)
+    subject = f"memory: note {plural(new, 'episode')}" if new else f"memory: fold {plural(count, 'file')} of episodes"
+    trailers = ["Memory-CI-Step: episode", *([f"Memory-CI-Source: {plan.until}"] if plan.until is not None else [])]
+    names = [file.path.rpartition("/")[2].removesuffix(".md") for file in plan.episodes]
+    lines = [f"- {name}" for name in names[:MAX_LISTED]]
+    if new > MAX_LISTED:
+        lines.append(f"- and {new - MAX_LISTED} more")
+    return "\n".join([subject, "", *lines, *([""] if lines else []), *trailers]) + "\n"
 
 
 def _subject(step: PlannedStep) -> str:

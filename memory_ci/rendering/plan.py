@@ -33,7 +33,10 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield ""
         yield f"{step.step}: {plural(len(step.changes), 'change')}"
         yield from (_change_line(change) for change in step.changes)
-    if not plan.steps:
+    if plan.episodes or plan.fold_before is not None:
+        yield ""
+        yield from _episode_lines(plan)
+    elif not plan.steps:
         yield "Nothing to commit."
     if plan.until is not None and not plan.counts.merged_changes:
         yield "Nothing was merged in this range; to learn from older history, name its start: --since REV"
@@ -46,13 +49,26 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from (f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings)
 
 
+def _episode_lines(plan: Plan) -> Iterator[str]:
+    """What is noted of the work itself; the files say the rest."""
+    new = len(plan.episodes)
+    if new:
+        yield f"episodes: {plural(new, 'file')}"
+        yield from (f"  {file.path}" for file in plan.episodes[:SHOWN])
+    if new > SHOWN:
+        yield f"  … and {new - SHOWN} more: --json"
+    if plan.fold_before is not None:
+        yield f"episodes of months before {plan.fold_before.isoformat()[:7]} become one file each"
+
+
 def _heading(plan: Plan) -> Iterator[str]:
     """What the plan covers; one of upkeep alone covers nothing."""
     if plan.until is not None:
         since, counts = plan.since[:10] if plan.since else "the beginning", plan.counts
         merged, commits = plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit")
         declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
-        yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, engine {plan.engine.name}: {plan.engine.reason}"
+        engine = f"engine {plan.engine.name}: {plan.engine.reason}"
+        yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, {engine}"
 
 
 def _left_out(plan: Plan) -> Iterator[str]:

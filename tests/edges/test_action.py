@@ -149,13 +149,13 @@ def test_one_job_extracts_and_another_applies(runner: ActionRunner, project: Pro
     assert runner.run(ACTION, install="skip", extract=str(plan)).outputs["commits"] == "0"
     assert project.sha() == before
     done = runner.run(ACTION, install="skip", apply=str(plan), push="none", engine="command")  # one that cannot be had
-    assert done.outputs["commits"] == "1"
+    assert done.outputs["commits"] == "2"
     assert project.sha() != before
 
 
 def test_a_dry_run_changes_nothing(runner: ActionRunner, project: Project) -> None:
     before = project.git("for-each-ref")
-    assert runner.run(ACTION, install="skip", dry_run="true").outputs["commits"] == "1"
+    assert runner.run(ACTION, install="skip", dry_run="true").outputs["commits"] == "2"
     assert project.git("for-each-ref") == before
 
 

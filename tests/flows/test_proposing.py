@@ -120,6 +120,8 @@ def test_a_merged_pull_request_leaves_nothing_and_a_stale_one_is_closed(
 def test_an_entry_that_a_maintainer_takes_out_is_never_proposed_again(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
+    publish.project.commit("No episodes", {".memory-ci.yaml": "episodes: {write: false}\n"})
+    publish.project.git("push", "-q", "origin", "main")
     publish("pr")
     clone = remote.clone(tmp_path / "first", "--branch", UPDATE)
     gone, kept = (entry.title for entry in clone.entries())

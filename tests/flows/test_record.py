@@ -19,12 +19,12 @@ from tests.repos import make_repo
 def test_marked_learnings_of_a_merged_pull_request_become_entries(project: Project) -> None:
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: extract 2 learnings from #128"]
+    assert project.subjects(start) == ["memory: note 1 episode", "memory: extract 2 learnings from #128"]
     by_type = {entry.type: entry for entry in project.entries()}
     cause = by_type["corrective"]
     assert "retried a POST after a timeout" in cause.title
     assert "idempotency key" in cause.body
-    work = project.sha("HEAD~1^2")
+    work = project.sha("HEAD~2^2")
     assert cause.source == f"pr:128 commit:{work[:12]}"
     assert [cite.partition(" ")[0] for cite in cause.cites] == [f"src/client.py@{work[:12]}"]
     assert " text:" in cause.cites[0]
@@ -68,7 +68,7 @@ def test_the_inbox_is_folded_into_the_file_of_each_scope(project: Project) -> No
     two = project.put_fragment(make_entry(2, scope="project", title="For the project"))
     start = project.sha()
     project.record()
-    assert project.subjects(start)[0] == "memory: fold 2 entries from the inbox"
+    assert project.subjects(start)[1] == "memory: fold 2 entries from the inbox"
     assert project.titles("src/MEMORY.md") == {"For the sources"}
     assert "For the project" in project.titles()
     assert all(entry.scope is None for entry in project.entries("src/MEMORY.md"))
@@ -103,7 +103,7 @@ def test_what_the_work_was_given_is_reinforced_once_per_merged_change(project: P
     project.merge("more", message="Merge pull request #129 from ada/more\n\nMore")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: reinforce 1 entry used by #129"]
+    assert project.subjects(start) == ["memory: note 1 episode", "memory: reinforce 1 entry used by #129"]
     (entry,) = [entry for entry in project.entries() if entry.id == make_id(1)]
     assert entry.reinforcement_count == 1
     assert entry.last_reinforced == date(2026, 9, 1), "a merge of January does not turn the clock back"
@@ -130,15 +130,15 @@ def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Projec
 
 def test_a_copy_of_a_commit_does_not_say_its_learning_again(project: Project) -> None:
     project.record()
-    work = project.sha("HEAD~1^2")
-    project.branch("release", "HEAD~1")
+    work = project.sha("HEAD~2^2")
+    project.branch("release", "HEAD~2")
     project.commit("Other", {"other.txt": "x"})
     project.git("cherry-pick", "--allow-empty", "--keep-redundant-commits", work)
     project.checkout("main")
     project.merge("release", message="Merge pull request #141 from ada/release\n\nRelease")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == []
+    assert project.subjects(start) == ["memory: note 1 episode"]
 
 
 def test_the_limit_of_a_merged_change_holds_over_all_runs(project: Project) -> None:
@@ -158,7 +158,7 @@ def test_a_message_with_written_out_line_breaks_is_read(project: Project) -> Non
 
 def test_an_entry_that_a_person_reworded_is_not_written_again(project: Project) -> None:
     root = project.git("rev-list", "--max-parents=0", "HEAD")
-    project.record()
+    project.record(since=root)
     text = (project.path / "MEMORY.md").read_text().replace("The client retried a POST after a timeout", "Boom")
     project.commit("Reword", {"MEMORY.md": text})
     after = project.sha()
@@ -168,7 +168,7 @@ def test_an_entry_that_a_person_reworded_is_not_written_again(project: Project) 
 
 def test_an_entry_that_a_person_removed_does_not_come_back(project: Project) -> None:
     root = project.git("rev-list", "--max-parents=0", "HEAD")
-    project.record()
+    project.record(since=root)
     project.commit("Not worth keeping", {"MEMORY.md": "# Memory\n"})
     after = project.sha()
     plan = project.plan(since=root)
@@ -245,7 +245,16 @@ def test_what_waits_uncommitted_in_the_inbox_is_named(project: Project) -> None:
     assert project.plan().findings == ()
 
 
-def test_an_unmarked_merge_leaves_no_commit(project: Project) -> None:
+def test_an_unmarked_merge_leaves_an_episode_and_nothing_else(project: Project) -> None:
+    project.record()
+    project.merge_work("Rename a variable", "rename", 132)
+    memory = project.show("HEAD", "MEMORY.md")
+    assert project.record().subjects == ("memory: note 1 episode",)
+    assert project.show("HEAD", "MEMORY.md") == memory
+
+
+def test_where_no_episodes_are_wanted_an_unmarked_merge_leaves_no_commit(project: Project) -> None:
+    project.commit("No episodes", {".memory-ci.yaml": "episodes: {write: false}\n"})
     project.record()
     project.merge_work("Rename a variable", "rename", 132)
     start = project.sha()
@@ -319,7 +328,7 @@ def test_a_branch_that_moved_while_we_planned_is_not_overwritten(project: Projec
 
 def test_a_plan_is_the_same_after_a_round_trip_and_applies(project: Project) -> None:
     plan = parse_plan(format_plan(project.plan()))
-    assert preview_plan(project.workspace, plan, NOW).subjects == ("memory: extract 2 learnings from #128",)
+    assert preview_plan(project.workspace, plan, NOW).subjects[1:] == ("memory: extract 2 learnings from #128",)
     assert project.status() == ""
     apply_plan(project.workspace, plan, NOW)
     assert len(project.entries()) == 2
