@@ -59,10 +59,10 @@ def command(
       memory-ci retrieve "retry failed payments"
       gh issue view 128 | memory-ci retrieve --max-chars 4000
     """
-    serve(**arguments, occurred_between=_parse_days(occurred_between))
+    serve(**arguments, occurred_between=parse_days(occurred_between))
 
 
-def _parse_days(between: tuple[datetime, datetime] | None) -> tuple[date, date] | None:
+def parse_days(between: tuple[datetime, datetime] | None) -> tuple[date, date] | None:
     if between is None:
         return None
     first, last = between[0].date(), between[1].date()

@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 
 import msgspec
 
-from memory_ci.flows.screening import screen
-from memory_ci.flows.workspace import Workspace, config_at, list_memory_files, load_files, readable_path
+from memory_ci.flows.index import list_indexed_files, load_indexed
+from memory_ci.flows.workspace import Workspace, config_at, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.past import commit_day, find_commit_of_day, resolve_merge_base, resolve_past
+from memory_ci.gitrepo.past import (
+    commit_day,
+    find_commit_of_day,
+    find_commit_until,
+    resolve_merge_base,
+    resolve_past,
+)
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.records.loaded import LoadedFile
@@ -48,6 +54,14 @@ def find_moment(workspace: Workspace, at: str) -> Moment:
     return Moment(workspace, found, day, f"Memory of {found[:12]}, ranked as on {day}.")
 
 
+def find_instant(workspace: Workspace, at: datetime) -> Moment:
+    """The moment of a time of day, along the first parents of HEAD. Raises RepositoryError (shallow-clone)."""
+    when = at.astimezone(UTC)
+    found = find_commit_until(workspace.repo, "HEAD", when)
+    note = f"Memory of {found[:12]}" if found else "There was no commit yet, and no memory"
+    return Moment(workspace, found, when.date(), f"{note}, as of {when:%Y-%m-%d %H:%M} UTC.")
+
+
 def find_fork_point(workspace: Workspace, base: str, today: date) -> Moment:
     """Where HEAD left `base`: its memory and its configuration, for what a fork says of either is not reviewed yet.
 
@@ -59,7 +73,7 @@ def find_fork_point(workspace: Workspace, base: str, today: date) -> Moment:
 
 
 class Past:
-    """Indexes of commits; a memory file that several commits hold is read and screened once."""
+    """Indexes of commits; a memory or episode file that several commits hold is read and screened once."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -68,7 +82,7 @@ class Past:
     @contextmanager
     def index(self, commit: str | None) -> Iterator[Index]:
         """The index of a commit, in memory; of None it is empty."""
-        listed = list_memory_files(self._workspace, commit) if commit else ()
+        listed = list_indexed_files(self._workspace, commit) if commit else ()
         files = {readable_path(file): file for file in listed}
         with open_index(None) as index:
             sync(index, {path: file.oid for path, file in files.items()}, lambda paths: self._load(files, paths))
@@ -77,7 +91,8 @@ class Past:
     def _load(self, files: dict[str, TreeFile], paths: Collection[str]) -> list[LoadedFile]:
         wanted = [files[path] for path in sorted(paths)]
         fresh = [file for file in wanted if file not in self._loaded]
-        self._loaded |= dict(zip(fresh, map(screen, load_files(self._workspace, fresh)), strict=True))
+        by_path = {readable_path(file): file for file in fresh}
+        self._loaded |= {by_path[loaded.path]: loaded for loaded in load_indexed(self._workspace, fresh)}
         return [self._loaded[file] for file in wanted]
 
 

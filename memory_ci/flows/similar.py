@@ -1,4 +1,4 @@
-"""Similar tasks: what was merged that is like the task at hand, from a file that is kept beside the index."""
+"""Similar tasks: what was merged or declined and is like the task at hand, from a file kept beside the index."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit, is_ancestor
 from memory_ci.gitrepo.tips import Tips, read_tips
 from memory_ci.records.task import SimilarTask, Task
-from memory_ci.retrieval.similar_tasks import TOP, Asked, Prompts, build_prompts, find_similar
+from memory_ci.retrieval.similar_tasks import TOP, Asked, Prompts, find_similar
 
 MAX_CHANGES = 2_000
 """So many of the newest merged changes are gathered, unless all are asked for."""
 
 CHEAP = 200
-"""So many new merged changes `retrieve` reads on the way; more are left to `memory-ci similar`."""
+"""So many new merged changes, and new episode files, `retrieve` reads on the way; more are left to `similar`."""
 
-FORMAT = b"memory-ci tasks 1\n"
+FORMAT = b"memory-ci tasks 2\n"
 """How a kept file begins; then its SHA-256, and what it holds. Raise the number when a record in it changes."""
 
 SEAL = len(FORMAT) + hashlib.sha256().digest_size
@@ -102,7 +102,18 @@ def _load_cheaply(workspace: Workspace, tip: str) -> Kept | None:
         return kept
     start = find_commit(workspace.repo, f"{tip}~{CHEAP}")
     is_cheap = start is None or (kept is not None and _holds(workspace, start, kept.tip))
-    return _bring_up(workspace, kept, tip, CHEAP) if is_cheap else None
+    if not is_cheap or _has_much_to_hear(workspace, kept, tip):
+        return None
+    return _bring_up(workspace, kept, tip, CHEAP)
+
+
+def _has_much_to_hear(workspace: Workspace, kept: Kept | None, tip: str) -> bool:
+    """Whether more than CHEAP episode files are new."""
+    from memory_ci.flows.heard import list_unheard
+    from memory_ci.flows.tasks import Ledger
+
+    ledger = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
+    return len(list_unheard(workspace, ledger.heard, tip)) > CHEAP
 
 
 def _bring_up(workspace: Workspace, kept: Kept | None, tip: str, limit: int | None) -> Kept:
@@ -116,14 +127,13 @@ def _bring_up(workspace: Workspace, kept: Kept | None, tip: str, limit: int | No
 
     repo = workspace.repo
     start = None if limit is None else find_commit(repo, f"{tip}~{limit}")
-    ledger, is_whole = Ledger(), start is None
+    known = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
+    ledger, is_whole = Ledger(heard=known.heard), start is None
     if kept is not None and (kept.is_whole or limit is not None) and _extends(workspace, kept.tip, start, tip):
-        start, is_whole = kept.tip, kept.is_whole
-        ledger = msgspec.msgpack.decode(kept.ledger, type=Ledger)
+        start, is_whole, ledger = kept.tip, kept.is_whole, known
     ledger = extend(workspace, ledger, plan_range(repo, start, tip))
-    prompts = build_prompts([done.terms for done in ledger.done])
-    raw = msgspec.Raw(msgspec.msgpack.encode(ledger))
-    fresh = Kept(tip, is_whole, list_tasks(workspace, ledger, tip), prompts, raw)
+    tasks, prompts = list_tasks(workspace, ledger, tip)
+    fresh = Kept(tip, is_whole, tasks, prompts, msgspec.Raw(msgspec.msgpack.encode(ledger)))
     with suppress(RepositoryError):
         payload = msgspec.msgpack.encode(fresh)
         write_file(tasks_path(workspace), _seal(payload) + payload)

@@ -1,4 +1,4 @@
-"""Tasks of the past, gathered from what was merged: what similar tasks are looked for in (docs/similar.md)."""
+"""Tasks of the past, gathered from what was merged and what was declined (docs/similar.md)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from memory_ci.evidence.filters import MARK, MERGE_LINE, OWN, TRAILER
 from memory_ci.evidence.trust import is_author
+from memory_ci.flows.heard import Heard, Verdicts, hear, weigh_heard
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import TreeFile, list_tree
@@ -18,8 +19,8 @@ from memory_ci.gitrepo.renames import follow_renames, list_renames
 from memory_ci.lifecycle.outcomes import SOON, find_mends, is_revert, judge_outcome, list_undone
 from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.task import Task
-from memory_ci.retrieval.similar_tasks import count_terms
+from memory_ci.records.task import Outcome, Task
+from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms
 from memory_ci.sources.commits import author_of
 
 MAX_FILES = 200
@@ -29,8 +30,15 @@ MAX_TERMS = 200
 """Different terms of a prompt that count; people write fewer."""
 
 
+DECLINED: tuple[Outcome, str] = ("failure", "")
+"""The outcome of what was not merged; that it was declined says why."""
+
+
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged change as it was, and by whom it was mended soon after, if it was."""
+    """A merged change as it was, and by whom it was mended soon after, if it was.
+
+    What was declined has no commits.
+    """
 
     title: str
     merged_on: date
@@ -45,12 +53,14 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 class Ledger(msgspec.Struct, frozen=True):
     """All that tasks are made from, so that only new changes need to be read again.
 
-    `commits` are without files, and with as much of their messages as later reverts may speak of.
+    `commits` are without files, and with as much of their messages as later reverts may speak of. `heard` is what
+    the episode files tell, by object id.
     """
 
     done: tuple[Done, ...] = ()
     commits: tuple[Commit, ...] = ()
     renames: dict[str, str] = {}
+    heard: dict[str, Heard] = {}
 
 
 def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
@@ -64,21 +74,44 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
         tuple(_mended(done, changes)),
         tuple(_shortened(commit, reverting) for commit in commits),
         ledger.renames | {_readable(old): _readable(path) for old, path in renames.items()},
+        hear(workspace, ledger.heard, new.until),
     )
 
 
-def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[Task, ...]:
-    """The tasks of a ledger as they stand at the commit `tip`, in its order."""
+def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Task, ...], Prompts]:
+    """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
     present = frozenset(map(readable_path, list_tree(workspace.repo, tip, ())))
-    return tuple(_task(done, undone, present, ledger.renames) for done in ledger.done)
+    verdicts = weigh_heard(ledger.heard)
+    merged = [verdicts.judge(_task(done, undone, present, ledger.renames), done.shas) for done in ledger.done]
+    declined = tuple(_list_declined(ledger, verdicts))
+    tasks = (*merged, *(_task(done, undone, present, ledger.renames) for done in declined))
+    return tasks, build_prompts([done.terms for done in (*ledger.done, *declined)])
+
+
+def _list_declined(ledger: Ledger, verdicts: Verdicts) -> Iterator[Done]:
+    """What was tried and not merged, but for what nobody should be told."""
+    merged = {done.number for done in ledger.done if done.number is not None}
+    for episode in verdicts.list_declined(merged):
+        title, branch = episode.situation.summary or episode.text, episode.context.get("branch", "")
+        if title and not is_unsafe(f"{title}\n{branch}"):
+            yield Done(
+                title=title,
+                merged_on=episode.occurred_at.date(),
+                shas=(),
+                number=episode.action.pr,
+                branch=branch,
+                files=episode.action.files[:MAX_FILES],
+                terms=_bounded(count_terms(f"{title}\n{episode.text}")),
+            )
 
 
 def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renames: Mapping[str, str]) -> Task:
-    outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone)
+    is_merged = bool(done.shas)
+    outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone) if is_merged else DECLINED
     there = (path in present or follow_renames(path, renames, present) is not None for path in done.files)
     return Task(
-        sha=done.shas[-1],
+        sha=done.shas[-1] if is_merged else "",
         title=done.title,
         merged_on=done.merged_on,
         number=done.number,
@@ -87,6 +120,7 @@ def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renam
         still=sum(there),
         outcome=outcome,
         why=why,
+        is_merged=is_merged,
     )
 
 
@@ -118,8 +152,12 @@ def _done(change: MergedChange) -> Done:
         number=change.number,
         branch=find_branch(change.tip.message),
         files=_files(change),
-        terms=dict(sorted(terms.items(), key=lambda item: -item[1])[:MAX_TERMS]),
+        terms=_bounded(terms),
     )
+
+
+def _bounded(terms: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(terms.items(), key=lambda item: -item[1])[:MAX_TERMS])
 
 
 def _title(change: MergedChange) -> str:

@@ -7,12 +7,15 @@ from typing import Literal
 
 import msgspec
 
-Outcome = Literal["success", "partial", "failure"]
-"""Merged and kept; merged and soon fixed up by another change; reverted, and not brought back."""
+Outcome = Literal["success", "partial", "failure", "neutral"]
+"""Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged change. `still` of its `files` are there today, renamed or not; `why` tells what became of it."""
+    """A merged change, or a request that was closed on the day `merged_on` without being merged, and has no sha.
+
+    `still` of its `files` are there today, renamed or not; `why` tells what became of it.
+    """
 
     sha: str
     title: str
@@ -23,6 +26,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     still: int = 0
     outcome: Outcome = "success"
     why: str = ""
+    is_merged: bool = True
 
     @property
     def label(self) -> str:

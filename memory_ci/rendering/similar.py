@@ -16,7 +16,8 @@ def render_task(task: Task) -> str:
     still = f", still {task.still} of {task.files} files" if task.files else ""
     outcome = "tried, did not work" if task.outcome == "failure" else task.outcome
     why = f": {task.why}" if task.why else ""
-    return f"{task.label} {shorten(task.title, MAX_TITLE)} (merged {task.merged_on}{still}; {outcome}{why})"
+    ended = f"{'merged' if task.is_merged else 'declined'} {task.merged_on}"
+    return f"{task.label} {shorten(task.title, MAX_TITLE)} ({ended}{still}; {outcome}{why})"
 
 
 def render_similar(found: Iterable[SimilarTask], *, explain: bool = False) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -24,9 +25,19 @@ SAME = 0.98
 
 TOP = 2
 DIVERSITY = 0.3
-OUTCOMES = {"success": 1.2, "partial": 1.0, "failure": 0.8}
+OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
 MAX_CHARS = 20_000
 """How much of a prompt is read once code and quotations are out; people write less."""
+
+
+class Scored(Protocol):
+    """What has a score."""
+
+    @property
+    def score(self) -> float: ...
+
+
+S = TypeVar("S", bound=Scored)
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -80,11 +91,14 @@ def find_similar(asked: Asked, tasks: Sequence[Task], prompts: Prompts, top: int
     likeness = find_likeness(asked.prompt, prompts)
     near = ((tasks[place], cosine) for place, cosine in likeness.items() if LEAST <= cosine < SAME)
     ranked = [_weigh(task, cosine) for task, cosine in near if not _is_same(task, asked)]
-    return tuple(_diverse(sorted(ranked, key=_order), top))
+    return tuple(take_diverse(sorted(ranked, key=_order), top, lambda one: one.task.title))
 
 
-def find_likeness(prompt: str, prompts: Prompts) -> dict[int, float]:
-    """The cosine with each task that shares more than one word. What no task has counts as the rarest term there is."""
+def find_likeness(prompt: str, prompts: Prompts, max_share: float = MAX_SHARE) -> dict[int, float]:
+    """The cosine with each task that shares more than one word. What no task has counts as the rarest term there is.
+
+    A single word may bring `max_share` of it; with 1.0 it may be the only one.
+    """
     terms = count_terms(prompt)
     found = {term: prompts.find(term) for term in terms}
     unit = _unit(terms, {term: len(having) for term, having in found.items()}, prompts.total)
@@ -93,7 +107,22 @@ def find_likeness(prompt: str, prompts: Prompts) -> dict[int, float]:
         for place, weight in having:
             shares[place].append(unit[term] * weight)
     cosines = ((place, sum(parts), max(parts)) for place, parts in shares.items())
-    return {place: cosine for place, cosine, most in cosines if most <= MAX_SHARE * cosine}
+    return {place: cosine for place, cosine, most in cosines if most <= max_share * cosine}
+
+
+def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> Iterator[S]:
+    """Maximal marginal relevance, as entries are diversified; two tasks are alike as far as their titles are."""
+    left = list(ranked)
+    chosen: list[S] = []
+    said: list[frozenset[str]] = []
+    while left and len(chosen) < top:
+        best = max(
+            left, key=lambda one: (1 - DIVERSITY) * one.score / ranked[0].score - DIVERSITY * _near(title(one), said)
+        )
+        left.remove(best)
+        chosen.append(best)
+        said.append(content_words(title(best)))
+        yield best
 
 
 def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
@@ -104,7 +133,7 @@ def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[s
 
 def _is_same(task: Task, asked: Asked) -> bool:
     return (
-        task.sha == asked.sha
+        (asked.sha != "" and task.sha == asked.sha)
         or (asked.number is not None and task.number == asked.number)
         or (asked.branch != "" and task.branch == asked.branch)
     )
@@ -120,17 +149,6 @@ def _order(found: SimilarTask) -> tuple[float, int, str]:
     return -found.score, -found.task.merged_on.toordinal(), found.task.sha
 
 
-def _diverse(ranked: Sequence[SimilarTask], top: int) -> Iterator[SimilarTask]:
-    """Maximal marginal relevance, as entries are diversified; two tasks are alike as far as their titles are."""
-    left = list(ranked)
-    chosen: list[SimilarTask] = []
-    while left and len(chosen) < top:
-        best = max(left, key=lambda one: (1 - DIVERSITY) * one.score / ranked[0].score - DIVERSITY * _near(one, chosen))
-        left.remove(best)
-        chosen.append(best)
-        yield best
-
-
-def _near(one: SimilarTask, chosen: Iterable[SimilarTask]) -> float:
-    own = content_words(one.task.title)
-    return max((jaccard(own, content_words(other.task.title)) for other in chosen), default=0.0)
+def _near(title: str, said: Iterable[frozenset[str]]) -> float:
+    own = content_words(title)
+    return max((jaccard(own, other) for other in said), default=0.0)

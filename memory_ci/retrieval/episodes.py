@@ -1,0 +1,156 @@
+"""Which episodes answer a question: three rankings, each with its factors (docs/episodes.md, Recall)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from memory_ci.records.episode import Episode
+from memory_ci.records.recall import Factor, RecalledEpisode
+from memory_ci.retrieval.similar_tasks import (
+    MAX_SHARE,
+    OUTCOMES,
+    build_prompts,
+    count_terms,
+    find_likeness,
+    take_diverse,
+)
+from memory_ci.text import STOP_WORDS, identifier_parts, words
+
+LEAST = 0.18
+"""The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks."""
+
+NO_FEEDBACK = 0.5
+"""The utility of an entry of which nobody said anything."""
+
+BLANKS = 20
+"""Blank episodes that are thought beside the others: among a few, no word passes for a common one."""
+
+DECAY = 0.1
+"""T4DM's recency: exp(-0.1 x days), a half after a week."""
+
+POOL = 3
+"""T4DM ranks the nearest: three times as many as are wanted."""
+
+WEEK = timedelta(days=7)
+DAY = timedelta(days=1)
+
+Near = tuple[Episode, float]
+"""An episode, and how like the question it is."""
+
+
+def prompt_of(episode: Episode) -> str:
+    """The words by which an episode is found."""
+    situation = episode.situation
+    return "\n".join(filter(None, (situation.domain, situation.topic, situation.summary, episode.text)))
+
+
+def find_near(query: str, episodes: Sequence[Episode]) -> list[Near]:
+    """The episodes that are like the question by TF-IDF cosine, more than by a single word, nearest first."""
+    near = [pair for pair in _measure(query, episodes, MAX_SHARE) if pair[1] >= LEAST]
+    return sorted(near, key=_nearest)
+
+
+def find_pool(query: str, episodes: Sequence[Episode]) -> list[Near]:
+    """All episodes, nearest first by TF-IDF cosine: what T4DM takes its candidates from."""
+    return sorted(_measure(query, episodes, 1.0), key=_nearest)
+
+
+def rank_similar(near: Iterable[Near], still: Mapping[str, int], limit: int) -> tuple[RecalledEpisode, ...]:
+    """The ranking of similar tasks: cosine x outcome x (0.5 + 0.5 x files still there), each saying something new."""
+    ranked = sorted((_weigh(episode, cosine, still.get(episode.id, 0)) for episode, cosine in near), key=_order)
+    return tuple(take_diverse(ranked, limit, lambda hit: hit.episode.situation.summary))
+
+
+def rank_mempalace(
+    query: str, episodes: Iterable[Episode], utilities: Mapping[str, float], now: datetime
+) -> list[RecalledEpisode]:
+    """MemPalace's relevance; `utilities` are those of entries. All episodes, best first."""
+    asked = _words(query)
+    return sorted((_relevance(asked, episode, utilities, now) for episode in episodes), key=_order)
+
+
+def rank_t4dm(pool: Iterable[Near], now: datetime) -> list[RecalledEpisode]:
+    """T4DM's score of candidates, best first; how like they are is its `semantic`."""
+    return sorted((_score(episode, semantic, now) for episode, semantic in pool), key=_order)
+
+
+def find_utility(episode: Episode, utilities: Mapping[str, float]) -> float:
+    """The mean utility of the entries that an episode used or was given; 0.5 where it had none."""
+    entries = dict.fromkeys([*episode.used, *(given.id for given in episode.retrieved)])
+    values = [utilities.get(entry_id, NO_FEEDBACK) for entry_id in entries]
+    return sum(values) / len(values) if values else NO_FEEDBACK
+
+
+def age_of(episode: Episode, now: datetime) -> timedelta:
+    """How long ago an episode was; what is yet to come is of this moment."""
+    return max(now - episode.occurred_at, timedelta(0))
+
+
+def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[Near]:
+    blanks: list[dict[str, int]] = [{}] * BLANKS
+    prompts = build_prompts([*(count_terms(prompt_of(episode)) for episode in episodes), *blanks])
+    likeness = find_likeness(query, prompts, max_share)
+    return [(episode, likeness.get(place, 0.0)) for place, episode in enumerate(episodes)]
+
+
+def _weigh(episode: Episode, cosine: float, still: int) -> RecalledEpisode:
+    files = len(episode.action.files)
+    factors = (
+        Factor("cosine", cosine),
+        Factor("outcome", OUTCOMES[episode.outcome]),
+        Factor("files", 0.5 + 0.5 * (still / files if files else 1.0)),
+    )
+    return RecalledEpisode(episode, math.prod(factor.value for factor in factors), factors, still)
+
+
+def _relevance(
+    asked: frozenset[str], episode: Episode, utilities: Mapping[str, float], now: datetime
+) -> RecalledEpisode:
+    age = age_of(episode, now)
+    return _sum(
+        episode,
+        Factor("domain", _share(episode.situation.domain, asked), 0.3),
+        Factor("topic", _share(episode.situation.topic, asked), 0.3),
+        Factor("utility", find_utility(episode, utilities), 0.2),
+        Factor("7 days", float(age < WEEK), 0.1),
+        Factor("24 hours", float(age < DAY), 0.1),
+    )
+
+
+def _score(episode: Episode, semantic: float, now: datetime) -> RecalledEpisode:
+    return _sum(
+        episode,
+        Factor("semantic", semantic, 0.4),
+        Factor("recency", math.exp(-DECAY * (age_of(episode, now) / DAY)), 0.25),
+        Factor("outcome", OUTCOMES[episode.outcome], 0.2),
+        Factor("valence", episode.valence, 0.15),
+    )
+
+
+def _sum(episode: Episode, *factors: Factor) -> RecalledEpisode:
+    return RecalledEpisode(episode, sum((factor.weight or 0.0) * factor.value for factor in factors), factors)
+
+
+def _share(field: str, asked: frozenset[str]) -> float:
+    """The share of the words of a field that the question has; none of none."""
+    own = _words(field)
+    return len(own & asked) / len(own) if own else 0.0
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset((*words(text), *identifier_parts(text))) - STOP_WORDS
+
+
+def _nearest(near: Near) -> tuple[float, float, str]:
+    episode, likeness = near
+    return -likeness, _newest(episode), episode.id
+
+
+def _order(hit: RecalledEpisode) -> tuple[float, float, str]:
+    return -hit.score, _newest(hit.episode), hit.episode.id
+
+
+def _newest(episode: Episode) -> float:
+    return -episode.occurred_at.timestamp()
