@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import at_option, echo_json, json_option, progress, workspace
+from memory_ci.cli.common import at_option, echo_json, json_option, progress, today, workspace
 from memory_ci.records.index import IndexStats
 from memory_ci.rendering.table import render_finding
 from memory_ci.text import plural
@@ -83,7 +83,7 @@ def _embed(as_json: bool) -> None:
     from memory_ci.flows.vectors import build_vectors
 
     with progress("Embedding") as advance:
-        report = build_vectors(workspace(), os.environ, advance)
+        report = build_vectors(workspace(), os.environ, advance, today())
     echo_json(report) if as_json else click.echo(f"{plural(report.embedded, 'entry')} embedded by {report.model_id}")
 
 

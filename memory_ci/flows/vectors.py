@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 
 import msgspec
 
-from memory_ci.errors import RepositoryError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.index import synced_index
+from memory_ci.flows.lane import note_lane
 from memory_ci.flows.workspace import Workspace
-from memory_ci.index.embedders import Vectors
+from memory_ci.index.embedders import Embedder, Vectors
 from memory_ci.index.embedders.choose import require_embedder
 from memory_ci.index.embedders.wire import UNHURRIED
 from memory_ci.index.vectors import missing, store
@@ -30,11 +32,12 @@ class VectorsReport(msgspec.Struct, frozen=True):
 
 
 def build_vectors(
-    workspace: Workspace, environ: Mapping[str, str], progress: Callable[[int, int], None]
+    workspace: Workspace, environ: Mapping[str, str], progress: Callable[[int, int], None], today: date | None = None
 ) -> VectorsReport:
     """Embed what has no vector; `progress` is told how many are done and how many there are.
 
     The index is locked between two steps only, so that nobody waits for a model, and a step that is done stays done.
+    With `today` it is noted for `doctor` whether the model answered.
     Raises UsageError (no-embedder), EngineError (embedder-failed, embedder-unauthorised), and RepositoryError
     (write-failed) where the index cannot be kept, and so no vector either.
     """
@@ -52,4 +55,16 @@ def build_vectors(
         if not lost:
             return VectorsReport(embedder.model_id, done)
         hashes = tuple(lost)[:STEP]
-        vectors = embedder.embed([lost[name] for name in hashes])
+        vectors = _embed(workspace, embedder, [lost[name] for name in hashes], today)
+
+
+def _embed(workspace: Workspace, embedder: Embedder, texts: Sequence[str], today: date | None) -> Vectors:
+    try:
+        vectors = embedder.embed(texts)
+    except EngineError as error:
+        if today:
+            note_lane(workspace, today, error.message)
+        raise
+    if today:
+        note_lane(workspace, today)
+    return vectors

@@ -1,0 +1,180 @@
+"""Doctor on what was merged: whether sessions are recorded for it, and whether memory has kept up with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import RepositoryError
+from memory_ci.evidence.filters import OWN
+from memory_ci.flows.agents import plan_agents_out
+from memory_ci.flows.doctor_case import Case, find_tip
+from memory_ci.flows.install import MADE
+from memory_ci.flows.joining import SessionFinder
+from memory_ci.flows.workspace import memory_test
+from memory_ci.gitrepo.history import (
+    SOURCE,
+    STEP,
+    find_addition,
+    find_cursor,
+    iter_merged_changes,
+    plan_range,
+)
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.repo import find_commit, is_ancestor, is_shallow
+from memory_ci.gitrepo.sessionrefs import list_stored
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.doctor import Probe
+from memory_ci.records.history import MergedChange
+from memory_ci.text import plural
+
+LAST = 10
+"""Merged changes that are asked for their sessions."""
+
+LOOK_BACK = 60
+"""First-parent commits in which they are looked for: some are our own."""
+
+MAX_LAG = 20
+MAX_READ = 2_000
+"""Merged changes that are read to count them; of more, all count."""
+
+CUT = "history is cut off too early to tell"
+
+
+def check_history(case: Case) -> Iterator[Probe]:
+    """Whether all of history is here."""
+    if is_shallow(case.workspace.repo):
+        what = "this clone is shallow: nothing older can be recorded, and its code is not judged"
+        yield Probe("history", "warn", what, "git fetch --unshallow (in CI: fetch-depth: 0)")
+    else:
+        yield Probe("history", "ok", "all of it is here")
+
+
+# -- sessions
+
+
+def check_sessions(case: Case) -> Iterator[Probe]:
+    """Whether capture is alive: which of the last merged changes have a session."""
+    if not case.workspace.config.sessions.read:
+        yield Probe("sessions", "skip", "the configuration says sessions.read: false")
+        return
+    changes = _last_changes(case)
+    if changes is None:
+        yield Probe("sessions", "skip", CUT)
+        return
+    finder = SessionFinder(case.workspace)
+    joined = sum(any(True for _ in finder.find(change, None)) for change in changes)
+    yield _judge_sessions(case, joined, len(changes))
+    for problem in dict.fromkeys(finder.problems):
+        yield Probe("sessions", "warn", problem, "See docs/sessions.md for where sessions are kept and fetched from.")
+
+
+def _judge_sessions(case: Case, joined: int, count: int) -> Probe:
+    stored = list_stored(case.workspace.repo)
+    newest = max((one.at for one in stored), default=None)
+    kept = f"{plural(len(stored), 'session')} kept, the newest of {newest.astimezone(UTC).date()}" if newest else ""
+    if not count:
+        return Probe("sessions", "skip", "nothing was merged yet" + (f"; {kept}" if kept else ""))
+    of = f"of the last {plural(count, 'merged change')}"
+    if joined:
+        return Probe(
+            "sessions", "ok", f"{joined} {of} {'has' if joined == 1 else 'have'} a session; {kept or 'none kept here'}"
+        )
+    if not stored and not _is_capturing(case):
+        return Probe("sessions", "skip", f"none {of} has a session, and nothing captures any (see agents)")
+    remedy = (
+        "Is the agent's hook run, are its commits on these branches? `memory-ci sessions` lists what agents keep here; "
+        "`memory-ci capture FILE` keeps one by hand."
+    )
+    return Probe(
+        "sessions", "warn", f"none {of} has a session, though sessions are captured; {kept or 'none kept here'}", remedy
+    )
+
+
+def _is_capturing(case: Case) -> bool:
+    repo = case.workspace.repo
+    return repo.root is not None and bool(plan_agents_out(repo.root, repo.git_dir / MADE))
+
+
+def _last_changes(case: Case) -> Sequence[MergedChange] | None:
+    """The newest merged changes that are not our own; None where history is cut off before it can be told."""
+    repo, tip = case.workspace.repo, find_tip(case)
+    if tip is None:
+        return ()
+    try:
+        recent = plan_range(repo, find_commit(repo, f"{tip}~{LOOK_BACK}"), tip)
+    except RepositoryError as error:
+        if error.slug == "shallow-clone":
+            return None
+        raise
+    return [change for change in iter_merged_changes(repo, recent) if not _is_own(change)][-LAST:]
+
+
+def _is_own(change: MergedChange) -> bool:
+    """Whether memory-ci made all of a change."""
+    work = [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
+    return all(OWN.search(commit.message) for commit in work)
+
+
+# -- the cursor
+
+
+def check_cursor(case: Case) -> Iterator[Probe]:
+    """How many merged changes wait to be recorded, and whether the place where the last run ended is still there."""
+    tip = find_tip(case)
+    if tip is None:
+        yield Probe("cursor", "skip", "nothing is committed yet")
+    elif lost := _lost_cursor(case, tip):
+        source, commit = lost
+        what = f"the last run ended at {source[:12]}, which the branch does not hold: it was rewritten"
+        yield Probe("cursor", "fail", what, f"memory-ci record --since {commit[:12]}")
+    else:
+        yield _find_lag(case, tip)
+
+
+def _find_lag(case: Case, tip: str) -> Probe:
+    repo = case.workspace.repo
+    cursor = find_cursor(repo, tip, memory_test(case.workspace))
+    if cursor is None and is_shallow(repo):  # its oldest commit seems to add everything
+        return Probe("cursor", "skip", CUT)
+    since = cursor.source if cursor else find_addition(repo, tip, CONFIG_FILE)
+    if since is None:
+        return Probe("cursor", "skip", "no commit holds a configuration yet, so there is nothing to record from")
+    try:
+        return _judge_lag(_count_waiting(case, since, tip), has_run=cursor is not None)
+    except RepositoryError as error:
+        if error.slug != "shallow-clone":
+            raise
+        return Probe("cursor", "skip", CUT)
+
+
+def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
+    waits = f"{plural(waiting, 'merged change')} {'waits' if waiting == 1 else 'wait'}"
+    if not has_run and waiting:
+        return Probe("cursor", "warn", f"nothing was recorded yet, and {waits}", "memory-ci record")
+    if waiting > MAX_LAG:
+        return Probe("cursor", "warn", f"{waits} since the last record", "memory-ci record (or mend the job of CI)")
+    return Probe("cursor", "ok", f"{waits} to be recorded" if waiting else "everything that was merged is recorded")
+
+
+def _count_waiting(case: Case, since: str, tip: str) -> int:
+    waiting = plan_range(case.workspace.repo, since, tip)
+    if waiting.change_count > MAX_READ:
+        return waiting.change_count
+    return sum(not _is_own(change) for change in iter_merged_changes(case.workspace.repo, waiting))
+
+
+def _lost_cursor(case: Case, tip: str) -> tuple[str, str] | None:
+    """(source, commit) of the newest record commit, if its source is not in its history; `record` passes it over."""
+    repo, is_memory = case.workspace.repo, memory_test(case.workspace)
+    asked = ("--first-parent", *FILES, "--no-renames", "--fixed-strings", f"--grep={SOURCE}:", "--end-of-options", tip)
+    for commit, _ in read_log(repo, *asked, "--"):
+        sources = [value for _, value in find_trailers(commit.message, (SOURCE,))]
+        is_ours = find_trailers(commit.message, (STEP,)) and all(is_memory(file.path) for file in commit.files)
+        if not sources or not is_ours or not commit.files:
+            continue
+        is_here = any(find_commit(repo, one) == one and is_ancestor(repo, one, commit.sha) for one in sources)
+        # Of a shallow clone the source may be before its begin.
+        return None if is_here or is_shallow(repo) else (sources[-1], commit.sha)
+    return None

@@ -1,0 +1,250 @@
+"""Doctor on what was set up: hooks, the merge driver, pre-commit, the hooks of agents, the jobs of CI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from memory_ci import __version__
+from memory_ci.flows.agents import AGENTS, plan_agents_out
+from memory_ci.flows.doctor_case import Case, find_interpreter, interpreter_fault, peek_text
+from memory_ci.flows.hooks import HOOKS
+from memory_ci.flows.install import ATTRIBUTES, MADE, SECTION
+from memory_ci.flows.managers import WITH_ARGUMENT, find_manager
+from memory_ci.flows.workspace import list_memory_files
+from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.process import decode_path, encode_path, run_git
+from memory_ci.gitrepo.repo import Repository, find_commit
+from memory_ci.gitrepo.settings import find_setting
+from memory_ci.records.doctor import Probe
+
+INSTALL = "memory-ci install"
+PRE_COMMIT = ".pre-commit-config.yaml"
+FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")
+"""What the script of a hook holds that the framework put there."""
+
+RUN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "memory-ci-check": ("pre-commit",),
+        "memory-ci-fix": ("pre-commit",),
+        "memory-ci-trailers": ("prepare-commit-msg",),
+        "memory-ci-push": ("pre-push",),
+        "memory-ci-sync": ("post-checkout", "post-merge", "post-rewrite", "post-commit"),
+    }
+)
+"""The hooks of our manifest, and git's hooks that run them; of several, one is enough."""
+
+OURS = re.compile(r"id:\s*['\"]?(memory-ci-[a-z]+)")
+PINNED = re.compile(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)")
+USES = re.compile(r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)", re.MULTILINE)
+CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
+SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
+PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
+
+
+# -- git's hooks
+
+
+def check_hooks(case: Case) -> Iterator[Probe]:
+    """Each hook of ours that is installed, missing, or calls an interpreter that is gone."""
+    faults = {hook: _hook_fault(case, hook) for hook in HOOKS}
+    if works := [hook for hook, fault in faults.items() if fault == ""]:
+        yield Probe("hooks", "ok", f"{', '.join(works)} {'call' if len(works) > 1 else 'calls'} memory-ci")
+    if missing := [hook for hook, fault in faults.items() if fault is None]:
+        elsewhere = find_setting(case.workspace.repo, "core.hooksPath")
+        says = f" says which lines to add in {elsewhere} (core.hooksPath)" if elsewhere else ""
+        yield Probe("hooks", "warn", f"not installed: {', '.join(missing)}", f"{INSTALL}{says}")
+    for hook, fault in faults.items():
+        if fault:
+            yield Probe("hooks", "fail", f"{hook} {fault}", INSTALL)
+
+
+def _hook_fault(case: Case, hook: str) -> str | None:
+    """Why a hook does not work, "" if it does, None if nothing calls memory-ci there."""
+    repo = case.workspace.repo
+    place = hooks_folder(repo) / hook
+    call = re.compile(rf"memory[-_]ci hook {hook if hook in WITH_ARGUMENT else 'sync'}\b")
+    for path in (place, place.with_name(f"{hook}.legacy")):  # where pre-commit puts a hook that it finds
+        if call.search(text := peek_text(path)):
+            if not path.stat().st_mode & 0o111:
+                return "is not executable, so git passes it over"
+            return interpreter_fault(case, find_interpreter(text), may_run=True)
+    if FRAMEWORK.search(peek_text(place)) and any(hook in RUN_BY.get(name, ()) for name in _named_hooks(case)):
+        return ""
+    manager = find_manager(repo.root, [hook]) if repo.root else None
+    return "" if manager and not manager.additions else None
+
+
+def hooks_folder(repo: Repository) -> Path:
+    """Where git looks for hooks: core.hooksPath is taken from the top of the work tree."""
+    elsewhere = find_setting(repo, "core.hooksPath", "--type=path")
+    return repo.common_dir / "hooks" if elsewhere is None else repo.cwd / elsewhere
+
+
+# -- pre-commit
+
+
+def check_pre_commit(case: Case) -> Iterator[Probe]:
+    """Whether what the configuration of pre-commit names of ours is really run, and in which version."""
+    names = _named_hooks(case)
+    if not names:
+        yield Probe("pre-commit", "skip", f"{PRE_COMMIT} names no hook of memory-ci")
+        return
+    amiss = (*_never_run(case, names), *_judge_pins("pre-commit", PRE_COMMIT, PINNED.findall(_pre_commit_text(case))))
+    yield from amiss or (Probe("pre-commit", "ok", f"{', '.join(names)} configured"),)
+
+
+def _never_run(case: Case, names: Iterable[str]) -> Iterator[Probe]:
+    """What is configured, but for which the framework was not installed as a hook of git."""
+    for name in names:
+        wanted = RUN_BY.get(name, ())
+        if wanted and not any(_is_framework(case, hook) for hook in wanted):
+            remedy = f"pre-commit install --hook-type {wanted[0]}"
+            yield Probe("pre-commit", "warn", f"{name} is configured and never run: no {wanted[0]} hook", remedy)
+
+
+def _pre_commit_text(case: Case) -> str:
+    root = case.workspace.repo.root
+    return _without_comments(peek_text(root / PRE_COMMIT)) if root else ""
+
+
+def _named_hooks(case: Case) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(OURS.findall(_pre_commit_text(case))))
+
+
+def _is_framework(case: Case, hook: str) -> bool:
+    return bool(FRAMEWORK.search(peek_text(hooks_folder(case.workspace.repo) / hook)))
+
+
+# -- the merge driver
+
+
+def check_merge_driver(case: Case) -> Iterator[Probe]:
+    """The driver in git's configuration, and the attributes that give memory files to it: one is no use alone."""
+    repo = case.workspace.repo
+    if repo.root is None:
+        yield Probe("merge-driver", "skip", "a bare repository merges nothing")
+        return
+    driver = find_setting(repo, f"{SECTION}.driver")
+    lines = _unclaimed(case)
+    if driver is None:
+        others = f"; {ATTRIBUTES} asks for it" if not lines else ""
+        yield Probe("merge-driver", "warn", f"not configured: memory files merge line by line{others}", INSTALL)
+        return
+    if lines:
+        what = f"configured, but no attribute gives it {', '.join(lines)}: they merge line by line"
+        yield Probe("merge-driver", "fail", what, f"{INSTALL}, then commit {ATTRIBUTES}")
+        return
+    fault = interpreter_fault(case, (find_interpreter(driver) or "").replace("%%", "%") or None, may_run=True)
+    if fault:
+        yield Probe("merge-driver", "fail", f"the driver {fault}: memory files merge line by line", INSTALL)
+    elif _is_uncommitted(repo, ATTRIBUTES):
+        remedy = f"git add {ATTRIBUTES} && git commit -m 'Merge memory files by entries'"
+        yield Probe("merge-driver", "warn", f"{ATTRIBUTES} is not committed: other clones have none", remedy)
+    else:
+        yield Probe("merge-driver", "ok", "memory files are merged entry by entry")
+
+
+def _unclaimed(case: Case) -> list[str]:
+    """The memory files, or those that there will be, for which git would not call the driver."""
+    patterns = case.workspace.config.scopes
+    plain = [path for path in (*patterns.project, *patterns.institutional) if not re.search(r"[*?{\[]", path)]
+    paths = list(dict.fromkeys([*plain, *(file.path for file in list_memory_files(case.workspace, None))]))
+    asked = b"".join(encode_path(path) + b"\0" for path in paths)
+    answer = run_git(case.workspace.repo.cwd, "check-attr", "-z", "--stdin", "merge", input=asked)
+    fields = decode_path(answer).split("\0")[:-1]
+    found = zip(fields[::3], fields[2::3], strict=True)
+    return [path for path, value in found if value != SECTION.partition(".")[2]]
+
+
+def _is_uncommitted(repo: Repository, path: str) -> bool:
+    """Whether a file of the work tree is in no commit of HEAD."""
+    if find_commit(repo, "HEAD") is None:
+        return True
+    return not list_tree(repo, "HEAD", [f"{path}"])
+
+
+# -- the hooks of agents
+
+
+def check_agents(case: Case) -> Iterator[Probe]:
+    """Which agents capture their sessions when they end."""
+    root = case.workspace.repo.root
+    if root is None or not case.workspace.config.sessions.read:
+        yield Probe("agents", "skip", "no work tree" if root is None else "the configuration says sessions.read: false")
+        return
+    texts = {edit.path: edit.before for edit in plan_agents_out(root, case.workspace.repo.git_dir / MADE)}
+    hooked = {agent.name: texts[root / agent.file] for agent in AGENTS if root / agent.file in texts}
+    if not hooked:
+        remedy = f"{INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
+        yield Probe("agents", "warn", "no agent of this clone captures its sessions", remedy)
+    for name, text in hooked.items():
+        if fault := interpreter_fault(case, find_interpreter(text), may_run=False):
+            yield Probe("agents", "fail", f"the hook of {name} {fault}", f"{INSTALL} --agent {name}")
+        else:
+            yield Probe("agents", "ok", f"{name} captures each session")
+
+
+# -- the jobs of CI
+
+
+def check_ci(case: Case) -> Iterator[Probe]:
+    """Whether a job of CI records what is merged, and with which version of memory-ci."""
+    root = case.workspace.repo.root
+    if root is None:
+        yield Probe("ci", "skip", "no work tree")
+        return
+    texts = {path.relative_to(root).as_posix(): _without_comments(peek_text(path)) for path in _ci_files(root)}
+    ours = {path: USES.findall(text) for path, text in texts.items() if USES.search(text) or CALLS.search(text)}
+    if not ours and find_setting(case.workspace.repo, "remote.origin.url") is None:
+        yield Probe("ci", "skip", "no remote `origin`, so no CI")
+    elif not ours:
+        what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
+        yield Probe("ci", "warn", what, "Copy the workflow of docs/ci.md to .github/workflows/memory.yml.")
+    for path, pins in ours.items():
+        yield from _judge_pins("ci", path, pins) or (Probe("ci", "ok", f"{path} runs memory-ci{_say_pins(pins)}"),)
+
+
+def _ci_files(root: Path) -> Iterator[Path]:
+    folder = root / ".github" / "workflows"
+    yield from sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yml", ".yaml"))
+    yield root / ".gitlab-ci.yml"
+
+
+def _say_pins(pins: Iterable[tuple[str, str]]) -> str:
+    refs = sorted({ref for _, ref in pins})
+    return f" at {', '.join(refs)}" if refs else ""
+
+
+def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> tuple[Probe, ...]:
+    """What is amiss with the versions that a file names, each once."""
+    return tuple(dict.fromkeys(probe for used, ref in pins for probe in _judge_pin(name, path, used, ref)))
+
+
+def _judge_pin(name: str, path: str, used: str, ref: str) -> Iterator[Probe]:
+    if PLACEHOLDER.search(used):
+        remedy = f"Put the account that holds memory-ci for OWNER in {path}."
+        yield Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy)
+        return
+    if SHA.fullmatch(ref):
+        return
+    version = VERSION.fullmatch(ref)
+    if version is None:
+        remedy = f"Name a version or a commit in {path}: @v{__version__}."
+        yield Probe(name, "warn", f"{path} follows {ref}, which moves", remedy)
+    elif _is_older(version[1], __version__):
+        what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
+        yield Probe(name, "warn", what, f"Raise it to v{__version__} in {path}.")
+
+
+def _is_older(one: str, other: str) -> bool:
+    """Whether a version is older than another, as far as it says which it is: 1 is not older than 1.4."""
+    parts, others = ([int(part) for part in re.findall(r"\d+", text)] for text in (one, other))
+    return parts < others[: len(parts)]
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
