@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--staged", is_flag=True, help="Check what the next commit would hold.")
-@click.option("--range", "written_range", metavar="A..B", help="Name the entries whose code these commits touch, too.")
+@click.option(
+    "--range",
+    "written_range",
+    metavar="A..B",
+    help="Look at these commits, too: whose code they touch, who set a priority.",
+)
 @at_option
 @click.option("--fix", is_flag=True, help="First move what this branch added to MEMORY.md and the like into the inbox.")
 @click.option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
@@ -48,6 +53,7 @@ def command(
     """
     from memory_ci.flows.check import check_memory
     from memory_ci.flows.fix import move_to_inbox
+    from memory_ci.flows.priorities import add_priorities
     from memory_ci.flows.touched import add_touched
     from memory_ci.flows.workspace import STAGED
 
@@ -60,7 +66,7 @@ def command(
     moved = move_to_inbox(workspace(), base, dry_run=dry_run) if fix else ()
     report = check_memory(workspace(), STAGED if staged else view, paths)
     if written_range is not None:
-        report = add_touched(workspace(), report, written_range)
+        report = add_priorities(workspace(), add_touched(workspace(), report, written_range), written_range)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
         echo_json(counted | ({"moved": moved, "dry_run": dry_run} if fix else {}))

@@ -62,6 +62,13 @@ OPTIONS = (
     Option("--base", "base", "For a fork's branch: the memory of where it left REV.", metavar="REV"),
     Option("--tree", "tree", "Judge cited code in this revision instead of the work tree.", metavar="REV"),
     Option("--stale", "stale", "Show entries whose code is gone, marked.", kind=bool),
+    Option(
+        "--walk",
+        "walk",
+        "1: add entries one relation away from those found; the configuration's default is 0.",
+        kind=int,
+        metavar="0|1",
+    ),
     Option("--format", "form", "What to print.", choices=get_args(Format), default="text"),
     Option("--ids", "ids", "Print only the ids, one a line.", kind=bool),
     Option("--explain", "explain", "Print why each entry was given or not, instead of its text.", kind=bool),

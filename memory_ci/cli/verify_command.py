@@ -34,8 +34,8 @@ def command(base: str | None, head: str, is_fork: bool, form: str) -> None:
     """Check what a change does to memory, before it is merged.
 
     Besides what `check` finds: entries that come back from the dead, entries that a merge dropped, what a fork may not
-    change, entries whose code the change touches, and whether the index builds. Commits alone are read; nothing is
-    written, and no secret is needed. Exit status 1 means that there are errors.
+    change, priorities that no person set, entries whose code the change touches, and whether the index builds. Commits
+    alone are read; nothing is written, and no secret is needed. Exit status 1 means that there are errors.
 
     \b
     Example:

@@ -14,6 +14,7 @@ from memory_ci.extraction.cites import SHA_WIDTH, find_cites
 from memory_ci.extraction.entries import check_entry, to_entry
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.grounding import find_ungrounded
+from memory_ci.extraction.importance import base_importance
 from memory_ci.extraction.novelty import SAME, Said, find_restated, is_same_said, said_by
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES, target_of
@@ -232,7 +233,7 @@ def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
         body=learning.body,
         type=learning.type or scope.type,
         domain=learning.domain or scope.domain,
-        importance=min(scope.importance if learning.importance is None else learning.importance, MAX_IMPORTANCE),
+        importance=min(_weigh(learning, pieces), MAX_IMPORTANCE),
         scope=learning.scope or target_of(learning.extraction_scope, case.pieces),
         extraction_scope=learning.extraction_scope,
         quotes=tuple(_quote(quote.evidence, quote.text, pieces) for quote in learning.quotes),
@@ -247,6 +248,14 @@ def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
         session=piece.session if piece else None,
         relations=tuple(f"contradicts {found}" for found in learning.contradicts if found in known),
     )
+
+
+def _weigh(learning: Learning, pieces: Mapping[str, Evidence]) -> float:
+    """What the reply says; else what the scope gives, or more where the events that are quoted are graver."""
+    if learning.importance is not None:
+        return learning.importance
+    quoted = (pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces)
+    return max(SCOPES[learning.extraction_scope].importance, base_importance(quoted))
 
 
 def _is_declined(learning: Learning, case: Case) -> bool:

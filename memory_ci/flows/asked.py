@@ -13,6 +13,7 @@ from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 
 MAX_LIMIT = 1_000
 MAX_CHARS = 1_000_000
+MAX_WALK = 1
 NARROWEST: tuple[ScopeName, ...] = ("session",)
 """What an unknown role may see where no role is configured: the entries of its own job."""
 
@@ -21,7 +22,8 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     """What is asked for. None leaves a value to the configuration, or a filter open.
 
     `at`: a revision or a day whose memory is asked. `base`: what a fork's branch was started from. `tree`: the revision
-    against which cited code is judged. `total_chars` bounds the whole text, norms and wrapper included.
+    against which cited code is judged. `total_chars` bounds the whole text, norms and wrapper included. `walk`: entries
+    so many relations away from what is found are added.
     """
 
     max_chars: int | None = None
@@ -41,6 +43,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     tree: str | None = None
     stale: bool = False
     total_chars: int | None = None
+    walk: int | None = None
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -50,6 +53,7 @@ class Asked(msgspec.Struct, frozen=True):
     max_chars: int
     filters: Filters
     notes: tuple[str, ...]
+    walk: int = 0
 
 
 def make_sound(options: RetrieveOptions, config: Config, today: date) -> Asked:
@@ -57,13 +61,16 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> Asked:
     wanted = config.retrieve.max_chars if options.max_chars is None else options.max_chars
     limit = min(max(options.limit, 1), MAX_LIMIT)
     max_chars = min(max(wanted, 0), MAX_CHARS)
+    far = config.retrieve.walk if options.walk is None else options.walk
+    walk = min(max(far, 0), MAX_WALK)
     scopes, role_note = _find_scopes(options, config.roles)
     notes = (
         f"--limit {options.limit} is out of range, {limit} is taken." if limit != options.limit else "",
         f"--max-chars {wanted} is out of range, {max_chars} is taken." if max_chars != wanted else "",
+        f"--walk {far} is out of range, {walk} is taken." if walk != far else "",
         role_note,
     )
-    return Asked(limit, max_chars, _filters(options, scopes, today), tuple(filter(None, notes)))
+    return Asked(limit, max_chars, _filters(options, scopes, today), tuple(filter(None, notes)), walk)
 
 
 def _filters(options: RetrieveOptions, scopes: Sequence[ScopeName], today: date) -> Filters:

@@ -14,6 +14,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.flows.check import CheckReport, check_memory
 from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.priorities import find_machine_priorities
 from memory_ci.flows.touched import find_touched
 from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, readable_path
 from memory_ci.gitrepo.blobs import list_tree
@@ -66,6 +67,7 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
         *_find_lost(sides),
         *(_find_foreign(sides) if is_fork else ()),
         *find_touched(sides.workspace, start, tip),
+        *find_machine_priorities(sides.workspace, start, tip),
         *_prove_index(sides.workspace, tip),
     )
     return msgspec.structs.replace(report, findings=found)

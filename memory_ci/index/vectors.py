@@ -34,6 +34,7 @@ lanes together find less than words alone (docs/embedders.md)."""
 
 READ = "SELECT dim, hashes, length(data) FROM vectors WHERE model_id = ?"
 READ_DATA = "SELECT data FROM vectors WHERE model_id = ?"
+READ_MODELS = "SELECT model_id FROM vectors ORDER BY length(hashes) DESC, model_id"
 WRITE = "INSERT OR REPLACE INTO vectors (model_id, dim, hashes, data) VALUES (?, ?, ?, ?)"
 FORGET = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
 LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
@@ -135,11 +136,31 @@ def _nearest(index: Index, query: Vectors, model_id: str, depth: int, listed: Se
     kept = _read(index, model_id)
     if kept.dim != query.dim:
         return Nearest((), 0, len(listed))
-    cosine_of = dict(zip(kept.hashes, _cosines(_read_data(index, model_id), query), strict=True))
+    return _pick(index, kept, _cosines(_read_data(index, model_id), query), depth, listed)
+
+
+def _pick(index: Index, kept: Kept, cosines: Sequence[float], depth: int, listed: Sequence[Listed]) -> Nearest:
+    """Of the entries listed the `depth` with the highest cosines."""
+    cosine_of = dict(zip(kept.hashes, cosines, strict=True))
     known = [(row, cosine_of[name]) for row, name in listed if name in cosine_of]
     best = nlargest(max(1, depth), known, key=itemgetter(1))
     located = _look_up(index, [row for row, _ in best])
     return Nearest(tuple(Near(located[row], cosine) for row, cosine in best), len(known), len(listed))
+
+
+def nearest_to(index: Index, names: Sequence[bytes], depth: int, **filters: Unpack[Filters]) -> dict[bytes, Nearest]:
+    """What is nearest to the texts of these hashes, of those that have a vector. Nothing is embedded.
+
+    Of several models the one is asked that has vectors of most texts.
+    """
+    model_id = next(iter(index.read(READ_MODELS, (), itemgetter(0))), None)
+    kept = _read(index, model_id) if isinstance(model_id, str) else Kept(0, ())
+    if not isinstance(model_id, str) or not set(names) & set(kept.hashes):
+        return {}
+    data, listed = _read_data(index, model_id), _list(index, filters)
+    rows = _by_hash(kept.hashes, data)
+    own = {name: Vectors(kept.dim, _little_endian(array("f", rows[name]))) for name in names if name in rows}
+    return {name: _pick(index, kept, _cosines(data, vector), depth, listed) for name, vector in own.items()}
 
 
 def missing(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.report import Finding
 
 RelationKind = Literal["supports", "contradicts", "duplicates"]
 
@@ -57,3 +60,25 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
     if relation in relations_of(entry):
         return entry
     return msgspec.structs.replace(entry, relations=tuple(sorted({*entry.relations, format_relation(relation)})))
+
+
+def find_dangling(located: Iterable[Located]) -> Iterator[Finding]:
+    """A warning for each relation to an id that no entry has; what an entry merged away is known by its `supersedes`.
+
+    `supersedes` itself names what is gone, and is never at fault.
+    """
+    places = list(located)
+    known = {id_ for place in places for id_ in (place.entry.id, *place.entry.supersedes)}
+    for place in places:
+        for kind, id_ in dict.fromkeys(relations_of(place.entry)):
+            if id_ not in known:
+                message = f"{kind} {id_}: no entry has this id"
+                yield Finding(place.path, place.line, "dangling-relation", message, _mend(id_, known), "warning")
+
+
+def _mend(id_: str, known: AbstractSet[str]) -> str:
+    """What to do about a relation to `id_`: perhaps it was cut short."""
+    meant = sorted(one for one in known if one.startswith(id_))
+    if len(meant) == 1:
+        return f"Write the id whole: {meant[0]}."
+    return "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."

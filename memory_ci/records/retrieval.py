@@ -29,7 +29,9 @@ class Match(msgspec.Struct, frozen=True):
 class Hit(msgspec.Struct, frozen=True):
     """A ranked entry: final score and the factors whose product it is, in the order they apply.
 
-    `lanes` are the raw scores of the lanes that found it; `verdicts` say what became of the code it cites.
+    `lanes` are the raw scores of the lanes that found it; `verdicts` say what became of the code it cites. `related`
+    says by what relation it came, if not by the task's words: such a hit follows the others. `events`: how often
+    something was said of it; `is_low`: so much against it that a person should look at it.
     """
 
     located: Located
@@ -37,6 +39,9 @@ class Hit(msgspec.Struct, frozen=True):
     factors: tuple[tuple[str, float], ...]
     lanes: tuple[tuple[str, float], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    related: str = ""
+    events: int = 0
+    is_low: bool = False
 
 
 class Withheld(msgspec.Struct, frozen=True):

@@ -117,7 +117,7 @@ def _entry(hit: Hit) -> str:
     entry = hit.located.entry
     is_rejected = entry.adoption == "rejected"
     heading = f"## {'Tried and rejected: ' if is_rejected else ''}{_line(entry.title, MAX_TITLE)}"
-    lines = [heading, _facts(hit), *_contradictions(entry), *_marks(hit), *_quoted(entry.body)]
+    lines = [heading, _facts(hit), *_related(hit), *_contradictions(entry), *_marks(hit), *_quoted(entry.body)]
     if is_rejected:
         lines.append(f"Done instead: {_line(entry.instead or 'not recorded', MAX_LINE)}")
     return "\n".join(lines)
@@ -145,6 +145,12 @@ def _mark(verdict: Verdict) -> str:
             return f"NOT VERIFIED: {place}{note}."
         case "fresh":
             return f"Note: {place}{note}." if note else ""
+
+
+def _related(hit: Hit) -> Iterator[str]:
+    """Why an entry is here that the task's words did not find."""
+    if hit.related:
+        yield _line(hit.related[:1].upper() + hit.related[1:], MAX_FACT)
 
 
 def _contradictions(entry: Entry) -> Iterator[str]:

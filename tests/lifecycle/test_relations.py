@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from memory_ci.lifecycle.relations import (
     KINDS,
     Relation,
+    find_dangling,
     format_relation,
     parse_relation,
     relations_of,
     with_relation,
 )
-from tests.make import make_entry, make_id
+from tests.make import make_entry, make_id, make_located
 
 relations = st.builds(Relation, st.sampled_from(sorted(set(KINDS.values()))), st.integers(0, 99).map(make_id))
 
@@ -54,3 +55,20 @@ def test_the_order_of_adding_does_not_matter(added: list[Relation]) -> None:
     for relation in reversed(added):
         other = with_relation(other, relation)
     assert one == other
+
+
+def test_a_relation_to_an_id_that_no_entry_has_is_a_warning_at_the_entry() -> None:
+    places = [make_located(1, relations=(f"supports {make_id(9)}", f"contradicts {make_id(2)}")), make_located(2)]
+    (finding,) = find_dangling(places)
+    assert (finding.path, finding.line, finding.code, finding.level) == ("MEMORY.md", 1, "dangling-relation", "warning")
+    assert f"supports {make_id(9)}" in finding.message
+
+
+def test_what_was_merged_away_is_no_dangling_target_and_may_be_superseded() -> None:
+    places = [make_located(1, relations=(f"supports {make_id(9)}",)), make_located(2, supersedes=(make_id(9),))]
+    assert list(find_dangling(places)) == []
+
+
+def test_an_id_that_is_cut_short_is_told_whole() -> None:
+    (finding,) = find_dangling([make_located(1, relations=("supports 00000002",)), make_located(2)])
+    assert make_id(2) in finding.hint

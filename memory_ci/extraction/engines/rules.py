@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from memory_ci.extraction.decisions import find_decision
 from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.grounding import QUOTABLE
+from memory_ci.extraction.importance import base_importance
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
 from memory_ci.extraction.steering import find_steering
@@ -44,12 +45,12 @@ class RulesEngine:
 def _learnings(piece: Evidence) -> Iterator[Learning]:
     if piece.kind == "adr":
         if decision := find_decision(piece.text):
-            yield _marked(decision, piece.id, None)
+            yield _marked(decision, piece, None)
         return
     if piece.kind in UNWORDED:
         return
     for mark in (*find_marks(piece.text), *find_remembered(piece.text)):
-        yield _marked(mark, piece.id, weakness(mark))
+        yield _marked(mark, piece, weakness(mark))
     if piece.trust in QUOTABLE:
         suspects = find_suspects(piece.text) if piece.kind in MESSAGES else find_steering(piece.text)
         yield from (_suspected(suspect, piece.id) for suspect in suspects)
@@ -60,18 +61,20 @@ def is_telling(text: str) -> bool:
     return bool(find_suspects(text) or find_steering(text))
 
 
-def _marked(mark: Mark, evidence: str, doubt: str | None) -> Learning:
+def _marked(mark: Mark, piece: Evidence, doubt: str | None) -> Learning:
+    """A mark's weight is that of its row; what tells of an error weighs no less than the event that it was."""
     row = MARKERS[mark.marker]
+    weight = max(row.importance, base_importance([piece])) if row.type == "corrective" else row.importance
     title, body = compose(mark)
     return Learning(
         title=title,
         body=body,
         type=row.type,
         domain=row.domain,
-        importance=row.importance,
+        importance=weight,
         scope=row.scope,
         extraction_scope=row.extraction_scope,
-        quotes=(RawQuote(evidence, cut(mark.quote, QUOTE_WIDTH)),),
+        quotes=(RawQuote(piece.id, cut(mark.quote, QUOTE_WIDTH)),),
         marker=mark.marker,
         is_marked=doubt is None,
         doubt=doubt or "",
