@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.merges import find_default_branch
 from memory_ci.gitrepo.tips import read_tips
@@ -17,6 +18,9 @@ CiProvider = Literal["github", "gitlab", "none"]
 BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")
 BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "parent_pipeline")
 """What starts a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
+
+MAX_EVENT_BYTES = 32 << 20
+"""GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads")."""
 
 
 class CiJob(msgspec.Struct, frozen=True):
@@ -131,7 +135,7 @@ def _is_fork(request: _PullRequest) -> bool:
 
 def _read_event(environ: Mapping[str, str]) -> bytes:
     try:
-        return Path(environ.get("GITHUB_EVENT_PATH", "")).read_bytes()
+        return read_regular(Path(environ.get("GITHUB_EVENT_PATH", "")), MAX_EVENT_BYTES)
     except OSError as error:
         hint = "GITHUB_EVENT_PATH names it in every job; outside of one: memory-ci ci --provider none."
         raise UsageError(f"the event cannot be read: {error.strerror}", slug="bad-event", hint=hint) from error

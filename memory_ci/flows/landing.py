@@ -15,6 +15,7 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.apply import Applied, apply_plan
 from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.pace import Pace
+from memory_ci.flows.push_options import branch_options
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, config_at, memory_test
 from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.gitrepo.blobs import TreeFile, read_files
@@ -78,7 +79,8 @@ def land(run: Run, mode: str, send: Send) -> Published:
 
 def send_by_push(run: Run) -> Send:
     """With one push: all commits, or none."""
-    return lambda base, tip: push_tip(run.workspace.repo, run.remote, run.branch, tip, base)
+    options = branch_options(run.environ)
+    return lambda base, tip: push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options)
 
 
 def send_by_api(run: Run, committer: GitHubCommitter) -> Send:

@@ -12,6 +12,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.landing import Run, contended, fetch, is_own_push, named, perform, refusal
+from memory_ci.flows.push_options import is_gitlab, request_options
 from memory_ci.flows.rejected import KEEP, Verdicts, carry_over, read_verdicts
 from memory_ci.flows.workspace import Workspace, config_at, load_memory
 from memory_ci.forge.choose import choose_proposals
@@ -60,7 +61,7 @@ def propose(run: Run, reason: str = "") -> Published:
             if old and built.plan.engine.failure:
                 why = "the run stopped before its end: the branch is left as it is"
                 return named(run, Published("pr", old, tries=tries, reason=why, plan=built.plan))
-            outcome = _push(run, settings.publish.branch, built, old)
+            outcome = _push(run, settings, built, old)
             if outcome.state == "refused":
                 raise refusal(settings.publish.branch, outcome)
             if outcome.state == "done":
@@ -88,27 +89,40 @@ def _build(run: Run, ref: str, base: str, verdicts: Verdicts) -> Built:
     return Built(base, applied.tip, plan, applied.subjects, verdicts)
 
 
-def _push(run: Run, branch: str, built: Built, old: str | None) -> Outcome:
+def _push(run: Run, settings: Config, built: Built, old: str | None) -> Outcome:
     """Move the branch, or remove it when it adds nothing. `said` is its tip where it stays as it is."""
-    repo = run.workspace.repo
+    repo, branch = run.workspace.repo, settings.publish.branch
     if built.tip == built.base:
         return Outcome("done") if old is None else push_tip(repo, run.remote, branch, None, old)
     if old and is_ancestor(repo, built.base, old) and tree_of(repo, old) == tree_of(repo, built.tip):
         return Outcome("done", old)
-    return push_tip(repo, run.remote, branch, built.tip, old)
+    options = request_options(run.environ, run.branch) if _forge(run, settings) is None else ()
+    return push_tip(repo, run.remote, branch, built.tip, old, options)
 
 
 def _request(run: Run, settings: Config, built: Built, done: Published) -> Published:
     """The pull request opened, brought up to date, or closed; without a forge the branch alone."""
-    cache = run.workspace.repo.common_dir / "memory-ci" / "forge-cache"
-    forge = choose_proposals(settings.forge, run.environ, cache)
+    forge = _forge(run, settings)
     if forge is None:
-        why = f"the branch {settings.publish.branch} is pushed; no token for a forge: open its pull request by hand"
+        why = f"the branch {settings.publish.branch} is pushed; no token for a forge: {_left_to_do(run)}"
         return msgspec.structs.replace(done, reason=why if built.tip != built.base else "nothing to propose")
     if built.tip == built.base:
         return msgspec.structs.replace(done, reason="nothing to propose", url=_close(forge, settings, run.branch))
     body = render_pull_request(_proposed(run, settings, built))
     return msgspec.structs.replace(done, url=_offer(forge, settings.publish.branch, run.branch, body))
+
+
+def _forge(run: Run, settings: Config) -> Proposals | None:
+    """The forge on which the pull request may be opened."""
+    cache = run.workspace.repo.common_dir / "memory-ci" / "forge-cache"
+    return choose_proposals(settings.forge, run.environ, cache)
+
+
+def _left_to_do(run: Run) -> str:
+    """What becomes of the branch where no forge can be asked."""
+    if is_gitlab(run.environ):
+        return "GitLab was asked for its merge request with the push"
+    return "open its pull request by hand"
 
 
 def _offer(forge: Proposals, branch: str, base: str, body: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from memory_ci.forge import Forge, github, gitlab
@@ -43,11 +43,14 @@ def choose_forge(
 
 
 def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path) -> Proposals | None:
-    """The forge on which pull requests may be opened, or None. Raises as `choose_forge`."""
+    """The forge on which pull requests may be opened, or None. Raises as `choose_forge`.
+
+    With a job's own token GitLab lets nobody open a merge request (docs.gitlab.com, "CI/CD job token").
+    """
     budget, cache = Budget(), ReplyCache(cache_dir)
     if config.name in ("auto", "github") and (found := _github_client(environ, budget, cache)):
         return GitHubProposals(found[0], environ["GITHUB_REPOSITORY"])
-    if config.name in ("auto", "gitlab") and (found := _gitlab_client(environ, budget, cache)):
+    if config.name in ("auto", "gitlab") and (found := _gitlab_client(environ, budget, cache, ("GITLAB_TOKEN",))):
         return GitLabProposals(found[0], environ["CI_PROJECT_ID"])
     return None
 
@@ -88,8 +91,10 @@ def _gitlab(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tu
     return gitlab.GitLab(client, environ["CI_PROJECT_ID"]), f"GitLab: CI_PROJECT_ID and {name} are set"
 
 
-def _gitlab_client(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Client, str] | None:
-    name = next((name for name in GITLAB_TOKENS if environ.get(name, "").strip()), None)
+def _gitlab_client(
+    environ: Mapping[str, str], budget: Budget, cache: ReplyCache, names: Iterable[str] = GITLAB_TOKENS
+) -> tuple[Client, str] | None:
+    name = next((name for name in names if environ.get(name, "").strip()), None)
     if name is None or not environ.get("CI_PROJECT_ID", ""):
         return None
     secrets = {GITLAB_TOKENS[name]: environ[name].strip()}

@@ -45,6 +45,9 @@ MOVED = re.compile(
 """Somebody else was faster: between our fetch and our push, or at the same moment."""
 
 REJECTED = "[remote rejected]"
+NO_OPTIONS = "does not support push options"
+"""A remote that cannot be told more than what to move (send-pack.c)."""
+
 SAID_WIDTH = 300
 
 DEEPER = ("--deepen=200", "--deepen=2000", "--unshallow")
@@ -93,17 +96,28 @@ def deepen(repo: Repository, remote: Remote, branch: str, step: str) -> None:
     run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *quiet, "--", remote.name, HEADS + branch, env=remote.env)
 
 
-def push_tip(repo: Repository, remote: Remote, branch: str, new: str | None, expected: str | None) -> Outcome:
+def push_tip(
+    repo: Repository,
+    remote: Remote,
+    branch: str,
+    new: str | None,
+    expected: str | None,
+    options: tuple[str, ...] = (),
+) -> Outcome:
     """Move a branch of the remote from `expected` (None: it is not there) to `new` (None: it goes away), or not at all.
 
-    Raises EngineError (remote-failed) when the remote did not answer.
+    `options` are push options (git-push(1)), left out for a remote that takes none. Raises EngineError (remote-failed)
+    when the remote did not answer.
     """
     spec = f"{new or ''}:{HEADS}{branch}"
     lease = f"--force-with-lease={HEADS}{branch}:{expected or ''}"
-    asked = ("push", "--no-verify", "--no-signed", "--no-follow-tags", lease, "--", remote.name, spec)
+    told = (f"--push-option={option}" for option in options)
+    asked = ("push", "--no-verify", "--no-signed", "--no-follow-tags", *told, lease, "--", remote.name, spec)
     answer = ask_remote_git(repo.cwd, *NO_HOOKS, *asked, env=remote.env)
     if not answer.status:
         return Outcome("done")
+    if options and NO_OPTIONS in answer.errors:
+        return push_tip(repo, remote, branch, new, expected)
     outcome = classify_rejection(answer.errors)
     if outcome is None:
         raise remote_failure(asked, answer)

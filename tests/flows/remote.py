@@ -24,6 +24,17 @@ UPDATE = "memory-ci/update"
 TOKEN = "ghs_" + "n0tArealT0ken" * 3
 
 
+NOTE_OPTIONS = """#!/bin/sh
+read old new ref
+turn=0
+while [ "$turn" -lt "${GIT_PUSH_OPTION_COUNT:-0}" ]; do
+  eval "option=\\$GIT_PUSH_OPTION_$turn"
+  echo "$ref $option" >> "$GIT_DIR/options"
+  turn=$((turn + 1))
+done
+"""
+
+
 class Remote(RepoBuilder):
     """A bare repository that others push to."""
 
@@ -35,6 +46,15 @@ class Remote(RepoBuilder):
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(script)
         hook.chmod(0o755)
+
+    def note_options(self) -> Path:
+        """Take push options, and write each into the file that is given back: a line with its ref before it."""
+        self.git("config", "receive.advertisePushOptions", "true")
+        noted, hook = self.path / "options", self.path / "hooks" / "post-receive"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(NOTE_OPTIONS)
+        hook.chmod(0o755)
+        return noted
 
     def branches(self) -> set[str]:
         return set(self.git("for-each-ref", "--format=%(refname:short)", "refs/heads").splitlines())

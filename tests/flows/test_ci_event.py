@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,15 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.ci_event import CiJob, CiProvider, find_job, find_provider, github_job, gitlab_job
+from memory_ci.flows.ci_event import (
+    MAX_EVENT_BYTES,
+    CiJob,
+    CiProvider,
+    find_job,
+    find_provider,
+    github_job,
+    gitlab_job,
+)
 from tests.flows.project import Project
 
 HERE = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
@@ -79,6 +88,17 @@ def test_an_event_that_cannot_be_read_is_named(project: Project, tmp_path: Path)
     for path in ("", str(tmp_path / "gone.json")):
         with pytest.raises(UsageError) as raised:
             find_job(project.workspace, "github", {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": path})
+        assert raised.value.slug == "bad-event"
+
+
+def test_neither_a_pipe_nor_a_file_without_end_holds_a_job_up(project: Project, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "endless").open("wb") as stream:
+        stream.truncate(MAX_EVENT_BYTES + 1)
+    for name, reason in {"pipe": "is not a regular file", "endless": "over the limit"}.items():
+        variables = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(tmp_path / name)}
+        with pytest.raises(UsageError, match=reason) as raised:
+            find_job(project.workspace, "github", variables)
         assert raised.value.slug == "bad-event"
 
 
