@@ -101,5 +101,5 @@ def _render(run: CiRun) -> str:
     if run.report:
         return render_findings("Memory: what this change does to it", run.report.findings)
     if run.plan:
-        return render_summary(run.plan, run.published, run.index)
+        return render_summary(run.plan, run.published, run.index, run.remarks)
     return ""

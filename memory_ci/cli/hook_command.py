@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from memory_ci.cli.common import workspace
 from memory_ci.errors import MemoryCIError
+from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
 
@@ -36,12 +38,10 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     from memory_ci.flows.injected import add_retrieved_trailer
     from memory_ci.flows.underway import add_session_trailer
 
-    try:
+    with _harmless("no trailer added"):
         where = workspace()
         add_retrieved_trailer(where, message_file)
         add_session_trailer(where, message_file, os.environ)
-    except (MemoryCIError, OSError) as error:
-        click.echo(f"memory-ci: no trailer added: {error}", err=True)
 
 
 @command.command("pre-push", hidden=True)
@@ -56,26 +56,29 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     """
     from memory_ci.flows.underway import push_sessions
 
-    try:
+    with _harmless("sessions not pushed"):
         if sent := push_sessions(workspace(), remote):
             click.echo(f"memory-ci: {plural(sent, 'session')} sent to {remote} (refs/memory-ci/sessions/)", err=True)
-    except (MemoryCIError, OSError) as error:
-        click.echo(f"memory-ci: sessions not pushed: {error}", err=True)
+    with _harmless("no nudge"):
+        _nudge()
 
 
 @command.command("sync", hidden=True)
+@click.option("--detached", is_flag=True, help="Leave the caller's session, and end after a minute at most.")
 @click.argument("rest", nargs=-1)
-def sync(rest: tuple[str, ...]) -> None:
+def sync(detached: bool, rest: tuple[str, ...]) -> None:
     """Bring the index up to the work tree after git moved it. Says nothing and never fails: retrieval can do the same.
 
     \b
     Example:
       memory-ci hook sync
     """
-    from memory_ci.flows.index import build_index
+    from memory_ci.flows.prewarm import detach, prewarm
 
-    with suppress(MemoryCIError, OSError):
-        build_index(workspace(), None)
+    with suppress(Exception):  # a fault of ours, too, is the next retrieval's to report
+        if detached:
+            detach()
+        prewarm(Path.cwd())
 
 
 @command.command("merge", hidden=True)
@@ -100,3 +103,20 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     if conflicts:
         click.echo(f"memory-ci: {plural(conflicts, 'conflict')} left in {path}", err=True)
     raise SystemExit(1 if conflicts else 0)
+
+
+def _nudge() -> None:
+    """Say on stderr, once a session, that memory has not changed for long."""
+    from memory_ci.flows.nudge import nudge_once, session_of
+
+    if line := nudge_once(workspace(), session_of(os.environ)):
+        click.echo(line, err=True)
+
+
+@contextmanager
+def _harmless(failed: str) -> Iterator[None]:
+    """Whatever goes wrong, a fault of ours too, is one line on stderr: git goes on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
+        click.echo(f"memory-ci: {failed}: {printable(str(error))}", err=True)

@@ -105,7 +105,10 @@ def command(
         echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
         return
     if summary is not None and plan is not None:
-        summary.write(render_summary(plan, published))
+        from memory_ci.flows.remarks import list_remarks
+
+        remarks = list_remarks(where, plan.ref, today())
+        summary.write(render_summary(plan, published, remarks=remarks))
     if as_json:
         echo_json(_as_json(plan, published))
     else:

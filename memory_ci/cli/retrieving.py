@@ -51,11 +51,13 @@ def serve(
         return
     where = workspace()
     text = utf8(" ".join(task)) if task else _read_task()
-    answer = _retrieve(where, text, asked, HOOK_CHARS if form == "hook" else None)
+    is_context = form == "hook" and not (as_json or ids or explain)
+    nudge = _nudge(where, asked["session"]) if is_context else ""
+    answer = _retrieve(where, text, asked, HOOK_CHARS - len(nudge) if form == "hook" else None)
     warn(answer.findings)
     for note in answer.notes:
         echo(f"Note: {printable(note)}\n", err=True)
-    _print(answer, "json" if as_json else form, ids, explain)
+    _print(answer, "json" if as_json else form, ids, explain, nudge)
     if not explain and (record if record is not None else "CI" in os.environ):
         _record(where, answer)
 
@@ -67,7 +69,7 @@ def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: i
     return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today(), os.environ)
 
 
-def _print(answer: Retrieval, form: Format, ids: bool, explain: bool) -> None:
+def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, nudge: str) -> None:
     if explain:
         from memory_ci.rendering.explain import render_explanation
 
@@ -79,13 +81,13 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool) -> None:
 
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
     else:
-        echo(_render(answer, form, HOOK_EVENTS[0]))
+        echo(_render(answer, form, HOOK_EVENTS[0], nudge))
 
 
-def _render(answer: Retrieval, form: Format, event: str) -> str:
+def _render(answer: Retrieval, form: Format, event: str, nudge: str) -> str:
     context = render_context(answer)
     if form == "hook":
-        return render_hook(context, event)
+        return render_hook(f"{context}{nudge}", event)
     return render_markdown(context) if form == "markdown" else context
 
 
@@ -114,13 +116,22 @@ def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
         given = _parse_hook(sys.stdin.buffer.read(MAX_INPUT))
         where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
         mine = {**asked, "session": asked["session"] or given.session_id}
-        answer = _retrieve(where, given.prompt, mine, HOOK_CHARS)
+        nudge = _nudge(where, given.session_id)
+        answer = _retrieve(where, given.prompt, mine, HOOK_CHARS - len(nudge))
         warn(answer.findings)
-        echo(_render(answer, "hook", given.hook_event_name))
+        echo(_render(answer, "hook", given.hook_event_name, nudge))
         if record:
             _record(where, answer)
     except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
         echo(f"memory-ci: nothing recalled: {printable(str(error))}\n", err=True)
+
+
+def _nudge(where: Workspace, session: str | None) -> str:
+    """A line that stands after what is recalled, and is ours: memory has not changed for long."""
+    from memory_ci.flows.nudge import nudge_agent  # 2 ms that only hooks need
+
+    line = nudge_agent(where, session)
+    return f"{line}\n" if line else ""
 
 
 def _record(where: Workspace, answer: Retrieval) -> None:

@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from memory_ci.evidence.redact import redact
-from memory_ci.evidence.trust import is_author
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.eligible import is_work, own_commits, title_of
 from memory_ci.flows.episodes import Episodes
 from memory_ci.flows.gather import Gathered
 from memory_ci.flows.screening import is_unsafe
-from memory_ci.flows.workspace import Workspace, memory_test
+from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.anchors import parse_anchor
@@ -31,7 +31,6 @@ from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Give
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.sources.commits import author_of
 from memory_ci.sources.reviews import is_outside
 from memory_ci.text import shorten
 
@@ -60,9 +59,7 @@ class Chronicle:
     """Tells one change after another. `tellings` are new; what an earlier run told is not told again."""
 
     def __init__(self, workspace: Workspace, known: Episodes, draft: Draft, phase: Phase | None) -> None:
-        self._bots = workspace.config.extraction.bot_authors
-        self._is_memory = memory_test(workspace)
-        self._draft, self._phase = draft, phase
+        self._workspace, self._draft, self._phase = workspace, draft, phase
         self._episodes = {episode.id: episode for episode in combine(known.tellings)}
         self._known = {telling.id for telling in known.tellings}
         self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
@@ -73,10 +70,9 @@ class Chronicle:
 
         What reviewers said of entries by command counts in any case.
         """
-        own = [commit for commit in merged.commits if len(commit.parents) < 2] or [merged.tip]
         commands = tuple(self._commands(gathered.request))
-        if self._is_work(own):
-            self._tell(self._merged_episode(merged, own, gathered, uses, judged, commands))
+        if is_work(self._workspace, merged):
+            self._tell(self._merged_episode(merged, gathered, uses, judged, commands))
         elif commands:
             self._amend(max(said.at for said in commands), "", feedback=commands)
 
@@ -118,13 +114,12 @@ class Chronicle:
     def _merged_episode(
         self,
         merged: MergedChange,
-        own: Sequence[Commit],
         gathered: Gathered,
         uses: Uses,
         judged: Sequence[Judged],
         commands: tuple[Feedback, ...],
     ) -> Episode:
-        request, title = gathered.request, _safe(merged.title)
+        request, title, own = gathered.request, _safe(title_of(merged)), own_commits(merged)
         paths = _paths(merged, own)
         outcome = _outcome(paths, gathered.events)
         ref = f"pr:{merged.number}" if merged.number is not None else f"commit:{merged.tip.sha[:SHA_WIDTH]}"
@@ -155,11 +150,6 @@ class Chronicle:
             feedback=(*derive_feedback(work), *commands),
             text=_line(title, merged.label),
         )
-
-    def _is_work(self, own: Sequence[Commit]) -> bool:
-        paths = [file.path for commit in own for file in commit.files]
-        is_memory = bool(paths) and all(map(self._is_memory, paths))
-        return not is_memory and not all(is_author(author_of(commit), self._bots) for commit in own)
 
     def _free_id(self, merged: MergedChange) -> str:
         """`pr-128`; of a second change with that number the commit tells them apart."""

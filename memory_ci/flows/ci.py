@@ -18,6 +18,7 @@ from memory_ci.flows.landing import Planner
 from memory_ci.flows.learn import Progress
 from memory_ci.flows.publish import PublishOptions, publish
 from memory_ci.flows.record import RecordOptions, plan_record, save_plan
+from memory_ci.flows.remarks import list_remarks
 from memory_ci.flows.verify import verify_change
 from memory_ci.flows.workspace import Workspace, config_at
 from memory_ci.records.config import EngineName, PublishMode
@@ -40,13 +41,17 @@ class CiOptions(msgspec.Struct, frozen=True):
 
 
 class CiRun(msgspec.Struct, frozen=True):
-    """What a job did: its report when it verified, else the plan, and the commits that it made or (dry) would make."""
+    """What a job did: its report when it verified, else the plan, and the commits that it made or (dry) would make.
+
+    `remarks` are lines about memory as a whole, after what was done.
+    """
 
     job: CiJob
     report: CheckReport | None = None
     plan: Plan | None = None
     published: Published | None = None
     index: IndexUse | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def is_ok(self) -> bool:
@@ -73,7 +78,8 @@ def run_ci(
             job, plan=plan, published=Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
         )
     sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
-    return CiRun(job, plan=sent.plan, published=sent, index=_index(workspace, ref))
+    remarks = list_remarks(workspace, ref, now.date())
+    return CiRun(job, plan=sent.plan, published=sent, index=_index(workspace, ref), remarks=remarks)
 
 
 def _planner(

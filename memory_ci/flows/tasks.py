@@ -7,8 +7,8 @@ from datetime import UTC, date, timedelta
 
 import msgspec
 
-from memory_ci.evidence.filters import MARK, MERGE_LINE, OWN, TRAILER
-from memory_ci.evidence.trust import is_author
+from memory_ci.evidence.filters import MARK, MERGE_LINE, TRAILER
+from memory_ci.flows.eligible import is_work, own_commits, title_of
 from memory_ci.flows.heard import Heard, Verdicts, hear, weigh_heard
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
@@ -21,7 +21,6 @@ from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.task import Outcome, Task
 from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms
-from memory_ci.sources.commits import author_of
 
 MAX_FILES = 200
 """Of a change that touched more, these stand for all."""
@@ -130,20 +129,17 @@ def _all_renames(workspace: Workspace, new: HistoryRange) -> dict[str, str]:
 
 def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[str]) -> bool:
     """Whether a change is work that somebody may do again: no revert, no bot's, none of ours, nothing unsafe."""
-    own = [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
-    bots = workspace.config.extraction.bot_authors
-    title = _title(change)
+    title = title_of(change)
     return (
         title != ""
-        and not is_revert([commit.sha for commit in own], reverting)
-        and not all(is_author(author_of(commit), bots) for commit in own)
-        and not all(OWN.search(commit.message) for commit in own)
+        and not is_revert([commit.sha for commit in own_commits(change)], reverting)
+        and is_work(workspace, change)
         and not is_unsafe(f"{title}\n{find_branch(change.tip.message)}")
     )
 
 
 def _done(change: MergedChange) -> Done:
-    title = _title(change)
+    title = title_of(change)
     terms = count_terms("\n".join([title, *map(_prose, change.commits)]))
     return Done(
         title=title,
@@ -158,13 +154,6 @@ def _done(change: MergedChange) -> Done:
 
 def _bounded(terms: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(terms.items(), key=lambda item: -item[1])[:MAX_TERMS])
-
-
-def _title(change: MergedChange) -> str:
-    """What a change is called; one merged without a name by what its first own commit is called, if it has one."""
-    if not MERGE_LINE.fullmatch(change.title):
-        return change.title
-    return next((commit.subject for commit in change.commits if len(commit.parents) < 2), "")
 
 
 def _prose(commit: Commit) -> str:

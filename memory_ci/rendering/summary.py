@@ -40,12 +40,14 @@ LEFT_OUT = (
 )
 
 
-def render_summary(plan: Plan, published: Published | None, index: IndexUse | None = None) -> str:
-    """The plan of a run as Markdown, and what became of it.
+def render_summary(
+    plan: Plan, published: Published | None, index: IndexUse | None = None, remarks: Sequence[str] = ()
+) -> str:
+    """The plan of a run as Markdown, and what became of it; `remarks` are lines about memory as a whole.
 
     Nothing in it is acted upon by a forge or breaks its tables, and it is never larger than a forge takes.
     """
-    return fit(_lines(plan, published, index), MAX_BYTES, CUT)
+    return fit(_lines(plan, published, index, remarks), MAX_BYTES, CUT)
 
 
 def list_outcome(published: Published | None) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def render_findings(title: str, findings: Sequence[Finding]) -> str:
     return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *table], MAX_BYTES, CUT)
 
 
-def _lines(plan: Plan, published: Published | None, index: IndexUse | None) -> Iterator[str]:
+def _lines(plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]) -> Iterator[str]:
     learned = sum(len(step.changes) for step in plan.steps if step.step == "extract")
     yield f"## Memory: {plural(learned, 'learning') if learned else 'nothing new'}"
     yield ""
@@ -70,8 +72,12 @@ def _lines(plan: Plan, published: Published | None, index: IndexUse | None) -> I
     declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
     yield f"{plural(counts.merged_changes, 'merged change')}, {plural(counts.commits, 'commit')}{declined} read."
     yield from (f"- {escape_markdown(line, TITLE_WIDTH)}" for line in list_outcome(published))
+    yield from (f"- {escape_markdown(line, QUOTE_WIDTH)}" for line in remarks)
     for step in plan.steps:
         yield from _section(step)
+    if plan.episodes:
+        yield ""
+        yield f"Noted: {plural(len(plan.episodes), 'file')} of episodes, under `.memory/episodes/`."
     for verdict, heading in LEFT_OUT:
         yield from _judged(heading, [item for item in plan.judged if item.verdict == verdict])
     yield from _joins(plan.joins)

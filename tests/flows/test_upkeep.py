@@ -75,7 +75,11 @@ def test_the_tasks_of_a_stage_that_ended_are_retired_by_the_next_run(project: Pr
     project.commit("Build", {"INTENT.md": "# Shop\n\nStage: implementation\n"})
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: note 1 episode", "memory: retire 3 entries", "memory: compact 3 entries"]
+    assert project.subjects(start) == [
+        "memory: note 1 episode",
+        "memory: retire 3 entries",
+        "memory: compact 3 entries",
+    ]
     assert {entry.id for entry in project.entries("docs/MEMORY.md")} == {make_id(2)}
     after = project.sha()
     project.record()

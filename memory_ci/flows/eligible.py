@@ -1,0 +1,79 @@
+"""Merged changes that could have taught something, and how many of them were judged: learned from, or found empty."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, date, timedelta
+
+from memory_ci.evidence.filters import MERGE_LINE, OWN
+from memory_ci.evidence.trust import is_author
+from memory_ci.flows.workspace import Workspace, memory_test
+from memory_ci.gitrepo.history import find_cursor, iter_merged_changes, plan_range
+from memory_ci.gitrepo.past import find_commit_of_day
+from memory_ci.lifecycle.health import names_of_change
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.sources.commits import author_of
+
+WINDOW = timedelta(days=90)
+
+
+def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedChange, ...]:
+    """The changes of the 90 days up to `today`, oldest first: not a bot's, not ours, not of memory alone.
+
+    Raises RepositoryError (shallow-clone) where history does not reach back so far.
+    """
+    start = today - WINDOW
+    since = find_commit_of_day(workspace.repo, tip, start)
+    changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
+    return tuple(one for one in changes if start < _day(one) <= today and is_work(workspace, one))
+
+
+def count_judged(workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]) -> int:
+    """How many of `changes` a record run has covered, or are among `names`: an entry or an episode comes from them."""
+    pending = _list_pending(workspace, tip)
+    return sum(1 for one in changes if one.tip.sha not in pending or not names_of(one).isdisjoint(names))
+
+
+def names_of(change: MergedChange) -> frozenset[str]:
+    """The names by which an entry or an episode may speak of a change."""
+    return names_of_change(change.number, (commit.sha for commit in change.commits))
+
+
+def title_of(change: MergedChange) -> str:
+    """What a change is called; one merged without a name by what its first own commit is called, if it has one."""
+    if not MERGE_LINE.fullmatch(change.title):
+        return change.title
+    return next((commit.subject for commit in change.commits if len(commit.parents) < 2), "")
+
+
+def _list_pending(workspace: Workspace, tip: str) -> frozenset[str]:
+    """The commits after the newest one that a record run covered; before the first run all of them."""
+    cursor = find_cursor(workspace.repo, tip, memory_test(workspace))
+    ahead = plan_range(workspace.repo, cursor.source if cursor else None, tip)
+    return frozenset(sha for group in ahead.groups for sha in group)
+
+
+def own_commits(change: MergedChange) -> list[Commit]:
+    """The commits that did the work: all but merges, or the merge itself where there is nothing else."""
+    return [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
+
+
+def is_work(workspace: Workspace, change: MergedChange) -> bool:
+    """Whether people or their agents did something: not a bot's change, none of ours, and not of memory alone."""
+    own = own_commits(change)
+    bots = workspace.config.extraction.bot_authors
+    return (
+        not all(is_author(author_of(commit), bots) for commit in own)
+        and not all(OWN.search(commit.message) for commit in own)
+        and not all(_is_of_memory(workspace, commit) for commit in own)
+    )
+
+
+def _is_of_memory(workspace: Workspace, commit: Commit) -> bool:
+    """Whether a commit touched memory and nothing else; one that touched nothing says something, if only in words."""
+    is_memory = memory_test(workspace)
+    return bool(commit.files) and all(is_memory(file.path) for file in commit.files)
+
+
+def _day(change: MergedChange) -> date:
+    return change.tip.committed_at.astimezone(UTC).date()

@@ -1,0 +1,313 @@
+"""Health: how well the memory of a work tree or a commit is kept, from the tree and its history alone (docs/health.md).
+
+Nothing is written: the index that is asked is made in memory, of the tree at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+from itertools import islice
+
+import msgspec
+
+from memory_ci.errors import MemoryCIError, RepositoryError
+from memory_ci.flows.anchors import judge_anchors
+from memory_ci.flows.asked import RetrieveOptions, make_sound
+from memory_ci.flows.candidates import find_candidates
+from memory_ci.flows.closeness import Closeness, measure_closeness
+from memory_ci.flows.eligible import WINDOW, count_judged, list_eligible, names_of, title_of
+from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.past import Moment, find_moment
+from memory_ci.flows.screening import screen
+from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.renames import find_objects
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.tips import read_tips
+from memory_ci.index.build import open_index, sync
+from memory_ci.index.database import Index
+from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
+from memory_ci.index.search import list_entries
+from memory_ci.lifecycle.crewship import score_age, score_hits, score_indexed, score_linked, score_tightness
+from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.health import (
+    COMMIT,
+    SHORT,
+    Jobs,
+    Measured,
+    find_alike,
+    find_related,
+    is_in_force,
+    names_of_change,
+    names_of_source,
+    score_coherence,
+    score_coverage,
+    score_efficiency,
+    score_freshness,
+    score_reachability,
+    weigh,
+)
+from memory_ci.lifecycle.similarity import said
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.episode import Episode
+from memory_ci.records.health import Health, MetricName, Profile
+from memory_ci.records.history import MergedChange
+from memory_ci.records.loaded import LoadedFile
+
+MAX_ASKED = 300
+"""So many titles of the newest merged changes are asked of the index."""
+
+MONTHS = 12
+NOT_ASKED = "nothing was merged in the last 90 days that could be asked for"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where and when: the tree (None: the work tree, "": none, it was before the first commit), the commit whose
+    history counts, the day that counts as today."""
+
+    view: str | None
+    tip: str | None
+    today: date
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to measure at a place.
+
+    `active` are the entries in force that the index holds; `known` the ids of all entries; `left_out` how many places
+    of the files it does not hold. `silence` says why history cannot be read.
+    """
+
+    workspace: Workspace
+    place: Place
+    index: Index
+    active: tuple[Located, ...]
+    known: frozenset[str]
+    left_out: int
+    changes: tuple[MergedChange, ...]
+    episodes: tuple[Episode, ...]
+    silence: str
+
+    @property
+    def today(self) -> date:
+        return self.place.today
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(place.entry for place in self.active)
+
+
+def measure_health(
+    workspace: Workspace,
+    today: date,
+    *,
+    at: str | None = None,
+    profile: Profile | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Health:
+    """The health of the work tree today, or of a revision or a day (`2026-09-01`) with that day for today.
+
+    `profile` None: what the configuration says. `environ` gives the crewship profile its embedder; None: none is asked.
+    Raises RepositoryError: unknown-revision, shallow-clone.
+    """
+    place = Place(None, _find_tip(workspace), today) if at is None else _place_of(find_moment(workspace, at))
+    return _measure(workspace, place, profile, environ)
+
+
+def health_history(
+    workspace: Workspace, today: date, profile: Profile | None = None, environ: Mapping[str, str] | None = None
+) -> tuple[Health, ...]:
+    """The health today and at the end of each of the eleven months before, newest first, as far as commits go back."""
+    return tuple(islice(_past(workspace, today, profile, environ), MONTHS))
+
+
+def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
+    """The health of a branch as it stands, for a page that is about something else: None if it cannot be told."""
+    with suppress(MemoryCIError):
+        tip = find_commit(workspace.repo, ref)
+        return _measure(workspace, Place(tip, tip, today), None, None) if tip else None
+    return None
+
+
+def _past(
+    workspace: Workspace, today: date, profile: Profile | None, environ: Mapping[str, str] | None
+) -> Iterator[Health]:
+    day = today
+    with suppress(RepositoryError):  # a shallow clone tells as much as it holds
+        while (moment := find_moment(workspace, day.isoformat())).commit is not None:
+            yield _measure(workspace, _place_of(moment), profile, environ)
+            day = day.replace(day=1) - timedelta(days=1)
+
+
+def _place_of(moment: Moment) -> Place:
+    return Place(moment.commit or "", moment.commit, moment.today)
+
+
+def _measure(workspace: Workspace, place: Place, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    chosen = profile or workspace.config.health.profile
+    with _looking(workspace, place) as scene:
+        measured = _measure_git(scene) if chosen == "git" else _measure_crewship(scene, environ)
+        return weigh(chosen, place.today, place.view, measured)
+
+
+@contextmanager
+def _looking(workspace: Workspace, place: Place) -> Iterator[Scene]:
+    """The scene of a place; its index is open inside the block."""
+    is_void = place.view == ""
+    files = () if is_void else list_memory_files(workspace, place.view)
+    held_back, screened = _read(workspace, files)
+    changes, silence = _list_changes(workspace, place)
+    with open_index(None) as index:
+        sync(index, {readable_path(file): file.oid for file in files}, lambda paths: screened)
+        held = list_entries(index)
+        yield Scene(
+            workspace=workspace,
+            place=place,
+            index=index,
+            active=tuple(one for one in held if is_in_force(one.entry, place.today)),
+            known=frozenset(id_ for one in held for id_ in (one.entry.id, *one.entry.supersedes)),
+            left_out=held_back,
+            changes=changes,
+            episodes=() if is_void else combine(load_episodes(workspace, place.view).tellings),
+            silence=silence,
+        )
+
+
+def _read(workspace: Workspace, files: Iterable[TreeFile]) -> tuple[int, list[LoadedFile]]:
+    """(how many places of the files no index holds: unreadable, or unsafe; the files as an index holds them)."""
+    read = list(load_files(workspace, files))
+    screened = list(map(screen, read))
+    broken = {(one.path, one.line) for file in read for one in file.findings if one.level == "error"}
+    refused = sum(len(before.entries) - len(after.entries) for before, after in zip(read, screened, strict=True))
+    return len(broken) + refused, screened
+
+
+def _find_tip(workspace: Workspace) -> str | None:
+    """The commit whose merged changes count: HEAD; where that is a branch of work, the default branch."""
+    tips = read_tips(workspace.repo)
+    return tips.commit if tips.work and tips.commit else find_commit(workspace.repo, "HEAD")
+
+
+def _list_changes(workspace: Workspace, place: Place) -> tuple[tuple[MergedChange, ...], str]:
+    if place.tip is None:
+        return (), "there is no commit yet"
+    try:
+        return list_eligible(workspace, place.tip, place.today), ""
+    except RepositoryError as error:
+        return (), error.message.splitlines()[0]
+
+
+# -- the profile "git"
+
+
+def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
+    return {
+        "freshness": score_freshness(scene.entries, scene.today, scene.workspace.config.prominence.decay),
+        "coverage": _coverage(scene),
+        "coherence": score_coherence(scene.active),
+        "efficiency": _efficiency(scene),
+        "reachability": score_reachability(_count_reached(scene), len(scene.active)),
+    }
+
+
+def _coverage(scene: Scene) -> Measured:
+    sources = frozenset().union(*map(names_of_source, scene.entries))
+    names = sources | frozenset().union(*map(_names_of_episode, scene.episodes))
+    tip = scene.place.tip
+    judged = count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
+    return score_coverage(judged, len(scene.changes), len(scene.active), scene.left_out, scene.silence)
+
+
+def _names_of_episode(episode: Episode) -> Set[str]:
+    """The names of the change that an episode is of; its id alone says it as well."""
+    kind, _, name = episode.id.partition("-")
+    own = {f"{kind}:{name[:SHORT] if kind == 'commit' else name}"}
+    return own | names_of_change(episode.action.pr, filter(None, [episode.action.commit]))
+
+
+def _efficiency(scene: Scene) -> Measured:
+    ranked = [place for place in scene.active if place.scope.name != "institutional"]
+    asked = _newest_asked(scene) if ranked else []
+    empty = sum(1 for change in asked if not _finds(scene, change))
+    silence = scene.silence or (NOT_ASKED if ranked else "there is no entry that would be ranked")
+    return score_efficiency(len(asked), empty, _count_jobs(scene), silence)
+
+
+def _newest_asked(scene: Scene) -> list[MergedChange]:
+    return [change for change in scene.changes if title_of(change)][-MAX_ASKED:]
+
+
+def _finds(scene: Scene, change: MergedChange) -> bool:
+    """Whether the title of a change finds an entry; what was learned from the change itself does not count."""
+    options, config = RetrieveOptions(), scene.workspace.config
+    asked = make_sound(options, config, scene.today)
+    found = find_candidates(scene.index, config, title_of(change), asked, options, scene.today)
+    own = names_of(change)
+    return any(own.isdisjoint(names_of_source(hit.located.entry)) for hit in found.hits)
+
+
+def _count_jobs(scene: Scene) -> Jobs:
+    start = scene.today - WINDOW
+    given = [
+        (frozenset(one.id for one in episode.retrieved), episode.used)
+        for episode in scene.episodes
+        if episode.retrieved and start < episode.occurred_at.date() <= scene.today
+    ]
+    return Jobs(len(given), sum(len(ids) for ids, _ in given), sum(len(ids & set(used)) for ids, used in given))
+
+
+def _count_reached(scene: Scene) -> int:
+    related = find_related(scene.entries, scene.known)
+    proven = _find_proven(scene)
+    reached = related | proven | find_alike(scene.entries, LEAST_JACCARD)
+    return sum(place.entry.id in reached for place in scene.active)
+
+
+def _find_proven(scene: Scene) -> frozenset[str]:
+    """The ids of entries that name a commit that is there, or cite code that is."""
+    verdicts = judge_anchors(scene.workspace, scene.active, scene.place.view) if scene.place.tip else {}
+    cited = {entry_id for (entry_id, _), verdict in verdicts.items() if verdict.kind not in ("gone", "unverifiable")}
+    named = {entry.id: _commits_of(entry) for entry in scene.entries}
+    wanted = sorted(frozenset().union(*named.values()))
+    found = find_objects(scene.workspace.repo, [f"{sha}^{{commit}}" for sha in wanted])
+    there = {sha for sha, oid in zip(wanted, found, strict=True) if oid}
+    return frozenset(cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(there)})
+
+
+def _commits_of(entry: Entry) -> frozenset[str]:
+    """The commits that an entry comes from, and those that its quotes are taken from."""
+    origins = (entry.source or "", *(quote.partition(" ")[0] for quote in entry.evidence))
+    return frozenset(sha for origin in origins for sha in COMMIT.findall(origin))
+
+
+# -- the profile "crewship"
+
+
+def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[MetricName, Measured]:
+    close = _measure_closeness(scene, environ)
+    linked = find_related(scene.entries, scene.known) | _find_linked(scene, close)
+    return {
+        "freshness": score_age(scene.entries, scene.today),
+        "coverage": score_indexed(len(scene.active), scene.left_out),
+        "coherence": score_tightness(close.near, close.silence),
+        "efficiency": score_hits(close.hits, close.silence),
+        "reachability": score_linked(sum(place.entry.id in linked for place in scene.active), len(scene.active)),
+    }
+
+
+def _find_linked(scene: Scene, close: Closeness) -> frozenset[str]:
+    """The ids of entries that are similar to another: by their vectors, or by words where there are none."""
+    if not close.near:
+        return find_alike(scene.entries, LEAST_JACCARD)
+    found = find_similar(scene.index, scene.active, lambda entry: said(entry).words, statuses=("active",))
+    pairs = zip(scene.active, found, strict=True)
+    others = ((place, other.located) for place, similar in pairs for other in similar.near)
+    return frozenset(place.entry.id for pair in others for place in pair)
+
+
+def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Closeness:
+    if environ is None:
+        return Closeness(silence="there are no vectors: no embedder was asked")
+    questions = [title_of(change) for change in _newest_asked(scene)]
+    return measure_closeness(scene.index, scene.workspace.config.retrieve, questions, environ)

@@ -1,0 +1,237 @@
+"""Health: what is counted becomes five numbers, and these one score (docs/health.md). Nothing is read here."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from fractions import Fraction
+from typing import NamedTuple
+
+from memory_ci.lifecycle.consolidate import find_contradictions
+from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
+from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.similarity import said, similar_pairs
+from memory_ci.records.config import Decay
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.health import Band, Health, Metric, MetricName, Profile
+from memory_ci.text import plural
+
+WEIGHTS: Mapping[MetricName, int] = {
+    "freshness": 25, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15
+}  # fmt: skip
+"""Crewship's weights; they sum to 100."""
+
+YELLOW, GREEN = 50, 75
+"""Where a band begins: red < 50 <= yellow < 75 <= green."""
+
+ENOUGH_JOBS = 20
+"""So many jobs must have been given something before it tells much how much of it they used."""
+
+ORIGIN = re.compile(r"\b(?:pr:(?P<number>\d{1,9})|commit:(?P<sha>[0-9a-f]{7,64}))\b")
+COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
+SHORT = 7
+"""Digits of a commit id that a source gives at least."""
+
+NO_ENTRY = "there is no active entry"
+
+ADVICE: Mapping[MetricName, str] = {
+    "freshness": "Retire what no longer holds: `memory-ci retire --stale`; work that uses an entry keeps it fresh.",
+    "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
+    "coherence": "Unite what says the same: `memory-ci compact`. Of two that contradict, let one supersede the other.",
+    "efficiency": "Note what recent work had to find out: `memory-ci add`; `memory-ci eval init` and"
+    " `memory-ci eval retrieval` show what is not found.",
+    "reachability": "Say where entries come from (`source`, `cites`, `relations`): `memory-ci show ID` names the file.",
+}
+UNINDEXED = "See what is kept out of the index, and why: `memory-ci check`."
+
+
+class Measured(NamedTuple):
+    """A metric before it is weighed: None where there is no data, from what it is, and advice of its own."""
+
+    value: float | None
+    basis: str
+    advice: str = ""
+
+
+class Jobs(NamedTuple):
+    """Jobs that were given something, how many entries they were given, and how many of these they used."""
+
+    jobs: int = 0
+    given: int = 0
+    used: int = 0
+
+
+def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[MetricName, Measured]) -> Health:
+    """The score of metrics: their mean by weight, where the weight of one without data is shared among the others."""
+    metrics = tuple(_metric(name, measured[name]) for name in WEIGHTS)
+    known = [(metric.weight, metric.value) for metric in metrics if metric.value is not None]
+    total = sum(weight for weight, _ in known)
+    score = round(math.fsum(weight * value for weight, value in known) / total, 1) if known else None
+    return Health(
+        profile=profile,
+        today=today,
+        commit=commit,
+        score=score,
+        band=None if score is None else band_of(score),
+        is_partial=len(known) < len(metrics),
+        metrics=metrics,
+    )
+
+
+def band_of(score: float) -> Band:
+    """The colour of a score.
+
+    >>> band_of(49.9), band_of(50), band_of(75)
+    ('red', 'yellow', 'green')
+    """
+    if score >= GREEN:
+        return "green"
+    return "yellow" if score >= YELLOW else "red"
+
+
+def _metric(name: MetricName, measured: Measured) -> Metric:
+    value = None if measured.value is None else round(min(100.0, max(0.0, measured.value)), 1)
+    advice = measured.advice or ADVICE[name] if value is not None and value < GREEN else ""
+    return Metric(name=name, weight=WEIGHTS[name], value=value, basis=measured.basis, advice=advice)
+
+
+def is_in_force(entry: Entry, today: date) -> bool:
+    """Whether an entry counts: it is active, and valid on that day."""
+    return entry.status == "active" and (entry.valid_until is None or entry.valid_until > today)
+
+
+def names_of_source(entry: Entry) -> frozenset[str]:
+    """The changes that an entry comes from, as `pr:128` and `commit:3f2ab91`."""
+    return frozenset(map(_origin_name, ORIGIN.finditer(entry.source or "")))
+
+
+def names_of_change(number: int | None, shas: Iterable[str]) -> frozenset[str]:
+    """The names by which entries and episodes may speak of a merged change."""
+    commits = {f"commit:{sha[:SHORT]}" for sha in shas}
+    return frozenset(commits | ({f"pr:{number}"} if number is not None else set()))
+
+
+def _origin_name(match: re.Match[str]) -> str:
+    return f"pr:{match['number']}" if match["number"] else f"commit:{match['sha'][:SHORT]}"
+
+
+# -- the five metrics
+
+
+def score_freshness(entries: Sequence[Entry], today: date, decay: Decay) -> Measured:
+    """The mean recency with the floor taken off: what is as old as can be counts nothing."""
+    if not entries:
+        return Measured(None, NO_ENTRY)
+    left = math.fsum((recency(entry, today, decay) - DECAY_FLOOR) / (1 - DECAY_FLOOR) for entry in entries)
+    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))}")
+
+
+def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = "") -> Measured:
+    """The share of merged changes that were judged, times the share of what was kept that the index holds.
+
+    `eligible` None: history cannot be read, for the reason in `silence`.
+    """
+    if not indexed and not left_out:
+        return Measured(None, NO_ENTRY)
+    held = indexed / (indexed + left_out)
+    lost = f"; {plural(left_out, 'place')} kept out of the index" if left_out else ""
+    if not eligible:
+        why = silence or "nothing was merged in the last 90 days that could teach anything"
+        return Measured(100 * held if left_out else None, why + lost, UNINDEXED)
+    share = judged / eligible
+    basis = f"{judged} of {plural(eligible, 'merged change')} of the last 90 days judged{lost}"
+    advice = (ADVICE["coverage"] if judged < eligible else "", UNINDEXED if left_out else "")
+    return Measured(100 * share * held, basis, " ".join(filter(None, advice)))
+
+
+def score_coherence(located: Sequence[Located]) -> Measured:
+    """How few of the entries repeat or contradict another."""
+    if not located:
+        return Measured(None, NO_ENTRY)
+    same, opposed = count_near_duplicates([place.entry for place in located]), count_contradictions(located)
+    basis = (
+        f"{plural(same, 'near-duplicate pair')} and {plural(opposed, 'open contradiction')}"
+        f" among {_entries(len(located))}"
+    )
+    return Measured(100 * (1 - (same + opposed) / len(located)), basis)
+
+
+def score_efficiency(asked: int, empty: int, jobs: Jobs, silence: str = "") -> Measured:
+    """How many of the questions find something; and, once enough jobs tell, how much of what was given was used."""
+    if not asked:
+        return Measured(None, silence)
+    found = 1 - empty / asked
+    basis = f"{empty} of {plural(asked, 'title')} of merged changes find nothing"
+    if jobs.jobs < ENOUGH_JOBS or not jobs.given:
+        return Measured(100 * found, basis)
+    used = f"; {plural(jobs.jobs, 'job')} used {jobs.used} of {_entries(jobs.given)} given"
+    return Measured(100 * (found + jobs.used / jobs.given) / 2, basis + used)
+
+
+def score_reachability(reached: int, total: int) -> Measured:
+    """How many of the entries something leads to or comes from."""
+    if not total:
+        return Measured(None, NO_ENTRY)
+    return Measured(100 * reached / total, f"{reached} of {_entries(total)} with a relation or evidence that is there")
+
+
+# -- what they count
+
+
+def count_near_duplicates(entries: Iterable[Entry]) -> int:
+    """Pairs of entries that say nearly the same and make the same claims.
+
+    Of those with equal words each after the first is one pair: a hundred copies are not five thousand faults.
+    """
+    groups: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
+    for words, claims in map(said, entries):
+        groups[claims][words] += 1
+    copies = sum(count - 1 for group in groups.values() for count in group.values())
+    return copies + sum(len(similar_pairs(list(group))) for group in groups.values())
+
+
+def count_contradictions(located: Sequence[Located]) -> int:
+    """Pairs that are found to contradict each other, or that say so, and that nobody has settled."""
+    by_id = {place.entry.id: place.entry for place in located if place.entry.adoption != "rejected"}
+    found = {frozenset((pair.one.entry.id, pair.other.entry.id)) for pair in find_contradictions(located)}
+    stated = {
+        frozenset((entry.id, relation.id))
+        for entry in by_id.values()
+        for relation in relations_of(entry)
+        if relation.kind == "contradicts" and relation.id in by_id and relation.id != entry.id
+    }
+    return sum(1 for pair in found | stated if not _is_settled(*(by_id[name] for name in sorted(pair))))
+
+
+def _is_settled(one: Entry, other: Entry) -> bool:
+    return other.id in one.supersedes or one.id in other.supersedes
+
+
+def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[str]:
+    """The ids of entries with a relation to one of `known`, told by them or of them; what replaces another has one."""
+    return frozenset(name for entry in entries for name in _related(entry, known))
+
+
+def _related(entry: Entry, known: Collection[str]) -> Iterator[str]:
+    named = [relation.id for relation in relations_of(entry) if relation.id in known and relation.id != entry.id]
+    if named or entry.supersedes:
+        yield entry.id
+        yield from named
+
+
+def find_alike(entries: Iterable[Entry], least: float) -> frozenset[str]:
+    """The ids of entries that share more than `least` of their words with another, by the Jaccard index."""
+    by_words: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    for entry in entries:
+        by_words[said(entry).words].append(entry.id)
+    texts = list(by_words)
+    near = {texts[at] for pair in similar_pairs(texts, Fraction(str(least))) for at in pair}
+    copies = {words for words, ids in by_words.items() if words and len(ids) > 1}
+    return frozenset(entry_id for words in near | copies for entry_id in by_words[words])
+
+
+def _entries(count: int) -> str:
+    return plural(count, "entry")

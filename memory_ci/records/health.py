@@ -1,0 +1,47 @@
+"""Health: how well a memory is kept, as five numbers and their weighted mean (docs/health.md)."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Literal
+
+import msgspec
+
+MetricName = Literal["freshness", "coverage", "coherence", "efficiency", "reachability"]
+Band = Literal["red", "yellow", "green"]
+Profile = Literal["git", "crewship"]
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """One number in [0, 100], None where there is nothing to reckon it from. `basis` says from what it is.
+
+    `advice` is what to do about a weak one, with the command.
+    """
+
+    name: MetricName
+    weight: int
+    value: float | None
+    basis: str
+    advice: str = ""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of the memory of a commit (None: of the work tree, "": of before the first), with `today` for the
+    present day.
+
+    `score` and `band` are None where no metric has a value; `is_partial`: some have none, their weight is shared out.
+    """
+
+    profile: Profile
+    today: date
+    commit: str | None
+    score: float | None
+    band: Band | None
+    is_partial: bool
+    metrics: tuple[Metric, ...]
+
+    @property
+    def weakest(self) -> Metric | None:
+        """The lowest metric; the first of several."""
+        known = [metric for metric in self.metrics if metric.value is not None]
+        return min(known, key=lambda metric: metric.value or 0.0, default=None)

@@ -1,0 +1,62 @@
+"""Health as a table, as a line a month, and as one line for a page about something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from memory_ci.records.health import Health, Metric
+from memory_ci.rendering.table import printable
+
+NAME_WIDTH = 12
+
+
+def render_health(health: Health) -> str:
+    """The score, then each metric with its weight and what it is reckoned from, then what to do about the weak ones."""
+    return "".join(f"{printable(line)}\n" for line in _lines(health))
+
+
+def render_history(past: Sequence[Health]) -> str:
+    """A line for each, as given: the day, the score, the metrics."""
+    return "".join(f"{printable(_line(health))}\n" for health in past)
+
+
+def render_health_line(health: Health) -> str:
+    """`Health: 71.3 of 100, yellow. Weakest: coverage 40.0 (4 of 10 …). What to do`, for a job's page."""
+    weakest = health.weakest
+    if weakest is None:
+        return f"Health: {_score(health)}."
+    said = f"{weakest.name} {_value(weakest)} ({weakest.basis})"
+    return printable(f"Health: {_score(health)}. Weakest: {said}. {weakest.advice}".rstrip())
+
+
+def _lines(health: Health) -> Iterator[str]:
+    yield f"Health of memory: {_score(health)}"
+    yield f"{_where(health)} on {health.today}, by the definitions of {health.profile}"
+    yield ""
+    for metric in health.metrics:
+        yield f"{metric.name:<{NAME_WIDTH}}  {_value(metric):>5}  x {metric.weight}  {metric.basis}"
+    weak = [metric for metric in health.metrics if metric.advice]
+    if weak:
+        yield ""
+        yield from (f"{metric.name}: {metric.advice}" for metric in weak)
+
+
+def _line(health: Health) -> str:
+    values = "  ".join(f"{metric.name} {_value(metric)}" for metric in health.metrics)
+    return f"{health.today}  {(health.commit or '')[:12]}  {_score(health)}  {values}"
+
+
+def _score(health: Health) -> str:
+    if health.score is None:
+        return "n/a, there is nothing to measure"
+    return f"{health.score:.1f} of 100, {health.band}{' (partial)' if health.is_partial else ''}"
+
+
+def _value(metric: Metric) -> str:
+    return "n/a" if metric.value is None else f"{metric.value:.1f}"
+
+
+def _where(health: Health) -> str:
+    if health.commit is None:
+        return "The work tree"
+    return f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"

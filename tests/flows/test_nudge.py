@@ -1,0 +1,159 @@
+"""The nudge: when it is time for it, that it comes once a session, and that it never stands in the way."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memory_ci.flows.nudge import find_nudge, nudge_agent, nudge_once, session_of
+from memory_ci.flows.remarks import list_remarks
+from memory_ci.store.edit import format_entry
+from tests.flows.project import TODAY, Project, make_project
+from tests.make import make_entry
+from tests.repos import make_repo
+
+LINE = (
+    "memory-ci: 3 or more commits since memory changed. What would the next job like to know? `memory-ci add` notes it."
+)
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A project that has just changed memory, and wants to hear of it after three commits."""
+    project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n"})
+    project.commit("Learn", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing"))})
+    return project
+
+
+def work(project: Project, count: int) -> None:
+    for number in range(count):
+        project.commit(f"Work {number}", {f"src/{project.clock.now:%H%M}.py": "x\n"})
+
+
+def test_it_is_time_after_so_many_commits_and_no_earlier(shop: Project) -> None:
+    work(shop, 2)
+    assert find_nudge(shop.workspace) == ""
+    work(shop, 1)
+    assert find_nudge(shop.workspace) == LINE
+
+
+def test_a_change_of_memory_begins_the_count_again(shop: Project) -> None:
+    work(shop, 3)
+    shop.put_fragment(make_entry(2))
+    assert find_nudge(shop.workspace) == ""
+
+
+def test_episodes_are_neither_work_nor_a_change_of_memory(shop: Project) -> None:
+    work(shop, 2)
+    shop.commit("Note", {".memory/episodes/2026-11/pr-1.md": "---\n"})
+    assert find_nudge(shop.workspace) == ""
+    work(shop, 1)
+    assert find_nudge(shop.workspace) == LINE
+
+
+def test_commits_of_a_branch_count_and_its_merge_does_not(shop: Project) -> None:
+    shop.branch("topic")
+    work(shop, 2)
+    shop.checkout("main")
+    shop.merge("topic")
+    assert find_nudge(shop.workspace) == ""
+
+
+def test_merged_changes_are_counted_where_that_is_asked(shop: Project) -> None:
+    shop.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n  unit: changes\n"})
+    shop.branch("topic")
+    work(shop, 5)
+    shop.checkout("main")
+    shop.merge("topic")
+    shop.commit("Rebased, part one (#7)", {"src/a.py": "1"})
+    shop.commit("Rebased, part two (#7)", {"src/b.py": "2"})
+    shop.commit("Learn", {"MEMORY.md": format_entry(make_entry(1, title="Okapi"))})
+    assert find_nudge(shop.workspace) == ""
+    for number in (8, 9):
+        shop.commit(f"Part one (#{number})", {"src/a.py": f"{number}"})
+        shop.commit(f"Part two (#{number})", {"src/b.py": f"{number}"})
+    assert find_nudge(shop.workspace) == ""
+    work(shop, 1)
+    assert find_nudge(shop.workspace).startswith("memory-ci: 3 or more merged changes")
+
+
+def test_zero_is_never(shop: Project) -> None:
+    shop.write(".memory-ci.yaml", "nudge:\n  after: 0\n")
+    work(shop, 3)
+    assert find_nudge(shop.workspace) == ""
+
+
+# -- once a session
+
+
+def test_a_session_is_told_once_and_another_one_again(shop: Project) -> None:
+    work(shop, 3)
+    told = [nudge_once(shop.workspace, session) for session in ("one", "one", "two", "one", "two")]
+    assert told == [LINE, "", LINE, "", ""]
+
+
+def test_without_a_session_each_newest_commit_is_told_once(shop: Project) -> None:
+    work(shop, 3)
+    assert [nudge_once(shop.workspace, None) for _ in range(2)] == [LINE, ""]
+    work(shop, 1)
+    assert nudge_once(shop.workspace, None) == LINE
+
+
+def test_an_agent_s_hook_asks_once_a_session_and_a_push_of_that_session_still_tells(shop: Project) -> None:
+    work(shop, 2)
+    assert nudge_agent(shop.workspace, "one") == ""
+    work(shop, 1)
+    assert (nudge_agent(shop.workspace, "one"), nudge_once(shop.workspace, "one")) == ("", LINE)
+    assert (nudge_agent(shop.workspace, None), nudge_agent(shop.workspace, None)) == (LINE, "")
+
+
+def test_the_mark_dirties_nothing_and_holds_no_word_of_a_session(shop: Project) -> None:
+    work(shop, 3)
+    nudge_once(shop.workspace, "one\n\x1b[31m")
+    assert shop.status() == ""
+    assert (shop.path / ".git/memory-ci/nudged").read_text().strip().isalnum()
+
+
+def test_the_same_session_is_known_by_its_agent_s_environment() -> None:
+    assert session_of({"CLAUDE_CODE_SESSION_ID": "79e9becd-1"}) == "79e9becd-1"
+    assert session_of({}) is None
+
+
+# -- never in the way
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a directory that cannot be written is made with POSIX rights")
+def test_where_the_mark_cannot_be_kept_nothing_is_said(shop: Project) -> None:
+    work(shop, 3)
+    (shop.path / ".git/memory-ci").mkdir(exist_ok=True)
+    (shop.path / ".git/memory-ci/nudged").mkdir()
+    assert nudge_once(shop.workspace, "one") == ""
+
+
+def test_an_unborn_branch_is_silent(tmp_path: Path) -> None:
+    project = Project(make_repo(tmp_path / "new").path)
+    project.write("MEMORY.md", "# Memory\n")
+    assert nudge_once(project.workspace, "one") == ""
+
+
+def test_a_shallow_clone_is_silent(shop: Project, tmp_path: Path) -> None:
+    work(shop, 3)
+    shop.git("clone", "-q", "--depth=4", f"file://{shop.path}", str(tmp_path / "shallow"))
+    assert nudge_once(Project(tmp_path / "shallow").workspace, "one") == ""
+
+
+def test_where_nobody_keeps_memory_it_is_silent(tmp_path: Path) -> None:
+    project = Project(make_repo(tmp_path / "new").path)
+    work(project, 70)
+    assert nudge_once(project.workspace, "one") == ""
+
+
+def test_a_job_s_page_says_it_by_the_configuration_of_the_branch(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "shop")
+    project.at(datetime(2026, 11, 10, tzinfo=UTC))
+    project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n", "MEMORY.md": "# Memory\n"})
+    work(project, 3)
+    assert list_remarks(project.workspace, "refs/heads/main", TODAY)[-1] == LINE

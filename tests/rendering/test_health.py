@@ -1,0 +1,51 @@
+"""Health in words: what a page and a terminal are told."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from memory_ci.lifecycle.health import WEIGHTS, Measured, weigh
+from memory_ci.records.config import NudgeConfig
+from memory_ci.records.health import Health
+from memory_ci.rendering.health import render_health, render_health_line, render_history
+from memory_ci.rendering.nudge import render_nudge
+
+
+def make_health(*values: float | None, basis: str = "basis", commit: str | None = None) -> Health:
+    measured = {name: Measured(value, basis) for name, value in zip(WEIGHTS, values, strict=True)}
+    return weigh("git", date(2026, 11, 21), commit, measured)
+
+
+def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> None:
+    line = render_health_line(make_health(90, 40, None, 80, 80))
+    assert line == (
+        "Health: 70.6 of 100, yellow (partial). Weakest: coverage 40.0 (basis)."
+        " Let memory catch up with what was merged: `memory-ci record`."
+    )
+
+
+def test_one_line_of_nothing_says_so() -> None:
+    assert render_health_line(make_health(*[None] * 5)) == "Health: n/a, there is nothing to measure."
+
+
+def test_what_git_said_of_a_clone_moves_no_cursor() -> None:
+    health = make_health(90, None, None, None, None, basis="the clone at /x\x1b[2J is shallow")
+    texts = (render_health(health), render_health_line(health))
+    assert all("\x1b" not in text and "\\x1b[2J" in text for text in texts)
+
+
+def test_where_it_was_measured_is_told() -> None:
+    places = [make_health(*[1] * 5, commit=commit) for commit in (None, "ab" * 20, "")]
+    starts = [render_health(place).splitlines()[1].split(" on ")[0] for place in places]
+    assert starts == ["The work tree", "Commit abababababab", "Before the first commit,"]
+
+
+def test_history_is_a_line_each() -> None:
+    text = render_history([make_health(*[100] * 5, commit="ab" * 20), make_health(*[None] * 5, commit="cd" * 20)])
+    assert text.splitlines()[0].startswith("2026-11-21  abababababab  100.0 of 100, green  freshness 100.0  coverage")
+    assert len(text.splitlines()) == 2
+
+
+def test_the_nudge_names_what_was_counted() -> None:
+    assert render_nudge(NudgeConfig()).startswith("memory-ci: 60 or more commits since memory changed.")
+    assert "1 or more merged changes since" in render_nudge(NudgeConfig(after=1, unit="changes"))
