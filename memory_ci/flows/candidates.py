@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from memory_ci.flows.asked import Asked, RetrieveOptions
+from memory_ci.flows.standing import Standing, find_standing
 from memory_ci.index.database import Index
 from memory_ci.index.frequency import count_entries, count_holding
 from memory_ci.index.search import search
-from memory_ci.lifecycle.prominence import effective_importance, prominence, ranking_prominence, recency
+from memory_ci.lifecycle.prominence import effective_importance, prominence, ranking_prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry
@@ -37,13 +38,14 @@ class Candidates(msgspec.Struct, frozen=True):
     """The best of what a task finds, ranked as if all they say were still true; how they are weighed.
 
     `relevance` is what the lanes were fused to, None where only words were asked; `cosines` are those of the vector
-    lane. `mode` says which lanes answered, `reason` what one of them lacks.
+    lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing` is what feedback says of them.
     """
 
     matches: tuple[Match, ...]
     weights: Weights
     hits: tuple[Hit, ...]
     verdict: Strength
+    standing: Standing
     relevance: Lane | None = None
     cosines: Lane = {}
     mode: Mode = "lexical"
@@ -67,8 +69,10 @@ def find_candidates(
     corpus = Corpus(count_entries(index), partial(count_holding, index))
     terms = build_terms(task, corpus)
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
-    found = Candidates(tuple(matches), _weights(config, options, today), (), verdict(matches, terms, corpus))
-    found = _with_vectors(found, index, config, task, asked, today, embedder) if embedder else found
+    standing = find_standing(index, config, [match.located.entry for match in matches], today)
+    weights = weights_of(config, options, standing)
+    found = Candidates(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
+    found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
     return msgspec.structs.replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
 
 
@@ -78,7 +82,7 @@ def _with_vectors(
     config: Config,
     task: str,
     asked: Asked,
-    today: date,
+    options: RetrieveOptions,
     embedder: EmbedderChoice,
 ) -> Candidates:
     """What the words found, together with what the vectors find."""
@@ -92,16 +96,19 @@ def _with_vectors(
     known = {place_of(match.located): match.lexical for match in found.matches}
     others = tuple(Match(located, 0.0) for place, located in answer.located.items() if place not in known)
     located = {place_of(match.located): match.located for match in (*found.matches, *others)}
+    standing = find_standing(index, config, [place.entry for place in located.values()], found.standing.today)
 
     def traits(place: Place) -> Traits:
         entry = located[place].entry
-        return Traits(effective_importance(entry), recency(entry, today, config.prominence.decay))
+        return Traits(effective_importance(entry), standing.recency(entry))
 
     settings = config.retrieve
     fused = fuse(settings.fusion, known, answer.matches, traits, weight=settings.vector_weight)
     return msgspec.structs.replace(
         found,
         matches=(*found.matches, *others),
+        weights=weights_of(config, options, standing),
+        standing=standing,
         relevance=fused if answer.matches else None,
         cosines=answer.matches,
         mode="degraded" if answer.reason else "hybrid",
@@ -110,8 +117,8 @@ def _with_vectors(
 
 
 def _ranked(found: Candidates, matches: Sequence[Match], weights: Weights) -> list[Hit]:
-    """Hits with the raw score of every lane that found them."""
-    hits = rank(matches, weights, found.relevance)
+    """Hits with the raw score of every lane that found them, and with how much was said of them."""
+    hits = map(found.standing.mark, rank(matches, weights, found.relevance))
     cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
     return [
         hit if cosine is None else msgspec.structs.replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
@@ -132,7 +139,8 @@ def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld,
     return served[:limit], superseded
 
 
-def _weights(config: Config, options: RetrieveOptions, today: date) -> Weights:
+def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> Weights:
+    """What entries count for besides their relevance, and before what they cite is judged."""
     settings, decay = config.retrieve, config.prominence.decay
     is_literal = settings.prominence == "seed"
     formula = prominence if is_literal or settings.reinforcement == "linear" else ranking_prominence
@@ -140,9 +148,9 @@ def _weights(config: Config, options: RetrieveOptions, today: date) -> Weights:
     def weigh(entry: Entry) -> float:
         # Who asks for retired entries gets them ranked by what they counted before.
         alive = msgspec.structs.replace(entry, status="active") if "retired" in options.statuses else entry
-        return formula(alive, today, decay)
+        return formula(alive, standing.today, decay, standing.retentions.get(entry.id))
 
-    return Weights(prominence=weigh, is_literal=is_literal, session=options.session)
+    return Weights(prominence=weigh, is_literal=is_literal, utility=standing.utility, session=options.session)
 
 
 def _contradicted(entry: Entry) -> list[str]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.episodes import find_episode_findings, list_episode_files, read_episode_files
+from memory_ci.flows.flagged import find_flagged
 from memory_ci.flows.screening import find_credentials, screen
 from memory_ci.flows.workspace import (
     STAGED,
@@ -19,7 +21,8 @@ from memory_ci.flows.workspace import (
     repository_path,
 )
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.gitrepo.repo import find_commit, resolve_commit
+from memory_ci.lifecycle.relations import find_dangling
 from memory_ci.records.entry import Located
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
@@ -38,20 +41,41 @@ class CheckReport(msgspec.Struct, frozen=True):
 
 
 def check_memory(workspace: Workspace, view: str | None = None, paths: Sequence[Path] = ()) -> CheckReport:
-    """Findings in the memory files of a view (work tree, STAGED or a revision); only in `paths` if some are given.
+    """Findings in the memory and episode files of a view (work tree, STAGED or a revision); only in `paths` if given.
 
     Raises UsageError (not-a-memory-file) for a path that no scope claims.
     """
     rev = view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
     files = list_memory_files(workspace, rev)
+    episodes = list_episode_files(workspace, rev)
     wanted = {repository_path(workspace, path) for path in paths}
-    for path in sorted(wanted - {readable_path(file) for file in files}):
+    for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
         raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
     memory, findings = _read(workspace, files)
-    found = sorted({*findings, *memory.findings, *_find_duplicates(memory)}, key=_place)
+    findings += _check_episodes(workspace, rev, episodes, memory)
+    found = sorted({*findings, *memory.findings, *_find_duplicates(memory), *find_dangling(memory.located)}, key=_place)
     shown = tuple(finding for finding in found if not wanted or finding.path in wanted)
-    return CheckReport(len(wanted or files), len(memory.located), shown)
+    return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), shown)
+
+
+def _check_episodes(
+    workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: Memory
+) -> Iterator[Finding]:
+    """What is not in order in episodes, and which entries they speak ill of.
+
+    Of the stage only what the next commit changes is read: there may be thousands, and a commit waits for this.
+    """
+    if view == STAGED:
+        committed = list_episode_files(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else ()
+        known = {(file.path, file.oid) for file in committed}
+        new = [file for file in files if (file.path, file.oid) not in known]
+        yield from find_episode_findings(read_episode_files(workspace, new))
+        return
+    read = read_episode_files(workspace, files)
+    yield from find_episode_findings(read)
+    tellings = [telling for _, file in read for telling in file.tellings]
+    yield from find_flagged(workspace.config, memory.located, tellings)
 
 
 def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list[Finding]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import MAX_FILE_BYTES, STAGED, Workspace, list_memory_files, load_files, readable_path
+from memory_ci.flows.workspace import MAX_FILE_BYTES, STAGED, Workspace, list_view, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.build import SyncReport, open_index, sync
@@ -20,6 +20,7 @@ from memory_ci.records.entry import ScopeOf
 from memory_ci.records.index import IndexStats
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
+from memory_ci.store.layout import EPISODES, classify_scope, is_fragment, memory_pathspecs
 
 GLOBAL = ScopeOf("global")
 
@@ -40,9 +41,35 @@ def index_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "index.db"
 
 
+def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
+    """The files of a view that the index covers, memory and episodes, as `list_memory_files` knows views."""
+    patterns = workspace.config.scopes
+    files = list_view(workspace, view, (*memory_pathspecs(patterns), f"{EPISODES}/*.md"))
+    return tuple(
+        file for file in files if _tells(file) or is_fragment(file.path) or classify_scope(file.path, patterns)
+    )
+
+
+def load_indexed(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
+    """Each of these files as the index holds it, without what must not be served."""
+    from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
+
+    wanted = tuple(files)
+    yield from map(screen, load_files(workspace, [file for file in wanted if not _tells(file)]))
+    if episodes := [file for file in wanted if _tells(file)]:
+        from memory_ci.flows.feeding import load_feedback
+
+        yield from load_feedback(workspace, episodes)
+
+
+def _tells(file: TreeFile) -> bool:
+    """Whether it is below the directory of episodes; which of those are episode files is asked when they are read."""
+    return file.path.startswith(f"{EPISODES}/")
+
+
 def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
-    """The cache key of a view: equal trees of memory files have equal keys, on any machine."""
-    return cache_key({file.path: file.oid for file in list_memory_files(workspace, _resolve(workspace, view))})
+    """The cache key of a view: equal trees of memory and episode files have equal keys, on any machine."""
+    return cache_key({file.path: file.oid for file in list_indexed_files(workspace, _resolve(workspace, view))})
 
 
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
@@ -51,7 +78,7 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     What is written to `db` is the same, byte for byte, for equal trees. Raises UsageError (not-an-index),
     RepositoryError (unknown-revision, write-failed).
     """
-    files = list_memory_files(workspace, _resolve(workspace, view))
+    files = list_indexed_files(workspace, _resolve(workspace, view))
     if db is not None:
         _refuse_foreign(db)
     with open_index(None if db else index_path(workspace)) as index:
@@ -64,13 +91,13 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
 
 
 def verify_index(workspace: Workspace, view: str | None, db: Path | None = None) -> tuple[Finding, ...]:
-    """What in the index (or in `db`) is not as a view has it; every memory file is read, and nothing is written.
+    """What in the index (or in `db`) is not as a view has it; every file is read, and nothing is written.
 
     Raises RepositoryError (unknown-revision).
     """
     from memory_ci.index.verify import verify
 
-    files = list_memory_files(workspace, _resolve(workspace, view))
+    files = list_indexed_files(workspace, _resolve(workspace, view))
     with open_index(None) as fresh:
         _sync(workspace, fresh, _by_path(files), _outside(workspace, view, db))
         return tuple(verify(db or index_path(workspace), fresh))
@@ -117,8 +144,8 @@ def _refuse_foreign(db: Path) -> None:
 
 @contextmanager
 def synced_index(workspace: Workspace) -> Iterator[Index]:
-    """The index, equal to the memory files of the work tree and the global memory as they are now."""
-    files = _by_path(list_memory_files(workspace, None))
+    """The index, equal to the memory and episode files of the work tree and the global memory as they are now."""
+    files = _by_path(list_indexed_files(workspace, None))
     with open_index(index_path(workspace)) as index:
         _sync(workspace, index, files, _read_global(workspace))
         yield index
@@ -131,7 +158,7 @@ def _sync(
         from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
         from memory_ci.store.load import load_file
 
-        yield from map(screen, load_files(workspace, [files[path] for path in sorted(paths) if path in files]))
+        yield from load_indexed(workspace, [files[path] for path in sorted(paths) if path in files])
         for path in sorted(outside.keys() & set(paths)):
             yield screen(_as_global(load_file(path, outside[path], workspace.config.scopes)))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.asked import MAX_CHARS, RetrieveOptions, make_sound
+from memory_ci.flows.asked import MAX_CHARS, Asked, RetrieveOptions, make_sound
 from memory_ci.flows.candidates import Candidates, arrange, find_candidates, weigh_again
 from memory_ci.flows.index import index_path, synced_index
 from memory_ci.flows.workspace import Workspace
@@ -67,14 +67,16 @@ def retrieve(
         norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
         embedder = _find_embedder(config, options, environ)
         found = find_candidates(view.index, config, task, asked, options, view.today, embedder)
+        _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
     best, superseded = arrange(judged, asked.limit)
     similar = _recall_tasks(view, task, options)
     answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
-    kept, dropped = fit(best, min(asked.max_chars, room), entry_cost, config.retrieve.type_max_chars)
-    return msgspec.structs.replace(
+    room = min(asked.max_chars, room)
+    kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
+    answer = msgspec.structs.replace(
         answer,
         hits=kept,
         hits_dropped=dropped,
@@ -85,6 +87,7 @@ def retrieve(
         findings=findings,
         verdict=found.verdict,
     )
+    return _walk(workspace, answer, asked, options, today, room) if asked.walk and kept else answer
 
 
 @contextmanager
@@ -123,6 +126,17 @@ def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[lis
     return judged, () if options.stale else list_gone(found.hits, truth)
 
 
+def _walk(
+    workspace: Workspace, answer: Retrieval, asked: Asked, options: RetrieveOptions, today: date, room: int
+) -> Retrieval:
+    """The answer and what is related to its hits. The view is opened again: git was asked meanwhile, without a lock."""
+    from memory_ci.flows.walk import add_related  # nobody pays for this who does not walk
+
+    with open_view(workspace, options, today) as view:
+        tree = view.commit if options.tree is None else options.tree
+        return add_related(answer, view.workspace, view.index, asked, room, tree=tree, is_stale_shown=options.stale)
+
+
 def _find_embedder(
     config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
 ) -> EmbedderChoice | None:
@@ -131,6 +145,15 @@ def _find_embedder(
     from memory_ci.index.embedders.choose import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
+
+
+def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Candidates, today: date) -> None:
+    """Remember for `doctor` whether the vectors answered; where none were asked there is nothing to remember."""
+    if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
+        return
+    from memory_ci.flows.lane import note_lane  # 1 ms that words alone spare
+
+    note_lane(workspace, today, "" if found.cosines else found.reason)
 
 
 def _explain(found: Candidates) -> Iterator[str]:

@@ -9,10 +9,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from memory_ci.errors import RepositoryError
-from memory_ci.index.build import ADD_ENTRY, ADD_FILE
+from memory_ci.index.build import ADD_ENTRY, ADD_FEEDBACK, ADD_FILE
 from memory_ci.index.database import Index, connect, create
 from memory_ci.index.rows import ENTRY_COLUMNS
-from memory_ci.index.trust import LIST_FILES
+from memory_ci.index.trust import LIST_FEEDBACK, LIST_FILES
 
 
 def write_artifact(index: Index, path: Path) -> None:
@@ -47,6 +47,7 @@ def _fill(target: sqlite3.Connection, source: sqlite3.Connection) -> None:
     create(target)
     target.executemany(ADD_FILE, source.execute(LIST_FILES))
     target.executemany(ADD_ENTRY, source.execute(f"SELECT {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"))  # noqa: S608
+    target.executemany(ADD_FEEDBACK, source.execute(LIST_FEEDBACK))
     target.execute("INSERT INTO entries_fts (entries_fts) VALUES ('rebuild')")
     target.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")
     target.execute("COMMIT")

@@ -12,7 +12,18 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.index.database import Index
-from memory_ci.index.rows import ENTRY_COLUMNS, FILE_COLUMNS, Row, digest, entry_row, file_row, hidden_parts, marks
+from memory_ci.index.rows import (
+    ENTRY_COLUMNS,
+    FEEDBACK_COLUMNS,
+    FILE_COLUMNS,
+    Row,
+    digest,
+    entry_row,
+    feedback_rows,
+    file_row,
+    hidden_parts,
+    marks,
+)
 from memory_ci.records.entry import Located
 from memory_ci.records.loaded import LoadedFile
 
@@ -33,6 +44,8 @@ MOVE_ENTRY = "UPDATE entries SET line = ? WHERE row = ?"
 LINE = ENTRY_COLUMNS.split(", ").index("line")
 ADD_TEXT = "INSERT INTO entries_fts (rowid, title, body, parts) VALUES (?, ?, ?, ?)"
 ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks(ENTRY_COLUMNS)})"  # noqa: S608
+ADD_FEEDBACK = f"INSERT INTO feedback ({FEEDBACK_COLUMNS}) VALUES ({marks(FEEDBACK_COLUMNS)})"  # noqa: S608
+FORGET_FEEDBACK = "DELETE FROM feedback WHERE path = ?"
 ADD_FILE = f"INSERT INTO files ({FILE_COLUMNS}, digest) VALUES ({marks(FILE_COLUMNS)}, ?)"  # noqa: S608
 
 
@@ -84,7 +97,8 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     known = dict(connection.execute("SELECT path, oid FROM files"))
     stale = {path for path, oid in known.items() if not oid or files.get(path) != oid}
     connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale])
-    wanted = [path for path, oid in sorted(files.items()) if not oid or known.get(path) != oid]
+    connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale])
+    wanted = sorted(path for path, oid in files.items() if not oid or known.get(path) != oid)
     read = [_put(connection, file, files[file.path], file.path in stale) for file in load(wanted)] if wanted else []
     for path in stale.difference(read):
         _keep_rows(connection, path, [])
@@ -99,8 +113,9 @@ def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, is_known: b
     A file grows by an entry far more often than it is rewritten: what it still holds keeps its row, and its words are
     not indexed anew.
     """
-    values, rows = file_row(file, oid), list(map(entry_row, file.entries))
-    connection.execute(ADD_FILE, (*values, digest(values, rows)))
+    values, rows, feedback = file_row(file, oid), list(map(entry_row, file.entries)), list(feedback_rows(file))
+    connection.execute(ADD_FILE, (*values, digest(values, rows, feedback)))
+    connection.executemany(ADD_FEEDBACK, feedback)
     new = _keep_rows(connection, file.path, rows) if is_known else range(len(rows))
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     connection.executemany(ADD_ENTRY, [rows[at] for at in new])  # SQLite takes the largest number and adds one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from operator import attrgetter
 from typing import Any
@@ -29,6 +29,7 @@ ENTRY_COLUMNS = (
     "last_reinforced, created_at, occurred_at, valid_until, text_hash, front, title, body"
 )
 FILE_COLUMNS = "path, oid, scope, scope_where, prose, findings"
+FEEDBACK_COLUMNS = "path, place, line, entry, kind, at, by, ref, job"
 
 HASH_BYTES = 16
 
@@ -89,6 +90,14 @@ def file_row(file: LoadedFile, oid: str) -> Row:
     return (file.path, oid, file.scope.name, file.scope.where, pack(file.prose), pack(file.findings))
 
 
+def feedback_rows(file: LoadedFile) -> Iterator[Row]:
+    """The values of FEEDBACK_COLUMNS for each time that a file says something of an entry."""
+    for place, (line, said) in enumerate(file.feedback):
+        at = said.at.isoformat()
+        job = said.ref or f"{said.by}\n{at}"
+        yield file.path, place, line, said.id, said.kind, at, said.by, said.ref, job
+
+
 def marks(columns: str) -> str:
     """A `?` for each of `columns`.
 
@@ -98,9 +107,9 @@ def marks(columns: str) -> str:
     return ", ".join("?" for _ in columns.split(","))
 
 
-def digest(file: Row, entries: Iterable[Row]) -> bytes:
+def digest(file: Row, entries: Iterable[Row], feedback: Iterable[Row] = ()) -> bytes:
     """What rows of one file hash to: by it damage and edits show, not a forger who computes it anew."""
-    return hashlib.blake2b(pack((file, list(entries))), digest_size=HASH_BYTES).digest()
+    return hashlib.blake2b(pack((file, list(entries), list(feedback))), digest_size=HASH_BYTES).digest()
 
 
 def text_hash(entry: Entry) -> bytes:

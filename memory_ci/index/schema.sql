@@ -1,4 +1,4 @@
--- The index of memory-ci: everything in it is derived from the memory files of one tree.
+-- The index of memory-ci: everything in it is derived from the memory and episode files of one tree.
 --
 -- Changing anything here, the fields of records.entry.Entry, or what rows.hidden_parts gives, means raising
 -- SCHEMA_VERSION in key.py: an index of another version is thrown away and built again, never migrated.
@@ -7,6 +7,7 @@
 --   1  first version: one lexical lane
 --   2  columns for every filter; parts of identifiers are computed, not stored, and only those that the tokenizer does
 --      not find itself; a digest of each file's rows; hashes of texts; vectors
+--   3  feedback, from the episode files
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -17,15 +18,16 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- One row for each memory file that was read, entries or not, so that a tree without changes is not read again.
+-- One row for each memory or episode file that was read, entries or not, so that a tree without changes is not read
+-- again.
 CREATE TABLE files (
     path        TEXT PRIMARY KEY,  -- in the repository, or as configured for a file outside it
     oid         TEXT NOT NULL,     -- git's object id of the text that was read; '' means: read it every time
-    scope       TEXT NOT NULL,     -- global, institutional, project, session or team
+    scope       TEXT NOT NULL,     -- global, institutional, project, session or team; of an episode file project
     scope_where TEXT NOT NULL,     -- directory (team) or job (session), '' otherwise
     prose       BLOB NOT NULL,     -- LoadedFile.prose as MessagePack
     findings    BLOB NOT NULL,     -- LoadedFile.findings as MessagePack
-    digest      BLOB NOT NULL      -- rows.digest of the columns above and of the file's rows in entries
+    digest      BLOB NOT NULL      -- rows.digest of the columns above and of the file's rows in entries and feedback
 ) WITHOUT ROWID;
 
 -- One row for each entry, also when its id stands in two places. Columns that only filter come first: SQLite then
@@ -52,6 +54,23 @@ CREATE TABLE entries (
     body            TEXT NOT NULL
 );
 CREATE INDEX entries_by_path ON entries (path, line);
+
+-- What episode files say of entries: one row each time that it is said, the same event twice if two files say so. The
+-- entry need not be there. What an entry is worth is replayed from these rows at each reading and stands nowhere.
+CREATE TABLE feedback (
+    path  TEXT NOT NULL,     -- files.path, an episode file
+    place INTEGER NOT NULL,  -- of the row among those of its file, from 0
+    line  INTEGER NOT NULL,  -- 1-based, of the opening --- of the episode or amendment that says so
+    entry TEXT NOT NULL,     -- entries.id
+    kind  TEXT NOT NULL,     -- confirmed, corrected, rejected, undone or ignored
+    at    TEXT NOT NULL,     -- ISO 8601 with the offset +00:00
+    by    TEXT NOT NULL,     -- who says so, '' if that is not said
+    ref   TEXT NOT NULL,     -- the work that it is about (pr:128), '' for none
+    job   TEXT NOT NULL,     -- what those that were ignored together have in common: ref, else `by` and `at`
+    PRIMARY KEY (entry, path, place)  -- what was said of one entry is asked for together
+) WITHOUT ROWID;
+CREATE INDEX feedback_by_path ON feedback (path);
+CREATE INDEX feedback_by_job ON feedback (job, entry) WHERE kind = 'ignored';
 
 -- What the lexical lane reads. hidden_parts() is given to each connection by database.py.
 CREATE VIEW entries_text AS

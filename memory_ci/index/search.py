@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
-from typing import TypedDict, Unpack, get_args
+from datetime import date, datetime
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 import msgspec
 
 from memory_ci.index.database import Index
-from memory_ci.index.rows import ENTRY_COLUMNS, located_of
+from memory_ci.index.rows import ENTRY_COLUMNS, Row, located_of
 from memory_ci.records.entry import Domain, EntryType, Located, Phase, ScopeName, Status
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Match, Norm
+
+if TYPE_CHECKING:
+    from memory_ci.records.episode import Feedback
 
 RANKED_SCOPES: tuple[ScopeName, ...] = tuple(name for name in get_args(ScopeName) if name != "institutional")
 """Institutional memory always holds: it is loaded whole and never ranked."""
@@ -64,6 +67,16 @@ WITH best AS (
 SELECT {COLUMNS}, best.lexical FROM best JOIN entries AS e ON e.row = best.row
 ORDER BY best.lexical DESC, e.id, e.path, e.line
 """  # noqa: S608
+
+KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored"))
+"""Those of records.episode, which is not loaded where nothing was said."""
+
+FEEDBACK = """
+SELECT entry, kind, at, by, ref, CASE WHEN kind = 'ignored' AND :with_ignored THEN (
+    SELECT count(DISTINCT peer.entry) FROM feedback AS peer WHERE peer.kind = 'ignored' AND peer.job = told.job
+) ELSE 1 END
+FROM feedback AS told WHERE entry IN (SELECT value FROM json_each(:ids))
+"""
 
 unpack_prose = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...]).decode
 unpack_findings = msgspec.msgpack.Decoder(tuple[Finding, ...]).decode
@@ -137,6 +150,25 @@ def list_findings(index: Index) -> list[Finding]:
     """What was wrong in the files when they were read, in order of path."""
     rows = index.read("SELECT findings FROM files ORDER BY path", (), lambda row: unpack_findings(row[0]))
     return [finding for findings in rows for finding in findings]
+
+
+def list_feedback(index: Index, ids: Iterable[str], *, with_ignored: bool) -> list[tuple[Feedback, int]]:
+    """What was said of entries, in no order; with `with_ignored` how many entries the same job ignored, else 1."""
+    asked = {"ids": json.dumps(sorted(set(ids))), "with_ignored": with_ignored}
+    rows = index.read(FEEDBACK, asked, _checked)
+    if not rows:
+        return []
+    from memory_ci.records.episode import Feedback  # nobody pays for it of whose entries nothing was said
+
+    return [(Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count) for entry, kind, at, by, ref, count in rows]
+
+
+def _checked(row: Row) -> Row:
+    """The values of Feedback and the count. Raises ValueError or TypeError for a row that is damaged."""
+    entry, kind, at, by, ref, count = row
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is not a kind of feedback")
+    return entry, kind, datetime.fromisoformat(at), by, ref, count
 
 
 def _directories(paths: Sequence[str]) -> set[str]:

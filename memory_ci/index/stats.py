@@ -21,6 +21,7 @@ def count_index(index: Index) -> IndexStats:
         size=_one(index, "PRAGMA page_count") * _one(index, "PRAGMA page_size"),
         files=_one(index, "SELECT count(*) FROM files"),
         entries=_one(index, "SELECT count(*) FROM entries"),
+        feedback=_one(index, "SELECT count(*) FROM feedback"),
         scopes=_by(index, "scope"),
         types=_by(index, "type"),
         statuses=_by(index, "status"),

@@ -14,10 +14,11 @@ from itertools import groupby
 from pathlib import Path
 
 from memory_ci.files import read_regular
-from memory_ci.index.rows import ENTRY_COLUMNS, FILE_COLUMNS, Row, digest
+from memory_ci.index.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, Row, digest
 
 LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608 - a constant of ours
 LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
+LIST_FEEDBACK = f"SELECT {FEEDBACK_COLUMNS} FROM feedback ORDER BY path, place"  # noqa: S608 - a constant of ours
 LIST_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'entries_fts_%' ORDER BY name"
 CHECK_WORDS = "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
 
@@ -51,17 +52,24 @@ def prove(connection: sqlite3.Connection) -> None:
 
 def wrong_files(connection: sqlite3.Connection) -> Iterator[str]:
     """Paths whose rows are not those of their digest, or that have rows but no digest."""
-    rows = entries_by_path(connection)
+    rows, feedback = entries_by_path(connection), feedback_by_path(connection)
     for *values, written in connection.execute(LIST_FILES).fetchall():
-        if digest(tuple(values), rows.pop(values[0], [])) != written:
-            yield values[0]
-    yield from rows
+        path = values[0]
+        if digest(tuple(values), rows.pop(path, []), feedback.pop(path, [])) != written:
+            yield path
+    yield from rows.keys() | feedback.keys()
 
 
 def entries_by_path(connection: sqlite3.Connection) -> dict[str, list[Row]]:
     """The rows of entries as `rows.entry_row` gave them, by path, each list in order of lines."""
     listed = groupby(connection.execute(LIST_ROWS), key=lambda row: row[0])
     return {path: [row[1:] for row in rows] for path, rows in listed}
+
+
+def feedback_by_path(connection: sqlite3.Connection) -> dict[str, list[Row]]:
+    """The rows of feedback as `rows.feedback_rows` gave them, by path."""
+    listed = groupby(connection.execute(LIST_FEEDBACK), key=lambda row: row[0])
+    return {path: list(rows) for path, rows in listed}
 
 
 def _seal_path(path: Path) -> Path:

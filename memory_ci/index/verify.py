@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memory_ci.index.database import Index, check_identity, check_schema, connect
 from memory_ci.index.rows import Row
-from memory_ci.index.trust import LIST_FILES, entries_by_path, prove
+from memory_ci.index.trust import LIST_FILES, entries_by_path, feedback_by_path, prove
 from memory_ci.records.report import Finding
 
 REMEDY = "Delete the file, or run `memory-ci index`."
@@ -43,7 +43,8 @@ def _copy(path: Path) -> sqlite3.Connection:
 def _differences(found: sqlite3.Connection, fresh: sqlite3.Connection) -> Iterator[Finding]:
     ours, theirs = _files(fresh), _files(found)
     rows, others = entries_by_path(fresh), entries_by_path(found)
-    for path in sorted(ours.keys() | theirs.keys() | others.keys()):
+    said, claimed = feedback_by_path(fresh), feedback_by_path(found)
+    for path in sorted(ours.keys() | theirs.keys() | others.keys() | claimed.keys()):
         if path not in ours:
             yield _finding(path, 1, "the index has a file that the tree does not have")
         elif path not in theirs:
@@ -52,6 +53,9 @@ def _differences(found: sqlite3.Connection, fresh: sqlite3.Connection) -> Iterat
             yield _finding(path, 1, "the index has another version of this file")
         elif others.get(path, []) != rows.get(path, []):
             yield _finding(path, _first_other(others.get(path, []), rows.get(path, [])), "entries differ from the file")
+        elif claimed.get(path, []) != said.get(path, []):
+            line = _first_other(claimed.get(path, []), said.get(path, []))
+            yield _finding(path, line, "feedback differs from the file")
         elif theirs[path] != ours[path]:
             yield _finding(path, 1, "what the index knows of the file differs from it")
 
@@ -61,7 +65,7 @@ def _files(connection: sqlite3.Connection) -> Mapping[str, Row]:
 
 
 def _first_other(found: list[Row], fresh: list[Row]) -> int:
-    """The line of the first entry that is not the same in both."""
+    """The line of the first row that is not the same in both; it stands third in rows of entries and of feedback."""
     lines = [other[2] for one, other in zip(found, fresh, strict=False) if one != other]
     rest = [row[2] for row in fresh[len(found) :]]
     return next((line for line in [*lines, *rest] if isinstance(line, int)), 1)

@@ -58,7 +58,9 @@ def unique_events(feedback: Iterable[Feedback]) -> tuple[Feedback, ...]:
     first: dict[tuple[object, ...], Feedback] = {}
     for said in feedback:
         key = event_key(said)
-        first[key] = min(first.get(key, said), said, key=lambda item: (item.at, item.by))
+        known = first.get(key)
+        if known is None or (said.at, said.by) < (known.at, known.by):
+            first[key] = said
     return tuple(sorted(first.values(), key=lambda item: (item.at, item.id, item.kind, item.ref, item.by)))
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 
+import msgspec
+
 from memory_ci.errors import UsageError
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Priority
@@ -14,6 +16,14 @@ HALF_LIFE_DAYS = 90
 DECAY_FLOOR = 0.1
 PRIORITY_FLOORS: Mapping[Priority, float] = {"high": 0.85, "pin": 0.80, "permanent": 0.95}
 """What a person's priority lifts importance to at least (Crewship's table)."""
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How well what feedback says of an entry keeps it (FSRS): the days until 90 % are left, since which review."""
+
+    stability: float
+    reviewed_on: date
+    reviews: int
 
 
 def age_days(entry: Entry, today: date) -> int:
@@ -25,12 +35,21 @@ def age_days(entry: Entry, today: date) -> int:
     return max(0, (today - entry.last_reinforced).days)
 
 
-def recency(entry: Entry, today: date, decay: Decay = "exp") -> float:
+def recency(entry: Entry, today: date, decay: Decay = "exp", retention: Retention | None = None) -> float:
     """What is left after the entry's age on the curve `decay`, never below a tenth (TeaParty's floor).
 
-    Raises UsageError (missing-extra) for `fsrs` without its package.
+    `fsrs` uses the entry's own `retention` where feedback gave it one. Raises UsageError (missing-extra) for `fsrs`
+    without its package.
     """
+    if decay == "fsrs" and retention is not None:
+        return max(DECAY_FLOOR, retrievability(entry, today, retention))
     return max(DECAY_FLOOR, CURVES[decay](age_days(entry, today)))
+
+
+def retrievability(entry: Entry, today: date, retention: Retention) -> float:
+    """What FSRS expects to be left of an entry, by its own stability, since it was last reviewed or reinforced."""
+    last = max(retention.reviewed_on, entry.last_reinforced)
+    return _fsrs(max(0, (today - last).days), retention.stability)
 
 
 def effective_importance(entry: Entry) -> float:
@@ -43,14 +62,14 @@ def priority_floor(priority: Priority | None) -> float:
     return PRIORITY_FLOORS.get(priority, 0.0) if priority else 0.0
 
 
-def prominence(entry: Entry, today: date, decay: Decay = "exp") -> float:
+def prominence(entry: Entry, today: date, decay: Decay = "exp", retention: Retention | None = None) -> float:
     """importance x recency x (1 + reinforcement_count); 0 for a retired entry (TeaParty)."""
     if entry.status == "retired":
         return 0.0
-    return effective_importance(entry) * recency(entry, today, decay) * (1 + entry.reinforcement_count)
+    return effective_importance(entry) * recency(entry, today, decay, retention) * (1 + entry.reinforcement_count)
 
 
-def ranking_prominence(entry: Entry, today: date, decay: Decay = "exp") -> float:
+def ranking_prominence(entry: Entry, today: date, decay: Decay = "exp", retention: Retention | None = None) -> float:
     """Prominence with a bounded reinforcement: importance x recency x (1 + log2(1 + n) / 8).
 
     The form that ranks: with the linear one, what was retrieved once is retrieved ever after (docs/ranking.md).
@@ -58,7 +77,7 @@ def ranking_prominence(entry: Entry, today: date, decay: Decay = "exp") -> float
     if entry.status == "retired":
         return 0.0
     reinforcement = 1 + math.log2(1 + entry.reinforcement_count) / 8
-    return effective_importance(entry) * recency(entry, today, decay) * reinforcement
+    return effective_importance(entry) * recency(entry, today, decay, retention) * reinforcement
 
 
 # The curves: what is left after an age in days. S stands for the half-life.
@@ -79,16 +98,21 @@ def _t4dm(age: int) -> float:
     return math.pow(1 + 0.9 * age / HALF_LIFE_DAYS, -0.5)
 
 
-def _fsrs(age: int) -> float:
+def _fsrs(age: int, stability: float = HALF_LIFE_DAYS) -> float:
     """The forgetting curve of FSRS-6 for a stability of S, with the default parameters of the `fsrs` package."""
     try:
         from fsrs import Card, Scheduler, State  # an extra: most repositories never ask for it
     except ImportError as error:
-        hint = "Install it: pip install 'memory-ci[fsrs]'. Or set prominence.decay to exp, linear or t4dm."
-        raise UsageError("the decay curve fsrs needs the package fsrs", slug="missing-extra", hint=hint) from error
+        raise missing_fsrs() from error
     start = datetime.min.replace(tzinfo=UTC)  # any day will do, only the days between the two dates count
-    card = Card(card_id=0, state=State.Review, stability=HALF_LIFE_DAYS, due=start, last_review=start)
+    card = Card(card_id=0, state=State.Review, stability=stability, due=start, last_review=start)
     return Scheduler().get_card_retrievability(card, start + timedelta(days=age))
+
+
+def missing_fsrs() -> UsageError:
+    """What who asks for FSRS without its package is told."""
+    hint = "Install it: pip install 'memory-ci[fsrs]'. Or set prominence.decay to exp, linear or t4dm."
+    return UsageError("the decay curve fsrs needs the package fsrs", slug="missing-extra", hint=hint)
 
 
 CURVES: Mapping[Decay, Callable[[int], float]] = {"exp": _exp, "linear": _linear, "fsrs": _fsrs, "t4dm": _t4dm}

@@ -35,7 +35,8 @@ class Utility(msgspec.Struct, frozen=True):
 
     @property
     def is_low(self) -> bool:
-        return self.value < LOW_UTILITY and self.events >= LEAST_EVENTS
+        # Sums of tenths miss 0.2 by a last digit, on either side.
+        return round(self.value, 9) < LOW_UTILITY and self.events >= LEAST_EVENTS
 
 
 class Turn(msgspec.Struct, frozen=True):

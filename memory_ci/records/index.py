@@ -6,13 +6,17 @@ import msgspec
 
 
 class IndexStats(msgspec.Struct, frozen=True):
-    """Counts of entries, of different words and of their occurrences; vectors by model; `size` in bytes."""
+    """Counts of entries, of feedback, of different words and of their occurrences; vectors by model; `size` in bytes.
+
+    `files` are memory and episode files.
+    """
 
     schema: int
     sqlite: str
     size: int
     files: int
     entries: int
+    feedback: int
     scopes: dict[str, int]
     types: dict[str, int]
     statuses: dict[str, int]

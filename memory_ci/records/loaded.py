@@ -1,21 +1,28 @@
-"""LoadedFile: what reading one memory file gave."""
+"""LoadedFile: what reading one memory or episode file gave."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.report import Finding
 
+if TYPE_CHECKING:
+    from memory_ci.records.episode import Feedback
+
 
 class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The entries of one memory file, its prose as (1-based line, text), and what was wrong in it.
 
-    An entry that cannot be read is in `findings`, not in `entries`; the others are served.
+    An entry that cannot be read is in `findings`, not in `entries`; the others are served. An episode file has neither
+    entries nor prose, but `feedback`, each with the line of the episode that says so.
     """
 
     path: str
     scope: ScopeOf
     entries: tuple[Located, ...] = ()
     prose: tuple[tuple[int, str], ...] = ()
+    feedback: tuple[tuple[int, Feedback], ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -39,11 +39,17 @@ def _name(hit: Hit) -> str:
 def _reasons(hit: Hit) -> Iterator[str]:
     factors = " x ".join(f"{name} {value:.3f}" for name, value in hit.factors)
     yield f"      {hit.score:.4f} = {factors}"
+    if hit.related:
+        yield f"      {hit.related}"
+    if hit.events:
+        low = "; so low that a person should look at it: `memory-ci why`" if hit.is_low else ""
+        yield f"      utility from {plural(hit.events, 'event')}{low}"
     if hit.lanes:
         yield f"      raw: {', '.join(f'{name} {value:.3f}' for name, value in hit.lanes)}"
-    yield from (f"      {_say(verdict)}" for verdict in hit.verdicts)
+    yield from (f"      {say_verdict(verdict)}" for verdict in hit.verdicts)
 
 
-def _say(verdict: Verdict) -> str:
+def say_verdict(verdict: Verdict) -> str:
+    """What became of one place that is cited."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
     return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}"

@@ -116,3 +116,12 @@ def test_checking_changes_no_file(project: Project) -> None:
     before = {path: path.read_bytes() for path in Path(project.path).glob("*.md")}
     project.check()
     assert {path: path.read_bytes() for path in Path(project.path).glob("*.md")} == before
+
+
+def test_of_episodes_only_what_a_commit_changes_is_read_before_it(project: Project) -> None:
+    project.commit("Broken long ago", {".memory/episodes/2026-01/pr-1.md": "---\nid: pr-1\n"})
+    assert project.check(STAGED).is_ok
+    project.write(".memory/episodes/2026-01/pr-2.md", "---\nid: pr-2\n")
+    project.git("add", ".memory")
+    assert [finding.path for finding in project.check(STAGED).findings] == [".memory/episodes/2026-01/pr-2.md"]
+    assert len(project.check().findings) == 2

@@ -133,3 +133,11 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
         results.append(replay([said for telling in told for said in telling.feedback], "split"))
     assert all(result == results[0] for result in results)
     assert len({found.value for found in results[0].values()}) > 1
+
+
+@pytest.mark.parametrize(
+    ("value", "events", "is_low"),
+    [(0.1, 3, True), (0.1, 2, False), (0.2, 3, False), (0.7 - 0.4 - 0.1, 3, False), (0.19, 9, True)],
+)
+def test_low_is_below_a_fifth_after_three_events(value: float, events: int, is_low: bool) -> None:
+    assert Utility(value, events).is_low is is_low
