@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.anchors import bench_anchors
+from benchmarks.cache import bench_cache
 from benchmarks.compaction import bench_compaction
 from benchmarks.history import bench_record
+from benchmarks.hooks import bench_hooks
 from benchmarks.index import bench_index
 from benchmarks.peers import bench_peers
 from benchmarks.processes import bench_processes
+from benchmarks.race import bench_race
 from benchmarks.timing import Row, print_table
 
 PARTS: dict[str, tuple[str, Callable[[Path], list[Row]]]] = {
@@ -21,10 +24,13 @@ PARTS: dict[str, tuple[str, Callable[[Path], list[Row]]]] = {
     "anchors": ("Anchors", bench_anchors),
     "history": ("Recording a history", bench_record),
     "compaction": ("Compaction", lambda _: bench_compaction()),
+    "hooks": ("A commit with hooks (median of 20, 1,000 entries)", bench_hooks),
+    "race": ("Writers at once on one remote (a job, median)", bench_race),
+    "cache": ("The index from a cache, whole processes (median of 5)", bench_cache),
     "peers": ("Beside peers (median of 7; x: processor time against bare Python)", bench_peers),
 }
-NAMED_ONLY = {"peers"}
-"""Needs a package registry, and takes minutes."""
+NAMED_ONLY = {"hooks", "peers"}
+"""Need a package registry, and take minutes."""
 
 
 def main(names: Sequence[str]) -> None:

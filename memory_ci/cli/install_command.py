@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ NAMES = ("claude-code", "codex", "gemini")
 """Those of flows.agents, written here so that the help needs no import of it."""
 
 if TYPE_CHECKING:
+    from memory_ci.flows.managers import Manager
     from memory_ci.flows.stepping import InstallStep
 
 
@@ -26,22 +28,41 @@ def command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool
     """Set up the merge driver and the hooks in this clone.
 
     Git's configuration of this clone gets the driver, .gitattributes the memory files it is for; the hook
-    prepare-commit-msg notes in each commit which memory its work was given and which session made it, and pre-push
-    sends captured sessions along. A hook that is there is kept and runs first. With --agent, the agent's own settings
-    of this project get a hook that captures each session. Nothing outside of this clone is written, and running it
-    again changes nothing.
+    prepare-commit-msg notes in each commit which memory its work was given and which session made it, pre-push sends
+    captured sessions along, and the four that run after git moved the work tree build the index ahead, in the
+    background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
+    and the lines to add are printed. With --agent, the agent's own settings of this project get a hook that captures
+    each session. Nothing outside of this clone is written, and running it again changes nothing.
 
     \b
     Example:
       memory-ci install --agent claude-code
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
+    from memory_ci.flows.hooks import hook_manager
     from memory_ci.flows.install import install
 
-    steps = install(workspace(), sys.executable, with_hook=not no_hook, agents=agents, dry_run=dry_run)
-    show_steps(steps, dry_run=dry_run, as_json=as_json)
-    if not as_json and not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
+    where = workspace()
+    steps = install(where, sys.executable, with_hook=not no_hook, agents=agents, dry_run=dry_run)
+    manager = None if no_hook else hook_manager(where)
+    if as_json:
+        echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
+        return
+    show_steps(steps, dry_run=dry_run, as_json=False)
+    if manager is not None:
+        _show_additions(manager)
+    if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
         click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
+
+
+def _show_additions(manager: Manager) -> None:
+    """What somebody has to add to the files of the tool that manages hooks."""
+    if not manager.additions:
+        click.echo(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
+        return
+    click.echo(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
+    for path, text in manager.additions.items():
+        click.echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}")
 
 
 def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) -> None:

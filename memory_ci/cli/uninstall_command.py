@@ -15,8 +15,8 @@ def command(dry_run: bool, as_json: bool) -> None:
     """Take out what install put into this clone.
 
     Hooks that were there before are put back; .gitattributes, git's configuration and the settings of agents are as
-    they were. If others
-    merge with memory-ci, restore .gitattributes: without the driver its lines do nothing.
+    they were. If others merge with memory-ci, restore .gitattributes: without the driver its lines do nothing. Lines
+    that you added for lefthook or husky are yours to take out.
 
     \b
     Example:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memory_ci.flows.agents import plan_agent, plan_agents_out, put_agent
-from memory_ci.flows.hooks import put_hooks, refuse_hooks, take_hooks_out
+from memory_ci.flows.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
 from memory_ci.flows.stepping import InstallStep, Result, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository
@@ -32,12 +32,13 @@ def install(
     workspace: Workspace, python: str, *, with_hook: bool = True, agents: Sequence[str] = (), dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
     """Set up what is missing or differs; `python` is the interpreter that git and agents will start, where the file is
-    of this clone alone. Again, it changes nothing.
+    of this clone alone. Again, it changes nothing. Hooks that another tool manages are left to it (`hook_manager`).
 
-    Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way before anything is written; write-failed,
-    git-failed; UsageError: agent-settings before anything is written.
+    Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file before anything is written;
+    write-failed, git-failed; UsageError: agent-settings before anything is written.
     """
     repo, attributes = workspace.repo, _attributes_file(workspace)
+    with_hook = with_hook and hook_manager(workspace) is None
     if with_hook:
         refuse_hooks(repo)
     hooked = [plan_agent(work_tree(workspace), name, python) for name in agents]

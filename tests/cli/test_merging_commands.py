@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from memory_ci.flows.hooks import HOOKS
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.cli.conftest import Run
@@ -24,19 +25,28 @@ def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, 
     assert [(step["part"], step["result"]) for step in steps] == [
         ("merge-driver", "kept"),
         ("attributes", "kept"),
-        ("hook", "kept"),
-        ("hook", "kept"),
+        *[("hook", "kept")] * len(HOOKS),
     ]
-    assert run("uninstall").stdout.count("removed") == 4
+    assert run("uninstall").stdout.count("removed") == 2 + len(HOOKS)
     assert not (project.path / ".gitattributes").exists()
 
 
 def test_hooks_elsewhere_are_a_repository_error_with_a_way_out(project: Project, run: Run) -> None:
-    project.git("config", "core.hooksPath", ".husky")
+    project.git("config", "core.hooksPath", ".githooks")
     refused = run("install")
     assert refused.exit_code == 4
     assert "[hooks-path-set]" in refused.stderr
     assert run("install", "--no-hook").exit_code == 0
+
+
+def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(project: Project, run: Run) -> None:
+    settings = project.write("lefthook.yml", "pre-commit:\n  parallel: true\n")
+    shown = run("install")
+    assert "run: '! command -v memory-ci >/dev/null || memory-ci hook pre-push {1}'" in shown.stdout
+    assert not any((project.path / ".git/hooks" / hook).exists() for hook in HOOKS)
+    manager = json.loads(run("install", "--json").stdout)["managed_by"]
+    settings.write_text(settings.read_text() + manager["additions"]["lefthook.yml"])
+    assert "lefthook manages the hooks here, and calls memory-ci already" in run("install").stdout
 
 
 def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:

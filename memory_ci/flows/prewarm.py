@@ -1,0 +1,98 @@
+"""Pre-warming: the index brought up to the work tree after git moved it, so that the next retrieval need not do it.
+
+One process at a time. What the shims in `hooks/` read to tell whether memory changed since is written at the end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from memory_ci.config import CONFIG_FILE
+from memory_ci.flows.index import build_index, index_path
+from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.gitrepo.process import encode_path
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.store.files import write_file
+from memory_ci.store.layout import memory_pathspecs
+
+SECONDS = 60
+"""After so long a run in the background ends, whatever it is at; the next retrieval does what is left."""
+
+ROUNDS = 5
+"""A run goes on while HEAD moves under it, as in a rebase, at most so many times."""
+
+MAX_HANDLES = 1024
+
+
+def detach(seconds: int = SECONDS) -> None:
+    """Let go of who started us: of the terminal, of files held open such as a lock of a script; end after `seconds`.
+
+    The signal has its default effect, for a handler of Python's would wait for SQLite. A git that is then left alone
+    finds its pipes closed and ends by itself.
+    """
+    with suppress(PermissionError):  # the first of its group already, as in a shell with job control
+        os.setsid()
+    os.closerange(3, MAX_HANDLES)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.alarm(seconds)
+
+
+def prewarm(start: Path) -> bool:
+    """Bring the index up to the work tree around `start`; whether we did, and not another process that is at it.
+
+    Who comes while another works goes at once: that one looks again where HEAD is before it ends. What slips through
+    between its last look and its end, and what another work tree of the clone wants, the next retrieval makes good.
+
+    Raises RepositoryError: not-a-repository, write-failed; UsageError (bad-config); OSError.
+    """
+    workspace = open_workspace(start)
+    kept = index_path(workspace).parent
+    with _alone(kept / "prewarm.lock") as is_alone:
+        for _ in range(ROUNDS if is_alone else 0):
+            before = find_commit(workspace.repo, "HEAD")
+            _warm(workspace, before or "")
+            if find_commit(workspace.repo, "HEAD") == before:
+                break
+            workspace = open_workspace(start)  # the commit may have another configuration
+    return is_alone
+
+
+def warmed_path(workspace: Workspace) -> Path:
+    """What the index was last built for: the commit, then the pathspecs of what it covers, each on a line."""
+    return index_path(workspace).parent / "warmed"
+
+
+def _warm(workspace: Workspace, commit: str) -> None:
+    report = build_index(workspace, None)
+    if report.path != str(index_path(workspace)):
+        return  # another process holds the index, or it cannot be written: it was built in memory, for nobody
+    specs = (*memory_pathspecs(workspace.config.scopes), CONFIG_FILE)
+    text = encode_path("".join(f"{line}\n" for line in (commit, *specs)))
+    path = warmed_path(workspace)
+    if not path.is_file() or path.read_bytes() != text:
+        write_file(path, text)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[bool]:
+    """Whether no other process is inside; the lock goes with the process, so that none is ever left behind."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        yield _is_locked(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
