@@ -22,7 +22,9 @@ from memory_ci.flows.draft import Draft
 from memory_ci.flows.gather import Gathered, Gatherer
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
+from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
@@ -73,12 +75,13 @@ class Learner:
         gatherer: Gatherer,
         asker: Asker | None,
         chronicle: Chronicle,
+        buried: BuriedTrailers,
         today: date,
         past: frozenset[str],
         phase: Phase | None,
     ) -> None:
         self.workspace, self.draft, self.gatherer, self.asker = workspace, draft, gatherer, asker
-        self.chronicle = chronicle
+        self.chronicle, self.buried = chronicle, buried
         self.today, self.past, self.phase = today, past, phase
         self.history: list[Commit] = []
         self.uses: list[tuple[MergedChange, frozenset[str]]] = []
@@ -235,8 +238,10 @@ class Learner:
 
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
         """The entries that this change was given, those it used, and those that it says again."""
-        body = [request.body] if request and not is_outside(request, request.permission) else []
-        given, used = list_uses([*(commit.message for commit in merged.commits), *body])
+        ours = request if request and not is_outside(request, request.permission) else None
+        buried = self.buried.find(merged, ours.commits if ours else ())
+        messages = (*(commit.message for commit in merged.commits), *(format_trailers(one.trailers) for one in buried))
+        given, used = list_uses([*messages, *([ours.body] if ours else [])])
         restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item, merged))
         return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
 

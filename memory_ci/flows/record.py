@@ -28,7 +28,8 @@ from memory_ci.flows.telling import find_fold_day, plan_files
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
 from memory_ci.forge.choose import choose_forge
-from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, list_counted
+from memory_ci.gitrepo.buried import BuriedTrailers
+from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, find_lost_cursor, list_counted
 from memory_ci.gitrepo.past import commit_time
 from memory_ci.gitrepo.push import connect
 from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
@@ -94,7 +95,9 @@ def plan_record(
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
     phase = current_phase(workspace, base)
     chronicle = Chronicle(workspace, load_episodes(workspace, base), draft, phase)
-    learner = Learner(workspace, draft, gatherer, asker, chronicle, today, past, phase)
+    learner = Learner(
+        workspace, draft, gatherer, asker, chronicle, BuriedTrailers(workspace.repo, base), today, past, phase
+    )
     folded, findings = _fold(draft)
     with closing(model):
         negative = tuple(learner.learn_declined(_time_of(workspace, since), base))
@@ -113,7 +116,7 @@ def plan_record(
         joins=tuple(learner.joins),
         windows=tuple(learner.windows),
         dropped=dict(sorted(learner.dropped.items())),
-        problems=gatherer.problems,
+        problems=(*_lost_cursor(workspace, options, base, cursor), *gatherer.problems),
     )
     if until is None:
         return plan
@@ -137,6 +140,20 @@ def _with_episodes(workspace: Workspace, plan: Plan, chronicle: Chronicle, today
     before = find_fold_day(workspace, plan.base, files, today)
     problems = [*plan.problems, *problems]
     return msgspec.structs.replace(plan, episodes=tuple(files), fold_before=before, problems=tuple(problems))
+
+
+def _lost_cursor(workspace: Workspace, options: RecordOptions, base: str, cursor: Cursor | None) -> tuple[str, ...]:
+    """That history was rewritten below the newest record, where the range begins earlier for it."""
+    if options.since is not None:
+        return ()
+    lost = find_lost_cursor(workspace.repo, base, cursor, memory_test(workspace))
+    if lost is None:
+        return ()
+    message = (
+        f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not hold, "
+        "for the branch was rewritten. Older changes are read again; what kept its commit is not counted twice"
+    )
+    return (message,)
 
 
 def _time_of(workspace: Workspace, commit: str | None) -> datetime:

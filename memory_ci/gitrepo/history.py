@@ -102,15 +102,25 @@ def is_markdown(path: str) -> bool:
 
 
 def find_cursor(repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown) -> Cursor | None:
-    """What the newest record commit among the first parents of `rev` says; None before the first run.
+    """What the newest record commit of `rev` says; None before the first run.
 
-    A source that is not in the history of its commit is passed over: anyone can write a trailer.
+    A source that is not in the history of its commit is passed over: anyone can write a trailer. A commit beside the
+    first parents counts where a merge of memory alone brought it: so a merge commit of the memory pull request does.
     """
-    for commit in _record_commits(repo, rev, SOURCE, is_memory, "--first-parent"):
-        sources = [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
-        for source in reversed(sources):
-            if find_commit(repo, source) == source and is_ancestor(repo, source, commit.sha):
-                return Cursor(source, commit.sha)
+    newest = next(_list_cursors(repo, rev, is_memory, "--first-parent"), None)
+    beside = _list_cursors(repo, rev, is_memory, *([f"^{newest.commit}"] if newest else []))
+    return next((cursor for cursor in beside if _is_further(repo, rev, cursor, newest, is_memory)), newest)
+
+
+def find_lost_cursor(
+    repo: Repository, rev: str, cursor: Cursor | None, is_memory: Callable[[str], bool] = is_markdown
+) -> Cursor | None:
+    """The newest record commit after `cursor` (what `find_cursor` found) whose source history does not hold."""
+    after = [f"^{cursor.commit}"] if cursor else []
+    for commit in _record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *after):
+        lost = [source for source in _list_sources(commit) if not _is_held(repo, source, commit)]
+        if lost:
+            return Cursor(lost[-1], commit.sha)
     return None
 
 
@@ -224,6 +234,47 @@ def _join(run: tuple[MergedChange, ...]) -> MergedChange:
         return run[0]
     commits = tuple(commit for change in run for commit in change.commits)
     return msgspec.structs.replace(run[-1], kind="rebase", commits=commits)
+
+
+def _list_cursors(repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str) -> Iterator[Cursor]:
+    """What the record commits among `which` of `rev` say, newest first."""
+    for commit in _record_commits(repo, rev, SOURCE, is_memory, *which):
+        held = next((source for source in reversed(_list_sources(commit)) if _is_held(repo, source, commit)), None)
+        if held is not None:
+            yield Cursor(held, commit.sha)
+
+
+def _list_sources(commit: Commit) -> list[str]:
+    return [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
+
+
+def _is_held(repo: Repository, source: str, commit: Commit) -> bool:
+    """Whether a source is in the history of the commit that names it."""
+    return find_commit(repo, source) == source and is_ancestor(repo, source, commit.sha)
+
+
+def _is_further(
+    repo: Repository, rev: str, cursor: Cursor, newest: Cursor | None, is_memory: Callable[[str], bool]
+) -> bool:
+    """Whether a cursor beside the first parents of `rev` is theirs, and further than the newest that stands on them.
+
+    It is theirs where both lines lead back to its source, and what brought it changed memory and nothing else: a
+    branch with a cursor of its own is none, and a change of code cannot carry a forged one.
+    """
+    if newest is not None and is_ancestor(repo, cursor.source, newest.source):
+        return False
+    parents = _list_parents(repo, cursor.source, rev)
+    if not all(_leads_to(parents, start, cursor.source) for start in (next(iter(parents)), cursor.commit)):
+        return False
+    bringing = next(group[-1] for group in group_commits(parents, next(iter(parents))) if cursor.commit in group)
+    ((merge, _),) = read_log(repo, *FILES, "--no-renames", "--no-walk", "--end-of-options", bringing)
+    return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
+
+
+def _leads_to(parents: Mapping[str, tuple[str, ...]], start: str, source: str) -> bool:
+    """Whether the first parents of `start` go back to `source`; `parents` has all commits after it."""
+    chain = _first_parents(parents, start)
+    return bool(chain) and parents[chain[-1]][:1] == (source,)
 
 
 def _record_commits(

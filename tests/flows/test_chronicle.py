@@ -127,6 +127,17 @@ def test_a_second_change_of_the_same_number_has_an_episode_of_its_own(known: Pro
     assert {"pr-150", f"pr-150-{again[:12]}"} <= episodes(known).keys()
 
 
+def test_what_a_squash_buried_is_found_on_the_branch_it_came_from(known: Project) -> None:
+    known.branch("once")
+    known.commit(f"Work\n\n{GIVEN}", {"src/client.py": "once\n"})
+    known.checkout("main")
+    known.git("merge", "-q", "--squash", "once")
+    known.commit("Charge once (#150)")
+    known.record()
+    assert said(known, 1) == [("confirmed", "pr:150")]
+    assert {entry.id: entry.reinforcement_count for entry in known.entries()}[make_id(1)] == 1
+
+
 def test_an_id_that_nobody_knows_is_no_feedback(known: Project) -> None:
     known.merge_work(f"Charge once\n\nMemory-Used: {make_id(77)}\n", "once", 150)
     known.record()

@@ -15,6 +15,7 @@ from memory_ci.gitrepo.history import (
     HistoryRange,
     find_addition,
     find_cursor,
+    find_lost_cursor,
     group_commits,
     iter_merged_changes,
     list_added_lines,
@@ -399,12 +400,104 @@ def test_a_squash_of_record_commits_gives_the_newest_source(builder: RepoBuilder
     assert find_cursor(repo, "HEAD") == Cursor(sources[1], commit)
 
 
-def test_a_cursor_on_a_merged_branch_is_not_that_of_the_main_line(builder: RepoBuilder, repo: Repository) -> None:
+def merge_memory(builder: RepoBuilder, source: str, path: str = "MEMORY.md") -> str:
+    """A record commit on a branch of its own, brought to main by a merge commit; the record commit."""
+    builder.branch("memory", source)
+    commit = record(builder, f"Memory-CI-Source: {source}", path)
+    builder.checkout("main")
+    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.git("branch", "-q", "-D", "memory")
+    return commit
+
+
+def test_a_merge_commit_that_brought_memory_alone_brings_its_cursor(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    older = merge_memory(builder, first)
+    assert find_cursor(repo, "HEAD") == Cursor(first, older)
+    covered = builder.commit("Work", {"a.txt": "a"})
+    builder.commit("While the request was open", {"b.txt": "b"})
+    commit = merge_memory(builder, covered)
+    assert find_cursor(repo, "HEAD") == Cursor(covered, commit)
+    assert find_cursor(repo, "HEAD~1") == Cursor(first, older)
+
+
+def test_a_merged_cursor_that_is_not_further_than_that_of_the_main_line_does_not_count(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    covered = builder.commit("Work", {"a.txt": "a"})
+    commit = record(builder, f"Memory-CI-Source: {covered}")
+    for source in (first, covered):
+        merge_memory(builder, source, f"docs/{source[:4]}.md")
+        assert find_cursor(repo, "HEAD") == Cursor(covered, commit)
+
+
+def test_a_cursor_that_a_change_of_code_brings_does_not_count(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
     builder.branch("topic")
-    record(builder, f"Memory-CI-Source: {builder.sha()}")
+    record(builder, f"Memory-CI-Source: {first}")
+    builder.commit("Work", {"a.txt": "a"})
     builder.checkout("main")
     builder.merge("topic")
     assert find_cursor(repo, "HEAD") is None
+
+
+def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(builder: RepoBuilder, repo: Repository) -> None:
+    builder.branch("topic")
+    own = builder.commit("Words", {"notes.md": "n"})
+    record(builder, f"Memory-CI-Source: {own}")
+    builder.checkout("main")
+    builder.merge("topic")
+    assert find_cursor(repo, "HEAD") is None
+
+
+def test_a_memory_branch_that_main_was_merged_into_keeps_its_cursor(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    builder.branch("memory")
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    builder.checkout("main")
+    builder.commit("Meanwhile", {"a.txt": "a"})
+    builder.checkout("memory")
+    builder.merge("main", message="Merge main into memory")
+    builder.checkout("main")
+    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    assert find_cursor(repo, "HEAD") == Cursor(first, commit)
+
+
+def test_the_cursor_of_a_long_history_costs_few_processes_however_it_came_there(
+    tmp_path: Path, git_calls: Callable[[], list[str]]
+) -> None:
+    builder = make_repo(tmp_path / "long")
+    write_long_history(builder, 200)
+    builder.git("reset", "-q", "--hard")
+    repo, source = find_repository(builder.path), builder.sha()
+    started = len(git_calls())
+    assert find_cursor(repo, "main") is None
+    assert len(git_calls()) - started == 2
+    commit = merge_memory(builder, source)
+    started = len(git_calls())
+    assert find_cursor(repo, "main") == Cursor(source, commit)
+    assert len(git_calls()) - started == 6
+    covered = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {covered}")
+    started = len(git_calls())
+    assert find_cursor(repo, "main") == Cursor(covered, commit)
+    assert len(git_calls()) - started == 4
+
+
+def test_a_cursor_that_was_lost_is_the_newest_that_names_what_history_does_not_hold(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    cursor = find_cursor(repo, "HEAD")
+    assert find_lost_cursor(repo, "HEAD", cursor) is None
+    lost = record(builder, f"Memory-CI-Source: {'a' * 40}")
+    builder.commit("Work", {"a.txt": "a"})
+    assert find_cursor(repo, "HEAD") == cursor == Cursor(first, commit)
+    assert find_lost_cursor(repo, "HEAD", cursor) == find_lost_cursor(repo, "HEAD", None) == Cursor("a" * 40, lost)
+    again = record(builder, f"Memory-CI-Source: {builder.sha()}")
+    assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), again)) is None
 
 
 def test_all_counted_commits_are_listed(builder: RepoBuilder, repo: Repository) -> None:
