@@ -9,14 +9,17 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MANIFEST := $(wildcard .pre-commit-hooks.yaml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench sdks clean
+.PHONY: help demo recording test lint format bench sdks clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Extra arguments: make test ARGS="-k retired". Another Python: make test PYTHON=python3.13'
 
 demo: $(VENV)/base.stamp ## see memory-ci at work in a repository made for the occasion
 	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh $(ARGS)
+
+recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into docs/recording.md
+	$(BIN)/python -m benchmarks.loop_recording $(ARGS)
 
 test: $(VENV)/dev.stamp ## run the tests
 	$(BIN)/pytest $(ARGS)

@@ -12,12 +12,12 @@ from memory_ci.flows.asked import RetrieveOptions
 from memory_ci.flows.check import CheckReport, check_memory
 from memory_ci.flows.doctor_case import Case
 from memory_ci.flows.retrieve import retrieve
+from memory_ci.flows.samples import sample_entry
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config, GlobalConfig, RetrieveConfig
 from memory_ci.records.doctor import Probe
-from memory_ci.records.entry import Entry
 from memory_ci.store.edit import format_entry
 
 FAKE_KEY = "ghp_" + "".join(f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV"))
@@ -67,20 +67,7 @@ def _plant(folder: Path) -> Workspace:
     for name in ("core.excludesFile", "core.attributesFile"):
         run_git(folder, "config", "--local", name, os.devnull)
     texts = [*PLANTS.values(), HARMLESS]
-    entries = (_entry(number, text) for number, text in enumerate(texts))
+    entries = (sample_entry(number, text) for number, text in enumerate(texts))
     (folder / "MEMORY.md").write_text("\n".join(map(format_entry, entries)), "utf-8")
     config = Config(global_=GlobalConfig(path=""), retrieve=RetrieveConfig(embedder="none", similar=False))
     return Workspace(find_repository(folder), config)
-
-
-def _entry(number: int, text: str) -> Entry:
-    return Entry(
-        id=f"{number:08x}-0000-4000-8000-000000000000",
-        type="procedural",
-        domain="task",
-        importance=0.5,
-        reinforcement_count=0,
-        last_reinforced=date(2026, 1, 1),
-        status="active",
-        title=text,
-    )

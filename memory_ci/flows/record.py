@@ -7,11 +7,13 @@ from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError
+from memory_ci.flows.asking import Asker
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.chronicle import Chronicle
 from memory_ci.flows.draft import Draft
@@ -85,30 +87,23 @@ def plan_record(
     ref, base = branch_tip(workspace, options.ref)
     workspace = Workspace(workspace.repo, trusted_config(workspace.repo, base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
-    since = _find_since(workspace, options, base, cursor)
-    past = list_past_ids(workspace, base) if options.since is not None else frozenset()
-    past |= list_rejected(workspace, base)
+    span = Span(ref, base, _find_since(workspace, options, base, cursor), cursor)
     memory = load_memory(workspace, base)
     draft = Draft(workspace, base, memory)
     model = model or choose_model(workspace.config.engine, options.engine, environ)
-    gatherer = _gatherer(workspace, options, since, environ)
+    gatherer = _gatherer(workspace, options, span.since, environ)
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
-    phase = current_phase(workspace, base)
-    chronicle = Chronicle(workspace, load_episodes(workspace, base), draft, phase)
-    learner = Learner(
-        workspace, draft, gatherer, asker, chronicle, BuriedTrailers(workspace.repo, base), today, past, phase
-    )
+    learner = _learner(workspace, options, span, draft, gatherer, asker, today)
     folded, findings = _fold(draft)
     with closing(model):
-        negative = tuple(learner.learn_declined(_time_of(workspace, since), base))
-        extracted = (*negative, *learner.learn(since, base, progress))
-    until = base if learner.failure is None else learner.covered
+        negative = tuple(learner.learn_declined(_time_of(workspace, span.since), base))
+        extracted = (*negative, *learner.learn(span.since, base, progress))
     plan = Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
         base=base,
-        since=since,
-        until=until,
+        since=span.since,
+        until=base if learner.failure is None else learner.covered,
         engine=model.use(asker, learner.failure),
         counts=learner.counts,
         judged=tuple(learner.judged),
@@ -118,18 +113,57 @@ def plan_record(
         dropped=dict(sorted(learner.dropped.items())),
         problems=(*_lost_cursor(workspace, options, base, cursor), *gatherer.problems),
     )
-    if until is None:
-        return plan
-    reinforced, counted = _reinforce(workspace, base, draft, learner)
-    reverts = _new_reverts(workspace, cursor, learner)
-    chronicle.tell_reverts(reverts, {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in learner.history})
-    upkeep = Upkeep(workspace, base, since, today, reverts)
+    return plan if plan.until is None else _with_steps(workspace, plan, span, draft, learner, folded, extracted)
+
+
+class Span(NamedTuple):
+    """The range of a run on a branch: after `since` (None: from the first commit) up to `base`; the cursor before."""
+
+    ref: str
+    base: str
+    since: str | None
+    cursor: Cursor | None
+
+
+def _learner(
+    workspace: Workspace,
+    options: RecordOptions,
+    span: Span,
+    draft: Draft,
+    gatherer: Gatherer,
+    asker: Asker | None,
+    today: date,
+) -> Learner:
+    """Who reads the range, with what was written, rejected and told before."""
+    past = list_past_ids(workspace, span.base) if options.since is not None else frozenset()
+    past |= list_rejected(workspace, span.base)
+    phase = current_phase(workspace, span.base)
+    chronicle = Chronicle(workspace, load_episodes(workspace, span.base), draft, phase)
+    buried = BuriedTrailers(workspace.repo, span.base)
+    return Learner(workspace, draft, gatherer, asker, chronicle, buried, today, past, phase)
+
+
+def _with_steps(
+    workspace: Workspace,
+    plan: Plan,
+    span: Span,
+    draft: Draft,
+    learner: Learner,
+    folded: tuple[Change, ...],
+    extracted: tuple[Change, ...],
+) -> Plan:
+    """The plan with its steps and episodes, once it is known what it covers."""
+    reinforced, counted = _reinforce(workspace, span.base, draft, learner)
+    reverts = _new_reverts(workspace, span.cursor, learner)
+    times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in learner.history}
+    learner.chronicle.tell_reverts(reverts, times)
+    upkeep = Upkeep(workspace, span.base, span.since, learner.today, reverts)
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
     )  # fmt: skip
     steps = (*(PlannedStep(step=step, changes=done) for step, done in first), *plan_upkeep(upkeep, draft, STEPS))
     plan = msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
-    return _with_episodes(workspace, plan, chronicle, today)
+    return _with_episodes(workspace, plan, learner.chronicle, learner.today)
 
 
 def _with_episodes(workspace: Workspace, plan: Plan, chronicle: Chronicle, today: date) -> Plan:
