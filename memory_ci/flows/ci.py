@@ -19,6 +19,7 @@ from memory_ci.flows.learn import Progress
 from memory_ci.flows.publish import PublishOptions, publish
 from memory_ci.flows.record import RecordOptions, plan_record, save_plan
 from memory_ci.flows.remarks import list_remarks
+from memory_ci.flows.replan import move_plan
 from memory_ci.flows.verify import verify_change
 from memory_ci.flows.workspace import Workspace, config_at
 from memory_ci.records.config import EngineName, PublishMode
@@ -85,10 +86,10 @@ def run_ci(
 def _planner(
     workspace: Workspace, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
 ) -> Planner:
-    """Makes the plan on a ref; one that is given fits only the commit it was made for, and is refused elsewhere."""
+    """Makes the plan on a ref; one that is given is moved there, if it still fits."""
     if options.apply is not None:
         given = parse_plan(options.apply)
-        return lambda ref: msgspec.structs.replace(given, ref=ref)
+        return lambda ref: move_plan(workspace, given, ref)
     asked = RecordOptions(engine=options.engine, fetch=not options.dry_run)
     today = now.date()
     return lambda ref: plan_record(workspace, msgspec.structs.replace(asked, ref=ref), today, progress, environ)

@@ -16,6 +16,7 @@ from memory_ci.flows.apply import Applied, apply_plan
 from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.pace import Pace
 from memory_ci.flows.push_options import branch_options
+from memory_ci.flows.replan import COVERED, is_covered
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, config_at, memory_test
 from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.gitrepo.blobs import TreeFile, read_files
@@ -68,7 +69,8 @@ def land(run: Run, mode: str, send: Send) -> Published:
             if is_own_push(run, base):
                 return Published(mode, base, tries=tries, reason="nothing but memory was pushed: nothing to do")
             plan, applied = perform(run, ref)
-            landed = named(run, Published(mode, applied.tip, tries=tries, plan=plan, subjects=applied.subjects))
+            reason = COVERED if is_covered(plan) else ""
+            landed = named(run, Published(mode, applied.tip, "", tries, reason, plan, applied.subjects))
             outcome = send(base, applied.tip) if applied.tip != base else Outcome("done")
             if outcome.state == "refused":
                 raise refusal(run.branch, outcome)

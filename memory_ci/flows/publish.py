@@ -13,6 +13,7 @@ from memory_ci.flows.branch import branch_name
 from memory_ci.flows.landing import Planner, Run, land, send_by_api, send_by_push
 from memory_ci.flows.pace import Pace
 from memory_ci.flows.proposing import propose
+from memory_ci.flows.replan import COVERED, is_covered
 from memory_ci.flows.workspace import Workspace, config_at
 from memory_ci.forge.choose import choose_committer
 from memory_ci.gitrepo.push import HEADS, connect
@@ -57,7 +58,8 @@ def publish(
     if mode == "none":
         plan = make_plan(ref)
         applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
-        return Published(mode, applied.tip, plan=plan, subjects=applied.subjects, is_followed=True)
+        reason = COVERED if is_covered(plan) else ""
+        return Published(mode, applied.tip, "", 1, reason, plan, applied.subjects, is_followed=True)
     remote = _remote(workspace, ref)
     branch = ref.removeprefix(HEADS)
     run = Run(workspace, connect(remote, environ), branch, make_plan, now, environ, pace or Pace())

@@ -11,17 +11,22 @@ from memory_ci.forge.rest import Client
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """An open request and where people see it."""
+    """A request, where people see it, and its text."""
 
     number: int
     url: str
+    body: str = ""
 
 
 class Proposals(Protocol):
-    """The open requests of a repository. All raise EngineError (forge-refused, `forge-…`)."""
+    """The requests of a repository. All raise EngineError (forge-refused, `forge-…`)."""
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """The open request that brings `branch` into `base`, both of this repository."""
+        ...
+
+    def find_declined(self, branch: str, base: str) -> Proposal | None:
+        """The newest of the requests that are not open, if it was closed without a merge."""
         ...
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
@@ -42,6 +47,11 @@ class Pull(msgspec.Struct, frozen=True):
 
     number: int
     html_url: str = ""
+    body: str | None = None
+    merged_at: str | None = None
+
+    def to_proposal(self) -> Proposal:
+        return Proposal(self.number, self.html_url, self.body or "")
 
 
 class GitHubProposals:
@@ -53,15 +63,17 @@ class GitHubProposals:
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """As in Proposals."""
-        query = urlencode({"state": "open", "head": f"{self._owner}:{branch}", "base": base})
-        found = self._client.find(f"{self._path}?{query}", tuple[Pull, ...]) or ()
-        return next((Proposal(pull.number, pull.html_url) for pull in found), None)
+        return next((pull.to_proposal() for pull in self._list("open", branch, base)), None)
+
+    def find_declined(self, branch: str, base: str) -> Proposal | None:
+        """As in Proposals."""
+        newest = next(iter(self._list("closed", branch, base)), None)
+        return None if newest is None or newest.merged_at else newest.to_proposal()
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""
         data = {"title": title, "body": body, "head": branch, "base": base, "maintainer_can_modify": True}
-        pull = self._client.write("POST", self._path, data, Pull)
-        return Proposal(pull.number, pull.html_url)
+        return self._client.write("POST", self._path, data, Pull).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """As in Proposals."""
@@ -71,12 +83,22 @@ class GitHubProposals:
         """As in Proposals."""
         self._client.write("PATCH", f"{self._path}/{proposal.number}", {"state": "closed"}, Pull)
 
+    def _list(self, state: str, branch: str, base: str) -> tuple[Pull, ...]:
+        """Newest first, as the API gives them unless asked otherwise."""
+        query = urlencode({"state": state, "head": f"{self._owner}:{branch}", "base": base})
+        return self._client.find(f"{self._path}?{query}", tuple[Pull, ...]) or ()
+
 
 class MergeRequest(msgspec.Struct, frozen=True):
     """What GitLab says of a merge request (docs.gitlab.com, "Merge requests API")."""
 
     iid: int
     web_url: str = ""
+    description: str | None = None
+    state: str = ""
+
+    def to_proposal(self) -> Proposal:
+        return Proposal(self.iid, self.web_url, self.description or "")
 
 
 class GitLabProposals:
@@ -88,15 +110,17 @@ class GitLabProposals:
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """As in Proposals."""
-        query = urlencode({"state": "opened", "source_branch": branch, "target_branch": base})
-        found = self._client.find(f"{self._path}?{query}", tuple[MergeRequest, ...]) or ()
-        return next((Proposal(request.iid, request.web_url) for request in found), None)
+        return next((request.to_proposal() for request in self._list("opened", branch, base)), None)
+
+    def find_declined(self, branch: str, base: str) -> Proposal | None:
+        """As in Proposals."""
+        newest = next((one for one in self._list("all", branch, base) if one.state != "opened"), None)
+        return newest.to_proposal() if newest is not None and newest.state == "closed" else None
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""
         data = {"title": title, "description": body, "source_branch": branch, "target_branch": base}
-        request = self._client.write("POST", self._path, data, MergeRequest)
-        return Proposal(request.iid, request.web_url)
+        return self._client.write("POST", self._path, data, MergeRequest).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """As in Proposals."""
@@ -107,3 +131,8 @@ class GitLabProposals:
     def close(self, proposal: Proposal) -> None:
         """As in Proposals."""
         self._client.write("PUT", f"{self._path}/{proposal.number}", {"state_event": "close"}, MergeRequest)
+
+    def _list(self, state: str, branch: str, base: str) -> tuple[MergeRequest, ...]:
+        """Newest first, as the API gives them unless asked otherwise."""
+        query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
+        return self._client.find(f"{self._path}?{query}", tuple[MergeRequest, ...]) or ()

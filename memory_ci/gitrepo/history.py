@@ -22,6 +22,9 @@ from memory_ci.records.history import Commit, MergedChange
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COUNTED = "Memory-CI-Counted"
+INBOX = ".memory/inbox/"
+"""Where strangers may add notes; a record run only takes them away, so that a commit which adds one is no record."""
+
 FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -117,8 +120,8 @@ def find_lost_cursor(
 ) -> Cursor | None:
     """The newest record commit after `cursor` (what `find_cursor` found) whose source history does not hold."""
     after = [f"^{cursor.commit}"] if cursor else []
-    for commit in _record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *after):
-        lost = [source for source in _list_sources(commit) if not _is_held(repo, source, commit)]
+    for commit, sources in _list_claims(repo, rev, is_memory, "--first-parent", *after):
+        lost = [source for source in sources if not _is_held(repo, source, commit)]
         if lost:
             return Cursor(lost[-1], commit.sha)
     return None
@@ -238,14 +241,19 @@ def _join(run: tuple[MergedChange, ...]) -> MergedChange:
 
 def _list_cursors(repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str) -> Iterator[Cursor]:
     """What the record commits among `which` of `rev` say, newest first."""
-    for commit in _record_commits(repo, rev, SOURCE, is_memory, *which):
-        held = next((source for source in reversed(_list_sources(commit)) if _is_held(repo, source, commit)), None)
+    for commit, sources in _list_claims(repo, rev, is_memory, *which):
+        held = next((source for source in reversed(sources) if _is_held(repo, source, commit)), None)
         if held is not None:
             yield Cursor(held, commit.sha)
 
 
-def _list_sources(commit: Commit) -> list[str]:
-    return [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
+def _list_claims(
+    repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str
+) -> Iterator[tuple[Commit, list[str]]]:
+    """The record commits among `which` of `rev`, newest first, and the sources that they name."""
+    for commit in _record_commits(repo, rev, SOURCE, is_memory, *which):
+        if not any(file.status == "A" and file.path.startswith(INBOX) for file in commit.files):
+            yield commit, [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
 
 
 def _is_held(repo: Repository, source: str, commit: Commit) -> bool:

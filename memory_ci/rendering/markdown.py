@@ -15,6 +15,8 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|~$:-])")
 REFERENCE = re.compile(r"(?<=[@#!])(?=\w)|(?<=:)(?=//)")
 """Where a zero-width space stops `@name`, `#12` and an address from being what a forge links or notifies."""
 
+TICKS = re.compile("`+")
+
 HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
 
@@ -26,6 +28,14 @@ def escape_markdown(text: str, width: int) -> str:
     """
     line = printable(shorten(mask_secrets(text), width))
     return REFERENCE.sub("&#8203;", SPECIAL.sub(r"\\\1", line).translate(HTML))
+
+
+def code(text: str) -> str:
+    """`text` in one line as a code span that it cannot leave (CommonMark 6.1), and in which a forge acts on nothing."""
+    bare = printable(" ".join(mask_secrets(text).split()))
+    ticks = "`" * (max((len(run) for run in TICKS.findall(bare)), default=0) + 1)
+    pad = " " if bare.startswith("`") or bare.endswith("`") else ""
+    return f"{ticks}{pad}{bare}{pad}{ticks}" if bare else ""
 
 
 def fit(lines: Iterable[str], limit: int, closing: str) -> str:

@@ -13,19 +13,27 @@ import msgspec
 
 from memory_ci.records.change import Change
 from memory_ci.records.plan import Plan
-from memory_ci.rendering.table import printable
-from memory_ci.secrets import mask_secrets
+from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten
 
 TITLE = "memory: what recent work taught"
 SHOWN = 30
-"""Entries of one section; the body of a pull request holds 65,536 characters (GitHub)."""
+"""Entries of one section."""
+
+SHOWN_EPISODES = 10
+MAX_BYTES = 60_000
+"""The body of a pull request holds 65,536 characters (GitHub)."""
+
+CUT = "The text ends here, for a pull request holds no more: see the files."
+HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
+"""The first line of the text, which a forge does not show: the keys of what the pull request holds."""
+
+CLOSED = "Nothing is left to propose.\n\n"
 
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
 SECTIONS = ("Added", "Changed", "Retired", "Moved")
 ORIGIN = re.compile(r"\b(?:pr:(?P<number>\d{1,9})|commit:(?P<sha>[0-9a-f]{7,64}))\b")
-TICKS = re.compile("`+")
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -45,38 +53,63 @@ class Effect(msgspec.Struct, frozen=True):
     limit: int
 
 
+class Declined(msgspec.Struct, frozen=True):
+    """A pull request that was closed without a merge, and the titles of what it held and is proposed again."""
+
+    number: int
+    titles: tuple[str, ...]
+
+
 class Proposed(msgspec.Struct, frozen=True):
-    """All that the text says: the plan, the titles of what maintainers wrote and took out, the effect."""
+    """All that the text says: the plan, the titles of what maintainers wrote and took out, the effect.
+
+    `held` are the keys of all that is proposed: what a later run compares, should this pull request be closed.
+    """
 
     plan: Plan
     kept: tuple[str, ...]
     rejected: tuple[str, ...]
     effect: Effect
     links: Links
+    held: tuple[str, ...] = ()
+    declined: Declined | None = None
 
 
 def render_pull_request(proposed: Proposed) -> str:
     """Markdown, the same for the same input."""
-    return "".join(f"{line}\n" for line in _lines(proposed))
+    return fit(_lines(proposed), MAX_BYTES, CUT)
 
 
-def code(text: str) -> str:
-    """`text` in one line as a code span that it cannot leave (CommonMark 6.1)."""
-    bare = printable(" ".join(mask_secrets(text).split()))
-    ticks = "`" * (max((len(run) for run in TICKS.findall(bare)), default=0) + 1)
-    pad = " " if bare.startswith("`") or bare.endswith("`") else ""
-    return f"{ticks}{pad}{bare}{pad}{ticks}" if bare else ""
+def render_title(proposed: Proposed) -> str:
+    """The title: that there are but episodes is said there."""
+    count = len(proposed.plan.episodes)
+    has_entries = bool(proposed.plan.steps or proposed.kept or proposed.rejected)
+    return f"memory: {plural(count, 'episode')}" if count and not has_entries else TITLE
+
+
+def render_closed(text: str) -> str:
+    """The text of a pull request that memory-ci closes: with other words before its keys they count no more."""
+    return CLOSED + text
+
+
+def parse_held(text: str) -> frozenset[str]:
+    """The keys of what a pull request of this text held; none where it is not ours."""
+    found = HELD.search(text.replace("\r\n", "\n"))
+    return frozenset(found["keys"].split()) if found else frozenset()
 
 
 def _lines(proposed: Proposed) -> Iterator[str]:
+    yield f"<!-- memory-ci holds:{''.join(f' {key}' for key in proposed.held)} -->"
     yield "memory-ci keeps this pull request up to date with each run; merge it to make it memory."
     yield "Edit an entry on this branch and your words stay. Take one out and it is not proposed again."
-    yield "Merge by squash or rebase: a merge commit does not tell the next run how far this one came."
     for section in SECTIONS:
         changes = [change for step in proposed.plan.steps for change in step.changes if _section(change) == section]
         yield from _section_lines(section, changes, proposed.links)
+    yield from _episodes(proposed.plan)
     yield from _titles("Kept as maintainers wrote it", proposed.kept)
     yield from _titles("Not proposed again", proposed.rejected)
+    if proposed.declined is not None:
+        yield from _declined(proposed.declined, proposed.links)
     yield ""
     yield _effect_line(proposed.effect)
 
@@ -98,6 +131,27 @@ def _section_lines(name: str, changes: Sequence[Change], links: Links) -> Iterat
         yield from (f"  - {line}" for line in _evidence(change, links))
     if len(changes) > SHOWN:
         yield f"- and {len(changes) - SHOWN} more: see the files"
+
+
+def _episodes(plan: Plan) -> Iterator[str]:
+    """What was told of the work itself: one file each, which no agent is given unless it asks."""
+    if plan.episodes:
+        yield from ("", f"### Episodes: {len(plan.episodes)}", "")
+        yield from (f"- {code(file.path)}" for file in plan.episodes[:SHOWN_EPISODES])
+        if len(plan.episodes) > SHOWN_EPISODES:
+            yield f"- and {len(plan.episodes) - SHOWN_EPISODES} more: see the files"
+    if plan.fold_before is not None:
+        yield from ("", f"Months of episodes that ended before {plan.fold_before} become one file each.")
+
+
+def _declined(declined: Declined, links: Links) -> Iterator[str]:
+    """What people said no to before, and is here beside what is new."""
+    name = f"pull request {declined.number}"
+    yield from _titles(f"Closed before, in {name}", declined.titles)
+    yield ""
+    yield f"{f'[{name}]({links.pull}{declined.number})' if links.pull else name} was closed without a merge, and is not"
+    yield "opened again. What it held opens no pull request alone; it stands here beside what is new. Take out on this"
+    yield "branch what is not wanted, and it does not come again."
 
 
 def _evidence(change: Change, links: Links) -> Iterator[str]:

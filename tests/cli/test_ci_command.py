@@ -131,7 +131,7 @@ def test_one_job_extracts_and_another_applies(
     assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
 
 
-def test_a_plan_is_not_applied_where_others_pushed_meanwhile(
+def test_a_plan_is_applied_where_others_pushed_other_work_meanwhile(
     project: Project, remote: RepoBuilder, runner: Runner, run: Run, tmp_path: Path
 ) -> None:
     runner.start("push")
@@ -140,8 +140,39 @@ def test_a_plan_is_not_applied_where_others_pushed_meanwhile(
     project.commit("Work", {"src/other.py": "x\n"})
     project.git("push", "-q", "origin", "main")
     result = run("ci", "--apply", str(plan), "--push", "push")
+    assert result.exit_code == 0, result.stderr
+    assert remote.git("log", "-3", "--format=%s", "main").splitlines() == [
+        "memory: extract 2 learnings from #128", "memory: note 1 episode", "Work"
+    ]  # fmt: skip
+
+
+def test_a_plan_that_fits_no_more_is_refused_as_a_whole(
+    project: Project, remote: RepoBuilder, runner: Runner, run: Run, tmp_path: Path
+) -> None:
+    runner.start("push")
+    plan = tmp_path / "plan.json"
+    run("ci", "--extract", str(plan))
+    project.commit("Settings", {".memory-ci.yaml": "episodes: {write: false}\n"})
+    project.git("push", "-q", "origin", "main")
+    result = run("ci", "--apply", str(plan), "--push", "push")
     assert (result.exit_code, "[ref-moved]" in result.stderr) == (4, True)
+    assert "the next run takes the range again" in result.stderr
     assert remote.sha("main") == project.sha()
+
+
+@pytest.mark.parametrize("mode", ["push", "pr", "none"])
+def test_a_plan_whose_range_another_run_covered_is_nothing_to_do(
+    project: Project, remote: RepoBuilder, runner: Runner, run: Run, tmp_path: Path, mode: str
+) -> None:
+    runner.start("push")
+    plan = tmp_path / "plan.json"
+    run("ci", "--extract", str(plan))
+    run("ci", "--push", "push")
+    tip = remote.sha("main")
+    runner.start("schedule")
+    result = run("ci", "--apply", str(plan), "--push", mode)
+    assert (result.exit_code, "nothing to do" in result.stdout) == (0, True), result.stderr
+    assert (remote.sha("main"), runner.outputs["commits"]) == (tip, "0")
 
 
 def test_a_dry_run_says_what_would_be_committed(project: Project, runner: Runner, run: Run) -> None:

@@ -139,7 +139,8 @@ class GitHubDouble:
 
     def _list(self, asked: Asked) -> Answer:
         is_asked = asked.query["head"] == f"acme:{UPDATE}" and asked.query["base"] == "main"
-        return json_answer([pull for pull in self.pulls if is_asked and pull["state"] == asked.query["state"]])
+        newest_first = reversed(self.pulls)
+        return json_answer([pull for pull in newest_first if is_asked and pull["state"] == asked.query["state"]])
 
     def _open(self, asked: Asked) -> Answer:
         number = len(self.pulls) + 1

@@ -10,8 +10,11 @@ import msgspec
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.rejected import REJECTED_FILE
-from memory_ci.records.plan import Plan
+from memory_ci.flows.rejected import REJECTED_FILE, Verdicts
+from memory_ci.flows.request import MAX_KEYS, Built, Standing, find_answer, list_keys
+from memory_ci.forge.proposals import Proposal
+from memory_ci.records.plan import EpisodeFile, Plan
+from memory_ci.rendering.pull_request import Effect, Links, Proposed, render_pull_request
 from memory_ci.store.edit import format_entry
 from tests.flows.project import MARKED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
@@ -197,6 +200,131 @@ def test_a_merge_commit_of_the_pull_request_makes_nothing_count_twice(
     merged.git("push", "-q", "origin", "main", f":refs/heads/{UPDATE}")
     assert {entry.id: entry.reinforcement_count for entry in merged.entries()}[make_id(7)] == 1
     assert publish("pr").reason == "nothing to propose"
+
+
+def merge_by(how: str, remote: Remote, path: Path) -> None:
+    """Merge the memory branch as one of GitHub's three buttons does, and remove it."""
+    if how == "squash":
+        squash(remote, path)
+        return
+    clone = remote.clone(path)
+    if how == "merge":
+        clone.merge(f"origin/{UPDATE}", message=f"Merge pull request #7 from acme/{UPDATE}")
+    else:
+        clone.git("checkout", "-q", "--detach", f"origin/{UPDATE}")
+        clone.git("rebase", "-q", "--force-rebase", "main")
+        clone.git("checkout", "-q", "-B", "main")
+    clone.git("push", "-q", "origin", "main", f":refs/heads/{UPDATE}")
+
+
+@pytest.mark.parametrize("how", ["squash", "merge", "rebase"])
+def test_however_the_pull_request_is_merged_the_next_run_reads_nothing_again(
+    remote: Remote, publish: Publisher, tmp_path: Path, how: str
+) -> None:
+    tip = publish("pr").tip
+    merge_by(how, remote, tmp_path / "merged")
+    assert remote.sha("main") != tip
+    published = publish("pr")
+    assert published.reason == "nothing to propose"
+    assert UPDATE not in remote.branches()
+    assert published.plan is not None
+    assert published.plan.since == publish.project.sha("main"), "the branch is where the first run read it"
+    assert published.plan.judged == ()
+
+
+def decline(forge: GitHubDouble) -> None:
+    """Close the newest pull request without a merge, as a person does."""
+    forge.pulls[-1]["state"] = "closed"
+
+
+def do_more_work(publish: Publisher) -> None:
+    note = make_entry(7, title="Look at the gateway's dashboard first")
+    publish.project.put_fragment(note)
+    publish.project.git("push", "-q", "origin", "main")
+
+
+@pytest.mark.parametrize("is_branch_kept", [True, False])
+def test_a_pull_request_that_a_person_closed_is_not_opened_again(
+    remote: Remote, forge: GitHubDouble, publish: Publisher, is_branch_kept: bool
+) -> None:
+    publish("pr")
+    decline(forge)
+    if not is_branch_kept:
+        remote.git("branch", "-q", "-D", UPDATE)
+    before = remote.git("for-each-ref")
+    published = publish("pr")
+    assert "pull request 1 was closed without a merge" in published.reason
+    assert (len(forge.pulls), remote.git("for-each-ref")) == (1, before)
+
+
+def test_another_is_opened_for_what_is_new_and_tells_of_the_closed_one(forge: GitHubDouble, publish: Publisher) -> None:
+    publish("pr")
+    decline(forge)
+    do_more_work(publish)
+    assert publish("pr").url == forge.pulls[-1]["html_url"]
+    first, second = forge.pulls
+    assert (first["state"], second["state"]) == ("closed", "open")
+    assert "[pull request 1](https://github.com/acme/shop/pull/1) was closed without a merge" in second["body"]
+    assert "### Closed before, in pull request 1\n\n- `" in second["body"]
+    assert second["body"].count("dashboard") == 1
+    decline(forge)
+    assert "pull request 2 was closed" in publish("pr").reason
+
+
+def test_what_a_person_closed_and_opens_again_is_brought_up_to_date(forge: GitHubDouble, publish: Publisher) -> None:
+    publish("pr")
+    decline(forge)
+    publish("pr")
+    forge.pulls[0]["state"] = "open"
+    do_more_work(publish)
+    publish("pr")
+    assert "dashboard" in forge.pulls[0]["body"]
+    assert len(forge.pulls) == 1
+
+
+def test_a_pull_request_that_was_merged_or_that_we_closed_is_no_answer(
+    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+) -> None:
+    tip = publish("pr").tip
+    base = remote.sha("main")
+    remote.git("update-ref", "refs/heads/main", tip)
+    assert publish("pr").reason == "nothing to propose"
+    assert forge.pulls[0]["state"] == "closed"
+    remote.git("update-ref", "refs/heads/main", base)
+    publish("pr")
+    assert forge.pulls[1]["state"] == "open"
+    forge.pulls[1] |= {"state": "closed", "merged_at": "2026-11-21T12:00:00Z"}
+    publish("pr")
+    assert forge.pulls[2]["state"] == "open"
+
+
+def hold_episodes(plan: Plan, count: int) -> Built:
+    files = tuple(EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count))
+    held = msgspec.structs.replace(plan, steps=(), episodes=files)
+    return Built(plan.base, plan.base, held, (), Verdicts())
+
+
+def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project: Project) -> None:
+    plan = project.plan()
+    for count, width in ((MAX_KEYS, MAX_KEYS), (MAX_KEYS + 1, 1)):
+        held = list_keys(hold_episodes(plan, count))
+        assert len(held) == width
+        body = render_pull_request(Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), tuple(held)))
+        assert len(body) < 10_000
+        standing = Standing(None, None, Proposal(7, "", body))
+        assert "pull request 7 was closed" in find_answer(hold_episodes(plan, count), standing)
+        assert find_answer(hold_episodes(plan, count + 1), standing) == ""
+
+
+def test_a_pull_request_of_episodes_alone_says_so(remote: Remote, forge: GitHubDouble, publish: Publisher) -> None:
+    project = publish.project
+    publish("push")
+    project.merge_work("chore: tidy up", "tidy", 130, "src/tidy.py")
+    project.git("push", "-q", "origin", "main")
+    publish("pr")
+    (pull,) = forge.pulls
+    assert pull["title"] == "memory: 1 episode"
+    assert "### Episodes: 1\n\n- `.memory/episodes/" in pull["body"]
 
 
 def test_a_run_that_stopped_takes_nothing_out_of_the_pull_request(

@@ -119,6 +119,25 @@ def test_a_squashed_trailer_with_a_short_id_counts_as_well(project: Project) -> 
     assert {e.id: e.reinforcement_count for e in project.entries()}[make_id(1)] == 1
 
 
+def test_a_cursor_that_a_rewritten_branch_lost_is_told_and_nothing_that_stayed_is_counted_twice(
+    project: Project,
+) -> None:
+    project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Known before"))})
+    project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
+    work = project.commit("Typo", {"b.txt": "b"})
+    tip = project.record().tip
+    assert project.plan().problems == ()
+    project.git("reset", "-q", "--hard", work)
+    project.git("commit", "-q", "--amend", "-m", "Mended")
+    project.git("cherry-pick", f"{work}..{tip}")
+    (problem,) = project.plan().problems
+    assert problem.startswith(f"where the last run ended: {project.sha()[:12]} says at {work[:12]}, which its history")
+    before = {entry.id: entry.reinforcement_count for entry in project.entries()}
+    project.record()
+    assert {entry.id: entry.reinforcement_count for entry in project.entries()} == before
+    assert before[make_id(7)] == 1
+
+
 def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Project) -> None:
     project.record()
     before = len(project.entries())

@@ -62,6 +62,33 @@ def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("found", "number"), [([], None), ([{}], 7), ([{"merged_at": "2026-11-21T12:00:00Z"}, {}], None), ([{}, {}], 7)]
+)
+def test_github_names_the_newest_closed_request_unless_it_was_merged(
+    tmp_path: Path, found: list[dict[str, str]], number: int | None
+) -> None:
+    pulls = [{"number": 7 - age, "body": None, "merged_at": None, **pull} for age, pull in enumerate(found)]
+    with serve(lambda _: json_answer(pulls)) as server:
+        declined = GitHubProposals(make_client(server.url, tmp_path), "acme/shop").find_declined("m", "main")
+    assert (declined and declined.number) == number
+    assert server.asked[0].query == {"state": "closed", "head": "acme:m", "base": "main"}
+
+
+@pytest.mark.parametrize(
+    ("states", "number"),
+    [((), None), (("closed",), 7), (("merged", "closed"), None), (("opened", "closed"), 6), (("closed", "merged"), 7)],
+)
+def test_gitlab_names_the_newest_closed_request_unless_it_was_merged(
+    tmp_path: Path, states: tuple[str, ...], number: int | None
+) -> None:
+    requests = [{"iid": 7 - age, "state": state, "description": "held"} for age, state in enumerate(states)]
+    with serve(lambda _: json_answer(requests)) as server:
+        declined = GitLabProposals(make_client(server.url, tmp_path), "42").find_declined("m", "main")
+    assert declined == (None if number is None else Proposal(number, "", "held"))
+    assert server.asked[0].query["target_branch"] == "main"
+
+
+@pytest.mark.parametrize(
     ("status", "slug"),
     [
         (403, "forge-refused"),

@@ -442,6 +442,20 @@ def test_a_cursor_that_a_change_of_code_brings_does_not_count(builder: RepoBuild
     assert find_cursor(repo, "HEAD") is None
 
 
+@pytest.mark.parametrize("how", ["merge", "rebase"])
+def test_a_note_of_a_stranger_brings_no_cursor_however_it_is_merged(
+    builder: RepoBuilder, repo: Repository, how: str
+) -> None:
+    first = builder.sha()
+    if how == "merge":
+        merge_memory(builder, first, ".memory/inbox/note.md")
+    else:
+        record(builder, f"Memory-CI-Source: {first}", ".memory/inbox/note.md")
+    assert find_cursor(repo, "HEAD") is None
+    builder.commit(f"Fold\n\nMemory-CI-Step: fold\nMemory-CI-Source: {first}", {".memory/inbox/note.md": None})
+    assert find_cursor(repo, "HEAD") == Cursor(first, builder.sha())
+
+
 def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(builder: RepoBuilder, repo: Repository) -> None:
     builder.branch("topic")
     own = builder.commit("Words", {"notes.md": "n"})
@@ -498,6 +512,15 @@ def test_a_cursor_that_was_lost_is_the_newest_that_names_what_history_does_not_h
     assert find_lost_cursor(repo, "HEAD", cursor) == find_lost_cursor(repo, "HEAD", None) == Cursor("a" * 40, lost)
     again = record(builder, f"Memory-CI-Source: {builder.sha()}")
     assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), again)) is None
+
+
+def test_a_cursor_that_was_overtaken_is_not_lost(builder: RepoBuilder, repo: Repository) -> None:
+    first = builder.sha()
+    covered = builder.commit("Work", {"a.txt": "a"})
+    record(builder, f"Memory-CI-Source: {first}")
+    cursor = Cursor(covered, merge_memory(builder, covered, "docs/MEMORY.md"))
+    assert find_cursor(repo, "HEAD") == cursor
+    assert find_lost_cursor(repo, "HEAD", cursor) is None
 
 
 def test_all_counted_commits_are_listed(builder: RepoBuilder, repo: Repository) -> None:

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
-from memory_ci.rendering.pull_request import SHOWN, Effect, Links, Proposed, code, render_pull_request
+from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, EpisodeFile, Plan, PlannedStep
+from memory_ci.rendering.markdown import code
+from memory_ci.rendering.pull_request import (
+    MAX_BYTES,
+    SHOWN,
+    SHOWN_EPISODES,
+    TITLE,
+    Declined,
+    Effect,
+    Links,
+    Proposed,
+    parse_held,
+    render_closed,
+    render_pull_request,
+    render_title,
+)
 from tests.make import make_entry
 
 LINKS = Links("https://github.com/acme/shop/pull/", "https://github.com/acme/shop/commit/")
@@ -72,6 +88,50 @@ def test_a_long_section_names_some_and_counts_the_rest() -> None:
     text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
     assert "- and 5 more: see the files" in text
     assert len(text) < 60_000
+
+
+def propose_episodes(count: int) -> Proposed:
+    files = tuple(EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count))
+    return Proposed(msgspec.structs.replace(make_plan(), episodes=files), (), (), EFFECT, LINKS)
+
+
+def test_a_request_of_episodes_alone_says_so_in_its_title_and_names_the_first() -> None:
+    proposed = propose_episodes(SHOWN_EPISODES + 2)
+    assert render_title(proposed) == "memory: 12 episodes"
+    text = render_pull_request(proposed)
+    assert "### Episodes: 12\n\n- `.memory/episodes/2026-11/pr-0.md`" in text
+    assert "pr-9.md`\n- and 2 more: see the files" in text
+
+
+def test_a_request_of_entries_too_has_the_title_of_all() -> None:
+    plan = make_plan(PlannedStep(step="extract", changes=(added(make_entry(1)),)))
+    assert render_title(msgspec.structs.replace(propose_episodes(2), plan=plan)) == TITLE
+    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=("Mine",))) == TITLE
+
+
+def test_months_that_become_one_file_are_told() -> None:
+    plan = msgspec.structs.replace(make_plan(), fold_before=date(2026, 8, 1))
+    assert "ended before 2026-08-01 become one file each" in render_pull_request(Proposed(plan, (), (), EFFECT, LINKS))
+
+
+def test_what_a_request_holds_is_read_from_its_text_whatever_the_line_ends() -> None:
+    proposed = msgspec.structs.replace(propose_episodes(1), held=("0a1b", "2c3d"))
+    text = render_pull_request(proposed)
+    assert parse_held(text) == parse_held(text.replace("\n", "\r\n")) == {"0a1b", "2c3d"}
+    assert parse_held(f"Quoted:\n{text}") == parse_held(render_closed(text)) == parse_held("") == frozenset()
+
+
+def test_what_was_closed_before_is_named_and_linked() -> None:
+    text = render_pull_request(msgspec.structs.replace(propose_episodes(1), declined=Declined(6, ("Old `news`",))))
+    assert "### Closed before, in pull request 6\n\n- `` Old `news` ``" in text
+    assert "[pull request 6](https://github.com/acme/shop/pull/6) was closed without a merge" in text
+
+
+def test_a_text_longer_than_a_forge_takes_is_cut_and_says_so() -> None:
+    changes = tuple(added(make_entry(number), "x" * 4_000) for number in range(SHOWN))
+    text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
+    assert len(text.encode()) <= MAX_BYTES
+    assert text.endswith("see the files.\n")
 
 
 def test_a_credential_is_masked() -> None:

@@ -1,0 +1,116 @@
+"""Replan: a plan that one job made and another performs, when the branch has moved between the two.
+
+It is moved to the new tip where nothing that it speaks of has changed since; `flows.apply` then judges it there as any
+other. What it covers stays the same, so that the commits in between are for the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.extraction.entries import content_key
+from memory_ci.flows.branch import branch_tip
+from memory_ci.flows.rejected import list_rejected
+from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, read_bytes
+from memory_ci.gitrepo.history import Cursor, find_cursor
+from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
+from memory_ci.records.change import Change
+from memory_ci.records.entry import Entry
+from memory_ci.records.plan import Plan, PlannedStep
+
+COVERED = "another run covered this plan's range meanwhile: nothing to do"
+
+Places = dict[str, tuple[tuple[str, Entry], ...]]
+"""Where each entry stands, notes of the inbox too, and what it says, by id."""
+
+
+def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
+    """The plan as it fits the tip of `ref`; one without a change where a run landed that covers its range.
+
+    Raises RepositoryError (ref-moved) where it fits no more.
+    """
+    ref, tip = branch_tip(workspace, ref)
+    if tip == plan.base:
+        return msgspec.structs.replace(plan, ref=ref)
+    if not _is_held(workspace.repo, plan.base, tip):
+        raise _unfit(plan, tip, "its history does not hold that")
+    then, now = _cursor(workspace, plan.base), _cursor(workspace, tip)
+    if now is not None and now != then:
+        if plan.until is None or not _is_held(workspace.repo, plan.until, now.source):
+            raise _unfit(plan, tip, "another run landed")
+        return _without_changes(plan, ref, tip)
+    moved = msgspec.structs.replace(_without_known(workspace, plan, tip), ref=ref, base=tip)
+    for reason in _changed(workspace, plan, moved):
+        raise _unfit(plan, tip, reason)
+    return moved
+
+
+def is_covered(plan: Plan) -> bool:
+    """Whether a plan came out of `move_plan` without a change: its range needs none any more."""
+    return plan.until is None and not plan.engine.failure and not plan.steps and not plan.episodes
+
+
+def _is_held(repo: Repository, sha: str, tip: str) -> bool:
+    """Whether a commit that the plan names by its full id is in the history of `tip`."""
+    return find_commit(repo, sha) == sha and is_ancestor(repo, sha, tip)
+
+
+def _cursor(workspace: Workspace, rev: str) -> Cursor | None:
+    here = Workspace(workspace.repo, config_at(workspace.repo, rev))
+    return find_cursor(here.repo, rev, memory_test(here))
+
+
+def _without_changes(plan: Plan, ref: str, tip: str) -> Plan:
+    return msgspec.structs.replace(
+        plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None
+    )
+
+
+def _without_known(workspace: Workspace, plan: Plan, tip: str) -> Plan:
+    """Without learnings that maintainers rejected or keep in their own words, and episodes that are told already."""
+    rejected, places = list_rejected(workspace, tip), _list_places(workspace, tip)
+
+    def without(step: PlannedStep) -> PlannedStep:
+        kept = tuple(change for change in step.changes if not _is_known(change, rejected, places))
+        return msgspec.structs.replace(step, changes=kept)
+
+    told = read_bytes(workspace, tip, [file.path for file in plan.episodes])
+    return msgspec.structs.replace(
+        plan,
+        steps=tuple(step for step in map(without, plan.steps) if step.changes),
+        episodes=tuple(file for file in plan.episodes if told.get(file.path) != file.text.encode()),
+    )
+
+
+def _is_known(change: Change, rejected: frozenset[str], places: Places) -> bool:
+    if change.step != "extract":
+        return False
+    return change.entry.id in places or content_key(change.entry.title, change.entry.body) in rejected
+
+
+def _changed(workspace: Workspace, plan: Plan, moved: Plan) -> Iterator[str]:
+    """What the moved plan speaks of that is not as it was when the plan was made."""
+    repo = workspace.repo
+    if config_at(repo, plan.base) != config_at(repo, moved.base):
+        yield "the configuration was changed"
+    before, after = _list_places(workspace, plan.base), _list_places(workspace, moved.base)
+    for entry_id in dict.fromkeys(change.entry.id for step in moved.steps for change in step.changes):
+        if before.get(entry_id) != after.get(entry_id):
+            yield f"the entry {entry_id} was changed"
+
+
+def _list_places(workspace: Workspace, rev: str) -> Places:
+    here = Workspace(workspace.repo, config_at(workspace.repo, rev))
+    places: Places = {}
+    for place in load_memory(here, rev).located:
+        places[place.entry.id] = (*places.get(place.entry.id, ()), (place.path, place.entry))
+    return places
+
+
+def _unfit(plan: Plan, tip: str, reason: str) -> RepositoryError:
+    message = f"the plan was made for {plan.base[:12]}, the branch is at {tip[:12]}, and {reason}"
+    hint = "Nothing was changed, and nothing is lost: the next run takes the range again."
+    return RepositoryError(message, slug="ref-moved", hint=hint)
