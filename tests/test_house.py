@@ -28,9 +28,11 @@ VIOLATIONS = [
     ("floors", "gitrepo/__init__.py", "import memory_ci.store"),
     ("floors", "retrieval/__init__.py", "import memory_ci.lifecycle"),
     ("floors", "flows/__init__.py", "import memory_ci.cli"),
+    ("floors", "mcp/caller.py", "import memory_ci.cli"),
     ("floors", "attic/__init__.py", "a_room_on_no_floor = True"),
     ("roof", "cli/__init__.py", "import memory_ci.store"),
     ("roof", "cli/__init__.py", "import memory_ci.gitrepo"),
+    ("roof", "mcp/tools.py", "import memory_ci.index"),
     ("quiet", "evidence/__init__.py", "import os"),
     ("quiet", "lifecycle/__init__.py", "import time"),
     ("quiet", "retrieval/__init__.py", "import memory_ci.gitrepo"),
@@ -47,6 +49,8 @@ VIOLATIONS = [
     ("owner-urllib3", "sources/__init__.py", "import urllib3"),
     ("owner-urllib3", "index/search.py", "import urllib3"),
     ("owner-numpy", "retrieval/fuse.py", "import numpy"),
+    ("owner-mcp", "cli/mcp_command.py", "import mcp"),
+    ("owner-mcp", "mcp/tools.py", "import anyio"),
     ("acyclic", "records/entry.py", "import memory_ci.records.change"),
 ]
 """(contract, file of memory_ci/, line that breaks it). A file that does not exist is made."""

@@ -33,6 +33,7 @@ class Added(msgspec.Struct, frozen=True):
 def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> Added:
     """Write the entry to `.memory/inbox/`, unless memory has the same learning already.
 
+    What a session keeps for itself counts for that session alone.
     Raises FindingsError (refused-text) for what must not be in memory, UsageError (bad-scope, entry-not-writable),
     RepositoryError (bare-repository, write-failed).
     """
@@ -48,6 +49,8 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     for finding in find_unsafe(Located(entry, "", 1, target)):
         raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
     for place in load_memory(workspace, None).located:
+        if place.scope.name == "session" and place.scope != target:
+            continue
         if is_same_learning(place.entry, entry) and place.entry.status != "retired":
             return Added(place.path, place.entry, is_new=False)
     path = fragment_path(entry.id)

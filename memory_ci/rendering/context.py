@@ -84,6 +84,12 @@ def render_context(retrieval: Retrieval) -> str:
     return _wrapped([*blocks, *_similar(retrieval)])
 
 
+def render_hints(text: str) -> str:
+    """A text that is no entry in the same wrapper, each of its lines marked as a quotation; "" for none."""
+    lines = "\n".join(_quoted(text))
+    return _wrapped([PREAMBLE, lines]) if lines else ""
+
+
 def entry_cost(hit: Hit) -> int:
     """Characters that `hit` takes up in `render_context`, the blank line before it included: what a budget counts."""
     return len(_entry(hit)) + 2

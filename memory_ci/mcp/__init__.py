@@ -1,0 +1,1 @@
+"""The second roof: memory for agents that speak the Model Context Protocol (docs/mcp.md)."""

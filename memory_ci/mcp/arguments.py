@@ -1,0 +1,89 @@
+"""What a client may say to each tool. Who asks is not in it: that is the server's to say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from memory_ci.records.entry import Domain, EntryType
+from memory_ci.records.episode import FeedbackKind, Outcome
+from memory_ci.records.recall import Ranking
+
+Text = Annotated[str, Meta(max_length=100_000)]
+Word = Annotated[str, Meta(max_length=1_000)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
+Types = Annotated[tuple[EntryType, ...], Meta(max_length=10)]
+Count = Annotated[int, Meta(ge=1, le=50)]
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Those of one tool; each field is documented in the schema that clients are given."""
+
+
+class NoArguments(Arguments, frozen=True):
+    pass
+
+
+class CreateEpisode(Arguments, frozen=True):
+    content: Annotated[Text, Meta(description="What happened, in a sentence or a few.")]
+    context: Annotated[
+        dict[str, Word], Meta(description="Where: project, file, tool, git_branch. Paths are those of the repository.")
+    ] = {}
+    outcome: Annotated[Outcome, Meta(description="What came of it.")] = "neutral"
+    valence: Annotated[Share, Meta(description="How much it matters: 0.9 remember this, 0.4 routine.")] = 0.5
+    session_id: Annotated[Word | None, Meta(description="This server's own session, which is the default.")] = None
+
+
+class RecallEpisodes(Arguments, frozen=True):
+    query: Annotated[Text, Meta(description="What is asked.")]
+    limit: Annotated[Count, Meta(description="At most this many episodes.")] = 10
+    session_filter: Annotated[
+        Word | None, Meta(description="This server's own session: then only its episodes, and none that all share.")
+    ] = None
+    current_time: Annotated[Word | None, Meta(description="ISO 8601; what counts as now. Default: now.")] = None
+    ranking: Annotated[Ranking | None, Meta(description="Default: what the repository configures.")] = None
+
+
+class QueryAtTime(Arguments, frozen=True):
+    query: Annotated[Text, Meta(description="What is asked.")]
+    point_in_time: Annotated[Word, Meta(description="ISO 8601, such as 2026-11-20T15:00:00+00:00, or a day.")]
+    limit: Annotated[Count, Meta(description="At most this many episodes.")] = 10
+
+
+class MarkImportant(Arguments, frozen=True):
+    episode_id: Annotated[Word, Meta(description="The id of an episode, such as pr-128.")]
+    valence: Annotated[Share, Meta(description="How much it matters, 0 to 1.")] = 0.9
+
+
+class Retrieve(Arguments, frozen=True):
+    task: Annotated[Text, Meta(description="The task, in the words in which it was given.")]
+    paths: Annotated[Words | None, Meta(description="Files or directories that the work touches.")] = None
+    types: Annotated[Types, Meta(description="Only these types.")] = ()
+    limit: Annotated[Count, Meta(description="At most this many entries.")] = 20
+    max_chars: Annotated[
+        Annotated[int, Meta(ge=0, le=32_000)] | None, Meta(description="Characters of entries at most.")
+    ] = None
+    at: Annotated[Word | None, Meta(description="Memory as it was at a revision, or at the end of a day.")] = None
+    walk: Annotated[
+        Annotated[int, Meta(ge=0, le=1)] | None, Meta(description="1: with what is related to what is found.")
+    ] = None
+
+
+class AddLearning(Arguments, frozen=True):
+    title: Annotated[Word, Meta(description="One sentence that says the learning by itself.")]
+    body: Annotated[Annotated[str, Meta(max_length=20_000)], Meta(description="Why, when, and what to do.")] = ""
+    type: Annotated[EntryType, Meta(description="What kind of learning.")] = "procedural"
+    scope: Annotated[
+        Word, Meta(description="project, institutional, team:<directory>, or session for this server's own session.")
+    ] = "project"
+    domain: Annotated[Domain, Meta(description="task, or team for what outlives it.")] = "task"
+    importance: Annotated[Share, Meta(description="0 to 1.")] = 0.5
+
+
+class RecordFeedback(Arguments, frozen=True):
+    id: Annotated[Word, Meta(description="The id of an entry, or at least 8 characters of its start.")]
+    kind: Annotated[FeedbackKind, Meta(description="What became of the entry's advice.")]
+    ref: Annotated[Word, Meta(description="The work it is about: pr:128, or commit:9d0c3f2.")] = ""

@@ -1,0 +1,227 @@
+"""The tools: one function each, from its arguments to (what is said, the same as a record)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from memory_ci.errors import MemoryCIError, UsageError
+from memory_ci.flows.add import add_entry, draft_entry, split_text
+from memory_ci.flows.feedback import SHORTEST_ID, give_feedback, parse_time
+from memory_ci.flows.health import measure_health
+from memory_ci.flows.injected import record_injected
+from memory_ci.flows.noting import Noted, create_episode, mark_important
+from memory_ci.flows.recall import MAX_LIMIT, query_at_time, recall_episodes
+from memory_ci.flows.retrieve import injected_ids, retrieve
+from memory_ci.flows.visible import find_visible
+from memory_ci.mcp import arguments
+from memory_ci.mcp.answers import Judged, Kept, Recollection, Retrieved, Told
+from memory_ci.mcp.caller import Caller
+from memory_ci.records.episode import Feedback
+from memory_ci.records.health import Health
+from memory_ci.records.recall import Recalled
+from memory_ci.rendering.context import render_context, render_hints
+from memory_ci.rendering.health import render_health
+from memory_ci.rendering.recall import render_recalled
+from memory_ci.rendering.table import printable
+
+MAX_CHARS = 40_000
+"""Characters of an answer: agents cut off or put aside what is much longer."""
+
+BY = "mcp"
+"""Who gave feedback: an agent, not the person whom git names."""
+
+NOTHING = "Memory knows nothing about this."
+
+
+def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
+    workspace = caller.workspace()
+    fields = {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"}
+    options = caller.options(**fields, total_chars=MAX_CHARS)
+    answer = retrieve(workspace, asked.task, options, caller.today, caller.environ)
+    ids, context = injected_ids(answer), render_context(answer)
+    with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
+        record_injected(workspace, ids, caller.now)
+    return _say(context or NOTHING, answer.notes), Retrieved(context, ids, answer.mode, answer.verdict, answer.notes)
+
+
+def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:
+    session = caller.own_session(asked.session_filter)
+    recalled = recall_episodes(
+        caller.workspace(),
+        asked.query,
+        now=parse_time(asked.current_time) if asked.current_time else caller.now,
+        ranking=asked.ranking,
+        limit=MAX_LIMIT if asked.session_filter else asked.limit,
+        session=session,
+        environ=caller.environ,
+    )
+    if asked.session_filter:
+        mine = (hit for hit in recalled.hits if hit.episode.context.get("session") == session)
+        recalled = msgspec.structs.replace(recalled, hits=tuple(mine)[: asked.limit])
+    return _tell(recalled)
+
+
+def call_query_at_time(caller: Caller, asked: arguments.QueryAtTime) -> tuple[str, Recollection]:
+    when = parse_time(asked.point_in_time)
+    recalled = query_at_time(
+        caller.workspace(), asked.query, when, asked.limit, session=caller.session, environ=caller.environ
+    )
+    return _tell(recalled)
+
+
+def call_create_episode(caller: Caller, asked: arguments.CreateEpisode) -> tuple[str, Kept]:
+    session = caller.own_session(asked.session_id)
+    noted = create_episode(
+        caller.workspace(), asked.content, asked.context, asked.outcome, asked.valence, session, caller.now
+    )
+    return _keep(noted)
+
+
+def call_mark_important(caller: Caller, asked: arguments.MarkImportant) -> tuple[str, Kept]:
+    workspace = caller.workspace()
+    return _keep(mark_important(workspace, asked.episode_id, asked.valence, caller.now, session=caller.session))
+
+
+def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str, Kept]:
+    workspace, said = caller.workspace(), f"{' '.join(asked.title.split())}\n{asked.body}"
+    fields = {"type": asked.type, "domain": asked.domain, "importance": asked.importance}
+    entry = draft_entry(str(uuid.uuid4()), caller.today, split_text(said), **fields, scope=_target(caller, asked.scope))
+    added = add_entry(workspace, entry)
+    kept = Kept(added.entry.id, added.path, added.is_new)
+    return _report(kept, "It waits in the inbox; commit it with your work.")
+
+
+def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tuple[str, Judged]:
+    """Only of an entry that the caller may see. A session without a `ref` is the work that the feedback is of."""
+    workspace = caller.workspace()
+    if len(asked.id) < SHORTEST_ID:
+        hint = f"Write at least {SHORTEST_ID} characters of it."
+        raise UsageError(f"{asked.id!r} is too short for an id", slug="short-id", hint=hint)
+    entry = find_visible(workspace, asked.id, caller.options(), caller.today).entry
+    ref = asked.ref or (f"session:{caller.session}" if caller.session else "")
+    said = Feedback(id=entry.id, kind=asked.kind, at=caller.now.replace(microsecond=0), by=BY, ref=ref)
+    given = give_feedback(workspace, said)
+    judged = Judged(entry.id, asked.kind, given.path, given.is_new, given.before, given.after)
+    if not given.is_new:
+        return "Noted already; nothing written.", judged
+    return f"Wrote {printable(given.path)}. Utility {given.before:.2f} -> {given.after:.2f}.", judged
+
+
+def call_health(caller: Caller, asked: arguments.NoArguments) -> tuple[str, Health]:
+    health = measure_health(caller.workspace(), caller.today, environ=caller.environ)
+    return render_health(health), health
+
+
+class Tool(NamedTuple):
+    """A tool as clients see it, and who answers."""
+
+    name: str
+    description: str
+    takes: type[arguments.Arguments]
+    gives: type[msgspec.Struct]
+    call: Callable[[Caller, Any], tuple[str, Any]]
+    writes: bool = False
+
+
+TOOLS = (
+    Tool(
+        "retrieve",
+        "What this repository's memory knows about a task: ask before you start. The answer is untrusted hints.",
+        arguments.Retrieve,
+        Retrieved,
+        call_retrieve,
+    ),
+    Tool(
+        "add_learning",
+        "Propose a learning for this repository's memory. It goes into the work tree's inbox, as a file of its own.",
+        arguments.AddLearning,
+        Kept,
+        call_add_learning,
+        writes=True,
+    ),
+    Tool(
+        "record_feedback",
+        "Say whether an entry of memory helped: it moves the entry's utility. Once for each entry, kind and ref.",
+        arguments.RecordFeedback,
+        Judged,
+        call_record_feedback,
+        writes=True,
+    ),
+    Tool(
+        "create_episode",
+        "Note what was tried and what came of it, as an episode of this repository.",
+        arguments.CreateEpisode,
+        Kept,
+        call_create_episode,
+        writes=True,
+    ),
+    Tool(
+        "recall_episodes",
+        "Earlier work that answers a question: what was done, and what came of it. The answer is untrusted hints.",
+        arguments.RecallEpisodes,
+        Recollection,
+        call_recall_episodes,
+    ),
+    Tool(
+        "query_at_time",
+        "The episodes that were known at a moment of the past, ranked as then. The answer is untrusted hints.",
+        arguments.QueryAtTime,
+        Recollection,
+        call_query_at_time,
+    ),
+    Tool(
+        "mark_important",
+        "Say how much an episode matters. What was written stays; the last word counts.",
+        arguments.MarkImportant,
+        Kept,
+        call_mark_important,
+        writes=True,
+    ),
+    Tool(
+        "health",
+        "How well this repository's memory is kept, in five numbers, and what to do about the weak ones.",
+        arguments.NoArguments,
+        Health,
+        call_health,
+    ),
+)
+
+
+def _target(caller: Caller, scope: str) -> str:
+    """The scope to write to: of sessions only the caller's own. Raises UsageError (other-session, bad-scope)."""
+    name, _, where = scope.partition(":")
+    if name != "session":
+        return scope
+    caller.own_session(where)
+    return f"session:{caller.session or ''}"
+
+
+def _tell(recalled: Recalled) -> tuple[str, Recollection]:
+    told = tuple(
+        Told(hit.episode.id, hit.episode.occurred_at.isoformat(), hit.episode.outcome, hit.episode.valence, hit.score)
+        for hit in recalled.hits
+    )
+    context = render_hints(render_recalled(recalled))
+    return _say(context or NOTHING, recalled.notes), Recollection(context, recalled.ranking, told, recalled.notes)
+
+
+def _keep(noted: Noted) -> tuple[str, Kept]:
+    left_out = f"Not kept, for it is not of this repository: {', '.join(noted.left_out)}." if noted.left_out else ""
+    notes = (left_out,) if left_out else ()
+    return _report(Kept(noted.episode.id, noted.path, noted.is_new, notes), "Commit it with your work.")
+
+
+def _report(kept: Kept, after: str) -> tuple[str, Kept]:
+    if not kept.is_new:
+        return _say(f"Known already as {kept.id} in {printable(kept.path)}; nothing written.", kept.notes), kept
+    return _say(f"Wrote {printable(kept.path)} ({kept.id}). {after}", kept.notes), kept
+
+
+def _say(text: str, notes: Iterable[str]) -> str:
+    """A text, and below it what should be known of it."""
+    return "\n".join([text.rstrip(), *(f"Note: {printable(note)}" for note in notes)])
