@@ -16,6 +16,7 @@ from memory_ci.flows.screening import UNSAFE_HINT, is_unsafe
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.episodes import combine, event_key, list_feedback, make_amendment
+from memory_ci.lifecycle.feedback import work_ref
 from memory_ci.lifecycle.utility import NO_FEEDBACK, Utility, delta_of, replay
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import Episode, Feedback
@@ -56,10 +57,13 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
     entry = _find(load_memory(workspace, None).located, said.id).entry
     said = msgspec.structs.replace(said, id=entry.id, by=_safe("by", by), ref=_safe("ref", said.ref))
     told = load_episodes(workspace, None)
+    episode = _find_episode(combine(told.tellings), said.ref)
+    if episode is not None:  # the same work by the name that facts give it, so that one event counts once
+        said = msgspec.structs.replace(said, ref=work_ref(episode.action.pr, episode.action.commit))
     known = list_feedback(told.tellings)
     policy = workspace.config.episodes.ignored_policy
     before, after = (replay(events, policy).get(said.id, Utility(NO_FEEDBACK, 0)) for events in (known, (*known, said)))
-    amends = _find_episode(combine(told.tellings), said.ref)
+    amends = episode.id if episode else ""
     values = before.value, after.value, told.findings
     if event_key(said) in map(event_key, known):
         return GivenFeedback(said, "", False, amends, *values)
@@ -109,16 +113,16 @@ def _safe(name: str, text: str) -> str:
     return text
 
 
-def _find_episode(episodes: Sequence[Episode], ref: str) -> str:
-    """The id of the episode that a reference names; "" where none is known."""
+def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
+    """The episode that a reference names; None where none is known."""
     match = REF.fullmatch(ref)
     if match is None:
-        return ""
+        return None
     number, sha = match["number"], match["sha"]
     for episode in episodes:
         commit = episode.action.commit
         if number and episode.action.pr == int(number):
-            return episode.id
+            return episode
         if sha and commit and (commit.startswith(sha) or (len(commit) >= SHORTEST_ID and sha.startswith(commit))):
-            return episode.id
-    return ""
+            return episode
+    return None

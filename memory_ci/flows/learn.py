@@ -17,8 +17,10 @@ from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asking import Asker
-from memory_ci.flows.chronicle import Chronicle, Uses, list_uses
+from memory_ci.flows.chronicle import Chronicle, Uses
+from memory_ci.flows.copies import Copies
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.facts import list_uses
 from memory_ci.flows.gather import Gathered, Gatherer
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import Workspace
@@ -76,12 +78,13 @@ class Learner:
         asker: Asker | None,
         chronicle: Chronicle,
         buried: BuriedTrailers,
+        copies: Copies,
         today: date,
         past: frozenset[str],
         phase: Phase | None,
     ) -> None:
         self.workspace, self.draft, self.gatherer, self.asker = workspace, draft, gatherer, asker
-        self.chronicle, self.buried = chronicle, buried
+        self.chronicle, self.buried, self.copies = chronicle, buried, copies
         self.today, self.past, self.phase = today, past, phase
         self.history: list[Commit] = []
         self.uses: list[tuple[MergedChange, frozenset[str]]] = []
@@ -238,12 +241,19 @@ class Learner:
 
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
         """The entries that this change was given, those it used, and those that it says again."""
-        ours = request if request and not is_outside(request, request.permission) else None
-        buried = self.buried.find(merged, ours.commits if ours else ())
-        messages = (*(commit.message for commit in merged.commits), *(format_trailers(one.trailers) for one in buried))
-        given, used = list_uses([*messages, *([ours.body] if ours else [])])
+        given, used = list_uses(self._told_uses(merged, request))
         restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item, merged))
         return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
+
+    def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
+        """The texts that say so: commits, those that a squash buried, the request's body. A stranger's say nothing."""
+        if request is not None and is_outside(request, request.permission):
+            return
+        yield from (commit.message for commit in merged.commits if not self.copies.is_copy(commit))
+        buried = self.buried.find(merged, request.commits if request else ())
+        yield from (format_trailers(one.trailers) for one in buried if one.how != "commit")
+        if request is not None:
+            yield request.body
 
     def _is_copy(self, item: Judged, merged: MergedChange) -> bool:
         """Whether the words come from the commit that the entry came from, or from a copy of it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from memory_ci.errors import EngineError
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.chronicle import Chronicle
+from memory_ci.flows.copies import Copies
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.gather import Gatherer
@@ -96,7 +97,7 @@ def plan_record(
     learner = _learner(workspace, options, span, draft, gatherer, asker, today)
     folded, findings = _fold(draft)
     with closing(model):
-        negative = tuple(learner.learn_declined(_time_of(workspace, span.since), base))
+        negative = tuple(learner.learn_declined(_time_of(workspace, span.since, today), base))
         extracted = (*negative, *learner.learn(span.since, base, progress))
     plan = Plan(
         schema_version=PLAN_VERSION,
@@ -138,9 +139,10 @@ def _learner(
     past = list_past_ids(workspace, span.base) if options.since is not None else frozenset()
     past |= list_rejected(workspace, span.base)
     phase = current_phase(workspace, span.base)
-    chronicle = Chronicle(workspace, load_episodes(workspace, span.base), draft, phase)
+    chronicle = Chronicle(workspace, span.base, load_episodes(workspace, span.base), draft, phase)
     buried = BuriedTrailers(workspace.repo, span.base)
-    return Learner(workspace, draft, gatherer, asker, chronicle, buried, today, past, phase)
+    copies = Copies(workspace.repo, span.since)
+    return Learner(workspace, draft, gatherer, asker, chronicle, buried, copies, today, past, phase)
 
 
 def _with_steps(
@@ -156,7 +158,8 @@ def _with_steps(
     reinforced, counted = _reinforce(workspace, span.base, draft, learner)
     reverts = _new_reverts(workspace, span.cursor, learner)
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in learner.history}
-    learner.chronicle.tell_reverts(reverts, times)
+    parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in learner.uses for commit in merged.commits}
+    learner.chronicle.tell_reverts(reverts, times, parts)
     upkeep = Upkeep(workspace, span.base, span.since, learner.today, reverts)
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
@@ -170,7 +173,7 @@ def _with_episodes(workspace: Workspace, plan: Plan, chronicle: Chronicle, today
     """The plan with the episodes that the chronicle tells, unless the configuration wants none."""
     if not workspace.config.episodes.write:
         return plan
-    files, problems = plan_files(chronicle.tellings)
+    files, problems = plan_files(workspace, plan.base, chronicle.tellings)
     before = find_fold_day(workspace, plan.base, files, today)
     problems = [*plan.problems, *problems]
     return msgspec.structs.replace(plan, episodes=tuple(files), fold_before=before, problems=tuple(problems))
@@ -190,10 +193,11 @@ def _lost_cursor(workspace: Workspace, options: RecordOptions, base: str, cursor
     return (message,)
 
 
-def _time_of(workspace: Workspace, commit: str | None) -> datetime:
-    """When a range begins; one from the root is as long as there is a forge."""
+def _time_of(workspace: Workspace, commit: str | None, today: date) -> datetime:
+    """When a range begins; one from the root is as long as there is a forge. No clock of a commit is before ours."""
     start = commit and find_commit(workspace.repo, commit)  # one that is not there is told of where the range is read
-    return commit_time(workspace.repo, start) if start else datetime.min.replace(tzinfo=UTC)
+    midnight = datetime.combine(today, time.min, UTC)
+    return min(commit_time(workspace.repo, start), midnight) if start else datetime.min.replace(tzinfo=UTC)
 
 
 def _gatherer(workspace: Workspace, options: RecordOptions, since: str | None, environ: Mapping[str, str]) -> Gatherer:

@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import list_episode_files, load_episodes
 from memory_ci.flows.screening import find_credentials, is_unsafe
-from memory_ci.flows.workspace import Workspace, read_bytes
-from memory_ci.records.episode import Telling
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.blobs import find_obstacle, list_paths, read_files
+from memory_ci.lifecycle.feedback import BY_FACTS, work_ref
+from memory_ci.records.episode import Episode, Telling
 from memory_ci.records.plan import EpisodeFile, Plan
-from memory_ci.store.episodes import fold_months, format_telling, is_episode_path, parse_episode_file, telling_path
+from memory_ci.store.episodes import (
+    MAX_FILE_BYTES,
+    find_month,
+    fold_months,
+    format_telling,
+    is_episode_path,
+    list_texts,
+    month_path,
+    parse_episode_file,
+    telling_path,
+)
 
 
-def plan_files(tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
-    """(the files of these tellings, why some of them cannot be written)."""
+def plan_files(workspace: Workspace, base: str, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
+    """(the files of these tellings, why some of them are not written: a run goes on without what it cannot tell)."""
     files, problems = [], []
+    modes = list_paths(workspace.repo, base)
     for telling in tellings:
         try:
-            files.append(EpisodeFile(telling_path(telling), format_telling(telling).decode()))
+            file = EpisodeFile(telling_path(telling), format_telling(telling).decode())
         except UsageError as error:
             problems.append(f"the episode {telling.id}: {error.message}")
+            continue
+        if reasons := [*_objections(file, modes)]:
+            problems.append(f"the episode {telling.id} {', '.join(reasons)}")
+        else:
+            files.append(file)
     return files, problems
 
 
 def find_fold_day(workspace: Workspace, base: str, new: Iterable[EpisodeFile], today: date) -> date | None:
     """The day before which a month must have ended for its files to become one; None where nothing is to be folded."""
-    before = today - timedelta(days=workspace.config.episodes.fold_after_days)
-    paths = [*(file.path for file in list_episode_files(workspace, base)), *(file.path for file in new)]
-    is_old = (path.count("/") > 2 and path.split("/")[2] < before.isoformat()[:7] for path in paths)
-    return before if any(is_old) else None
+    try:
+        before = today - timedelta(days=workspace.config.episodes.fold_after_days)
+    except OverflowError:  # before the calendar begins: never
+        return None
+    return before if _fold(workspace, base, new, before) else None
 
 
 def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
@@ -38,37 +57,73 @@ def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
     new: dict[str, bytes | None] = {file.path: file.text.encode() for file in plan.episodes}
     if plan.fold_before is None:
         return new
-    month = plan.fold_before.isoformat()[:7]
-    old = [file.path for file in list_episode_files(workspace, plan.base) if _month_of(file.path) < month]
-    files = read_bytes(workspace, plan.base, old) | {file.path: file.text.encode() for file in plan.episodes}
-    folded = fold_months(files, plan.fold_before)
+    folded = _fold(workspace, plan.base, plan.episodes, plan.fold_before)
     # A file that is new and folded at once has never been in the tree.
     return {path: data for path, data in (new | folded).items() if data is not None or path not in new}
+
+
+def _fold(workspace: Workspace, base: str, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
+    """What folding does to the files of a tree and new ones. What cannot be read, or is no file, stays as it is."""
+    there = [(find_month(file.path) or "", file) for file in list_episode_files(workspace, base)]
+    added: dict[str, bytes | None] = {file.path: file.text.encode() for file in new}
+    paths = [*(file.path for _, file in there), *added]
+    loose = {month for path in paths if (month := find_month(path)) and path != month_path(month)}
+    ended = {month for month in loose if month < before.isoformat()[:7]}
+    if not ended:
+        return {}
+    wanted = [file for month, file in there if month in ended]
+    files = {content.file.path: content.data for content in read_files(workspace.repo, wanted, MAX_FILE_BYTES)}
+    modes = list_paths(workspace.repo, base)
+    blocked = dict.fromkeys(path for path in map(month_path, ended) if find_obstacle(path, modes))
+    return fold_months(added | files | blocked, before)
 
 
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
     """Why the plan may not write its episodes: only new files, each what its path says, and safe to be read."""
     if plan.fold_before is not None and plan.fold_before > today:
         yield f"months are not over before {plan.fold_before}"
-    there = {told.id for told in load_episodes(workspace, plan.base).tellings} if plan.episodes else set()
+    if not plan.episodes:
+        return
+    modes = list_paths(workspace.repo, plan.base)
+    told = [telling for file in plan.episodes for telling in parse_episode_file(file.path, file.text.encode()).tellings]
     for file in plan.episodes:
-        for reason in _objections(file, there):
+        for reason in _objections(file, modes):
             yield f"episode {file.path!r}: {reason}"
+    paths = [file.path for file in plan.episodes]
+    if len(set(paths)) < len(paths):
+        yield "it writes an episode twice"
+    for telling in told:
+        if not _is_own_word(telling, _ref_of(workspace, plan, telling, told)):
+            yield f"episode {telling.id!r}: speaks for another piece of work"
 
 
-def _objections(file: EpisodeFile, there: set[str]) -> Iterator[str]:
-    read = parse_episode_file(file.path, file.text.encode())
-    ids = {told.id for told in read.tellings}
-    if not ids.isdisjoint(there):
+def _objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with one file; `modes` is what stands in the tree."""
+    if file.path in modes:
         yield "is there already"
-    there |= ids
+    elif (obstacle := find_obstacle(file.path, modes)) is not None:
+        yield f"cannot be written: {obstacle} is no directory"
+    read = parse_episode_file(file.path, file.text.encode())
     if not is_episode_path(file.path) or [telling_path(told) for told in read.tellings] != [file.path]:
         yield "is not the file of one episode"
     elif read.findings or format_telling(read.tellings[0]) != file.text.encode():
         yield "is not as episodes are written"
-    if is_unsafe(file.text) or any(find_credentials(file.path, file.text.encode())):
+    said = "\n".join(text for told in read.tellings for text in list_texts(told))  # YAML escapes hide nothing here
+    if is_unsafe(f"{said}\n{file.text}") or any(find_credentials(file.path, f"{said}\n{file.text}".encode())):
         yield "holds what must not be given to an agent"
 
 
-def _month_of(path: str) -> str:
-    return path.split("/")[2].removesuffix(".md")
+def _is_own_word(telling: Telling, ref: str | None) -> bool:
+    """Whether what the facts say in it is said of its own work (`ref`, None where that is not known)."""
+    return all(said.ref == ref for said in telling.feedback if said.by == BY_FACTS)
+
+
+def _ref_of(workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]) -> str | None:
+    """The work that a telling is about; of an amendment that of its episode, in the plan or in the tree."""
+    if isinstance(telling, Episode):
+        return work_ref(telling.action.pr, telling.action.commit)
+    if not any(said.by == BY_FACTS for said in telling.feedback):
+        return None
+    known = (*told, *load_episodes(workspace, plan.base).tellings)
+    actions = (one.action for one in known if isinstance(one, Episode) and one.id == telling.amends)
+    return next((work_ref(action.pr, action.commit) for action in actions), None)

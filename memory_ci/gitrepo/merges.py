@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
@@ -15,6 +16,26 @@ from memory_ci.gitrepo.settings import find_setting
 from memory_ci.gitrepo.tips import DEFAULT_NAMES
 
 MARKER = b"<<<<<<< "
+
+
+class Bringer(NamedTuple):
+    """A merge on the first parents of a branch, and the commits that it brought, merges left out."""
+
+    merge: str
+    brought: tuple[str, ...]
+
+
+def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
+    """The merge by which a commit (or the beginning of its id) came to `tip`; None if it came by itself, or not."""
+    commit = find_commit(repo, sha)
+    if commit is None:
+        return None
+    asked = ("--first-parent", "--ancestry-path", "--reverse", f"{commit}..{tip}", "--")
+    merge = next(iter(run_git(repo.cwd, "rev-list", *asked).decode().split()), None)
+    if merge is None or find_commit(repo, f"{merge}^2") is None:
+        return None
+    brought = run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--").decode().split()
+    return Bringer(merge, tuple(brought)) if commit in brought else None
 
 
 def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:

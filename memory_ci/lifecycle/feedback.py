@@ -26,6 +26,7 @@ VERBS: dict[str, FeedbackKind] = {
     "ignored": "ignored",
 }
 
+REF_WIDTH = 12
 BY_FACTS = "git"
 """Who says what nobody said: the history."""
 
@@ -43,6 +44,15 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     is_declined: bool = False
 
 
+def work_ref(number: int | None, commit: str) -> str:
+    """How feedback names a piece of work: by its pull request, else by its commit.
+
+    >>> work_ref(128, "9d0c3f2ab915"), work_ref(None, "9d0c3f2ab9150000")
+    ('pr:128', 'commit:9d0c3f2ab915')
+    """
+    return f"pr:{number}" if number is not None else f"commit:{commit[:REF_WIDTH]}"
+
+
 def derive_feedback(work: Work) -> tuple[Feedback, ...]:
     """What the work says of each entry, one event each, by id.
 
@@ -55,7 +65,7 @@ def derive_feedback(work: Work) -> tuple[Feedback, ...]:
 
 
 def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
-    """What a revert says of the entries that the reverted work used."""
+    """What a revert says of the entries that the reverted work used; `ref` is that work, which is undone once."""
     day = at.astimezone(UTC)
     return tuple(Feedback(id=one, kind="undone", at=day, by=BY_FACTS, ref=ref) for one in sorted(set(used)))
 
