@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -13,7 +13,14 @@ from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, tod
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import render_context
-from memory_ci.rendering.hook_format import HOOK_CHARS, HOOK_EVENTS, render_hook, render_markdown
+from memory_ci.rendering.hook_format import (
+    ASK,
+    HOOK_CHARS,
+    HOOK_EVENTS,
+    render_asking,
+    render_hook,
+    render_markdown,
+)
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
@@ -32,6 +39,13 @@ class HookInput(msgspec.Struct, frozen=True):
     session_id: str | None = None
     cwd: str = ""
     hook_event_name: str = HOOK_EVENTS[0]
+
+
+class Below(NamedTuple):
+    """What stands below the hints: a nudge, and whether what they give is noted, so that use can be asked for."""
+
+    nudge: str
+    is_noted: bool
 
 
 def serve(
@@ -53,12 +67,13 @@ def serve(
     text = utf8(" ".join(task)) if task else _read_task()
     is_context = form == "hook" and not (as_json or ids or explain)
     nudge = _nudge(where, asked["session"]) if is_context else ""
-    answer = _retrieve(where, text, asked, HOOK_CHARS - len(nudge) if form == "hook" else None)
+    is_noted = not explain and (record if record is not None else "CI" in os.environ)
+    answer = _retrieve(where, text, asked, HOOK_CHARS - len(nudge) - len(ASK) if form == "hook" else None)
     warn(answer.findings)
     for note in answer.notes:
         echo(f"Note: {printable(note)}\n", err=True)
-    _print(answer, "json" if as_json else form, ids, explain, nudge)
-    if not explain and (record if record is not None else "CI" in os.environ):
+    _print(answer, "json" if as_json else form, ids, explain, Below(nudge, is_noted))
+    if is_noted:
         _record(where, answer)
 
 
@@ -69,7 +84,7 @@ def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: i
     return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today(), os.environ)
 
 
-def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, nudge: str) -> None:
+def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Below) -> None:
     if explain:
         from memory_ci.rendering.explain import render_explanation
 
@@ -81,13 +96,13 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, nudge: str
 
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
     else:
-        echo(_render(answer, form, HOOK_EVENTS[0], nudge))
+        echo(_render(answer, form, HOOK_EVENTS[0], below))
 
 
-def _render(answer: Retrieval, form: Format, event: str, nudge: str) -> str:
-    context = render_context(answer)
+def _render(answer: Retrieval, form: Format, event: str, below: Below) -> str:
+    context = render_asking(render_context(answer), below.is_noted)
     if form == "hook":
-        return render_hook(f"{context}{nudge}", event)
+        return render_hook(f"{context}{below.nudge}", event)
     return render_markdown(context) if form == "markdown" else context
 
 
@@ -117,9 +132,9 @@ def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
         where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
         mine = {**asked, "session": asked["session"] or given.session_id}
         nudge = _nudge(where, given.session_id)
-        answer = _retrieve(where, given.prompt, mine, HOOK_CHARS - len(nudge))
+        answer = _retrieve(where, given.prompt, mine, HOOK_CHARS - len(nudge) - len(ASK))
         warn(answer.findings)
-        echo(_render(answer, "hook", given.hook_event_name, nudge))
+        echo(_render(answer, "hook", given.hook_event_name, Below(nudge, record)))
         if record:
             _record(where, answer)
     except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on

@@ -12,6 +12,14 @@ HOOK_CHARS = 10_000
 HOOK_EVENTS = ("UserPromptSubmit", "SessionStart")
 """The events whose hooks may add to the context before the agent's work."""
 
+ASK = "If an entry above helped, name it in the commit message: Memory-Used: <its id>\n"
+"""Ours, below the hints: without the trailer nobody can tell what was used from what was only given."""
+
+
+def render_asking(context: str, is_noted: bool) -> str:
+    """The context, and where what it gives is noted, the line that asks what of it was used; "" for no context."""
+    return f"{context}{ASK}" if context and is_noted else context
+
 
 def render_hook(context: str, event: str) -> str:
     """The JSON that Claude Code reads from a hook of `event`; "" for no context, which is no output."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.rendering.hook_format import ASK
 from memory_ci.store.edit import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
@@ -46,7 +47,7 @@ def told(shop: Project, run: Run) -> Callable[[str], str]:
 
 
 def test_a_session_s_first_context_ends_with_it(told: Callable[[str], str]) -> None:
-    assert told("one").endswith(f"</recalled-memory>\n{LINE}\n")
+    assert told("one").endswith(f"</recalled-memory>\n{ASK}{LINE}\n")
     assert LINE not in told("one")
 
 

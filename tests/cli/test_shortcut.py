@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from memory_ci.cli.retrieve_command import command
 from memory_ci.cli.retrieve_options import OPTIONS, Option
 from memory_ci.cli.shortcut import is_plain, parse_plain, run_shortcut
+from memory_ci.rendering.hook_format import ASK
 from memory_ci.store.edit import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
@@ -181,7 +182,7 @@ def test_a_whole_process_answers_from_arguments_input_and_hook(run: Run, zoo: Pr
     assert call(zoo, "retrieve", "zebra").stdout == text
     assert call(zoo, "retrieve", stdin=b"zebra").stdout == text
     hook = json.loads(call(zoo, "retrieve", "--hook", stdin=given_to_hook).stdout)
-    assert hook["hookSpecificOutput"]["additionalContext"].encode() == text
+    assert hook["hookSpecificOutput"]["additionalContext"].removesuffix(ASK).encode() == text
     assert call(zoo, "retrieve", "zebra", "--limit=1").stdout == text
 
 
