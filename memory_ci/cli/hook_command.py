@@ -87,7 +87,8 @@ def sync(detached: bool, rest: tuple[str, ...]) -> None:
 @click.argument("theirs", type=click.Path(path_type=Path))
 @click.argument("path")
 def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
-    """Merge a memory file entry by entry into OURS, as git asks its merge drivers to; exit status 1 on a conflict.
+    """Merge a memory file entry by entry (one of episodes by documents) into OURS, as git asks its merge drivers to;
+    exit status 1 on a conflict.
 
     \b
     Example:
@@ -96,7 +97,7 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     from memory_ci.flows.merge import merge_files
 
     try:
-        conflicts = merge_files(base, ours, theirs)
+        conflicts = merge_files(base, ours, theirs, path)
     except (MemoryCIError, OSError) as error:
         click.echo(f"memory-ci: {path} is not merged, it stays as ours: {error}", err=True)
         raise SystemExit(1) from error

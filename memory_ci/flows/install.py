@@ -15,7 +15,7 @@ from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.settings import find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
-from memory_ci.store.layout import INBOX, ORDER
+from memory_ci.store.layout import EPISODES, INBOX, ORDER
 
 SECTION = "merge.memory-ci"
 TITLE = "memory-ci: memory files entry by entry"
@@ -80,9 +80,9 @@ def driver_command(python: str) -> str:
 
 
 def attribute_lines(patterns: ScopePatterns) -> tuple[str, ...]:
-    """The lines that give memory files to the driver (gitattributes(5)), for the scopes as they are configured."""
+    """The lines that give memory files and episodes to the driver (gitattributes(5)), for the scopes as configured."""
     written = [pattern for name in ORDER for pattern in getattr(patterns, name)]
-    globs = [re.sub(r"([\[?\\])", r"\\\1", pattern) for pattern in [*written, f"{INBOX}/*.md"]]
+    globs = [re.sub(r"([\[?\\])", r"\\\1", pattern) for pattern in [*written, f"{INBOX}/*.md", f"{EPISODES}/*/*.md"]]
     globs = ["/" + re.sub(r"(?<![^/])\{where\}(?![^/])", "**", glob).replace("{where}", "*") for glob in globs]
     quoted = [json.dumps(glob, ensure_ascii=False) if re.search(r'[\s"]', glob) else glob for glob in globs]
     return tuple(dict.fromkeys(f"{glob} merge=memory-ci" for glob in quoted))

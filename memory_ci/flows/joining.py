@@ -151,8 +151,10 @@ class SessionFinder:
             for file in commit.files
             if file.status != "D" and COMMITTED.fullmatch(file.path)
         }
+        if not brought:
+            return
         files = [file for file in list_tree(self._workspace.repo, merged.tip.sha, ()) if file.path in brought]
-        for path, data in self._contents(files if brought else ()):
+        for path, data in self._contents(files):
             for session in read_stream(io.BytesIO(data), path):
                 yield JoinedSession(session, session.events, "committed with the change", brought[path])
 

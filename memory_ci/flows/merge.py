@@ -1,4 +1,4 @@
-"""Merge: a memory file three ways, entry by entry; what the git merge driver does (docs/merging.md)."""
+"""Merge: a memory file three ways, entry by entry, and one of episodes by documents; what the git merge driver does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from memory_ci.lifecycle.merge import Conflict, is_contested, merge_entries
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file
 from memory_ci.store.edit import edit_file, format_entry, insert_entry
+from memory_ci.store.episodes import is_episode_path, merge_documents
 from memory_ci.store.files import write_file
 
 T = TypeVar("T")
@@ -26,14 +27,15 @@ class UnmergeableError(Exception):
     """The three texts cannot be merged by entries; git's own merge must do."""
 
 
-def merge_files(base: Path, ours: Path, theirs: Path) -> int:
+def merge_files(base: Path, ours: Path, theirs: Path, path: str) -> int:
     """Write into `ours` what the changes of both sides make of `base`; the number of conflicts left in it.
 
-    Raises RepositoryError (write-failed, git-missing); `ours` is then as it was.
+    `path` is where the file stands in the repository. Raises RepositoryError (write-failed, git-missing); `ours` is
+    then as it was.
     """
     texts = base.read_bytes(), ours.read_bytes(), theirs.read_bytes()
     try:
-        merged, conflicts = merge_texts(*texts)
+        merged, conflicts = merge_episodes(*texts) if is_episode_path(path) else merge_texts(*texts)
     except Exception:  # noqa: BLE001 - git waits for a merge: whatever is wrong with ours, its own will do
         merged, conflicts = merge_text(*texts)
     write_file(ours, merged)
@@ -56,6 +58,13 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     newline = _choose(*(file.newline for file in files))
     has_bom = _choose(*(file.has_bom for file in files))
     return ((BOM if has_bom else "") + text.replace("\n", newline)).encode(), conflicts
+
+
+def merge_episodes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
+    """An episode file merged by documents, as `merge_texts` does with entries."""
+    if not is_contested(base, ours, theirs):
+        return (theirs if ours == base else ours), 0
+    return merge_documents(base, ours, theirs) or merge_text(base, ours, theirs)
 
 
 def _read(data: bytes) -> MemoryFile:

@@ -14,7 +14,7 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.flows.additions import Additions
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import Workspace, load_memory
-from memory_ci.gitrepo.repo import find_commit, is_ancestor
+from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.entry import Entry
@@ -69,9 +69,10 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
 def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
     """What the plan says it covers must be history of its base: later runs go on from there."""
-    for sha in [*([] if plan.until is None else [plan.until]), *plan.counted]:
-        is_known = SHA.fullmatch(sha) is not None and find_commit(workspace.repo, sha) == sha
-        if not is_known or not is_ancestor(workspace.repo, sha, plan.base):
+    covered = [*([] if plan.until is None else [plan.until]), *plan.counted]
+    foreign = list_foreign(workspace.repo, filter(SHA.fullmatch, covered), plan.base)
+    for sha in covered:
+        if sha in foreign or not SHA.fullmatch(sha):
             yield f"{sha!r} is no commit of the history of its base"
 
 

@@ -18,6 +18,7 @@ from memory_ci.store.episodes import (
     find_month,
     fold_months,
     format_telling,
+    has_ended,
     is_episode_path,
     list_texts,
     month_path,
@@ -68,7 +69,7 @@ def _fold(workspace: Workspace, base: str, new: Iterable[EpisodeFile], before: d
     added: dict[str, bytes | None] = {file.path: file.text.encode() for file in new}
     paths = [*(file.path for _, file in there), *added]
     loose = {month for path in paths if (month := find_month(path)) and path != month_path(month)}
-    ended = {month for month in loose if month < before.isoformat()[:7]}
+    ended = {month for month in loose if has_ended(month, before)}
     if not ended:
         return {}
     wanted = [file for month, file in there if month in ended]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -89,6 +90,22 @@ def is_shallow(repo: Repository) -> bool:
 def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     """Whether the commit `old` is `new` or is in its history."""
     return ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
+
+
+def list_foreign(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
+    """Those of full ids that are no commits of the history of `tip`; two git processes, however many are asked for."""
+    asked = dict.fromkeys(shas)
+    listing = run_git(repo.cwd, "cat-file", "--batch-check=%(objectname) %(objecttype)", input=_lines(asked))
+    commits = dict.fromkeys(
+        sha for line in listing.decode().splitlines() if (sha := line.removesuffix(" commit")) in asked
+    )
+    # With no commit named git would refuse to begin.
+    beside = run_git(repo.cwd, "rev-list", "--stdin", input=_lines([*commits, f"^{tip}"])) if commits else b""
+    return frozenset(asked).difference(commits) | commits.keys() & set(beside.decode().split())
+
+
+def _lines(items: Iterable[str]) -> bytes:
+    return "".join(f"{item}\n" for item in items).encode()
 
 
 def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:

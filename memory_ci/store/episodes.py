@@ -1,4 +1,4 @@
-"""The episode codec: files of documents to tellings and back, and the months that become one file each.
+"""The episode codec: files of documents to tellings and back, months that become one file each, and their merging.
 
 A document is front matter between two `---` lines and one line of text. A file of one document and that of a whole
 month are read alike. What is folded is copied as it stands, so that keys nobody here knows survive.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -33,7 +33,10 @@ from memory_ci.store.yamltext import (
 MAX_DOCUMENT_BYTES = 64_000
 MAX_FILE_BYTES = 20 * 1024 * 1024
 
-PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))(?:/[^/]+)?\.md", re.DOTALL)
+PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
+MONTH_FILE = "_all.md"
+"""What a month becomes. It stays in its directory: were that gone, git would move what others add to it elsewhere."""
+
 ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
 AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
@@ -44,6 +47,9 @@ CONFLICT = re.compile(r"<<<<<<< |>>>>>>> ")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")
 STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+_Placed = tuple[datetime, str, str]
+"""What a document is sorted by: its time and id, then its text."""
 
 WHOLE = -1
 """The line of what no line is at fault for: the `---` above the front matter."""
@@ -80,12 +86,32 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def is_episode_path(path: str) -> bool:
-    """Whether `path` is a file of episodes: one of a month's directory, or that of a whole month.
+    """Whether `path` is a file of episodes: one in the directory of a month.
 
-    >>> [is_episode_path(f".memory/episodes/{name}") for name in ("2026-11/pr-1.md", "2026-11.md", "x.md")]
+    >>> [is_episode_path(f".memory/episodes/{name}") for name in ("2026-11/pr-1.md", "2026-11/_all.md", "x.md")]
     [True, True, False]
     """
-    return PATH.fullmatch(path) is not None
+    return find_month(path) is not None
+
+
+def find_month(path: str) -> str | None:
+    """The month that a file of episodes is of, as `2026-11`; None for another file."""
+    match = PATH.fullmatch(path)
+    return match.group(1) if match else None
+
+
+def has_ended(month: str, before: date) -> bool:
+    """Whether a month was over before a day.
+
+    >>> [has_ended("2026-10", date(2026, 11, day)) for day in (1, 30)], has_ended("2026-11", date(2026, 11, 30))
+    ([True, True], False)
+    """
+    return month < before.isoformat()[:7]
+
+
+def month_path(month: str) -> str:
+    """The file that the files of a month become."""
+    return f"{EPISODES}/{month}/{MONTH_FILE}"
 
 
 def telling_path(telling: Telling) -> str:
@@ -358,35 +384,80 @@ def _explain(message: str, nodes: Mapping[str, Node]) -> YamlTextError:
     return YamlTextError(node.line if node else WHOLE, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 
-# -- folding
+# -- many documents in one file
 
 
-def fold_months(files: Mapping[str, bytes], before: date) -> dict[str, bytes | None]:
+def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
     """What changes when the files of each month that ended before `before` become one file; None: taken away.
 
-    Documents are copied as they stand, each once, in order of time. A file of which something cannot be read stays.
+    Documents are copied as they stand, each once, in order of time. A file of which something cannot be read stays;
+    without bytes it is one that is there and cannot be read at all.
     """
     months: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(files):
-        match = PATH.fullmatch(path)
-        if match and _ends_before(match.group(1), before):
-            months[match.group(1)].append(path)
+        month = find_month(path)
+        if month is not None and has_ended(month, before):
+            months[month].append(path)
     changes: dict[str, bytes | None] = {}
     for month, paths in months.items():
-        changes |= _fold(f"{EPISODES}/{month}.md", {path: files[path] for path in paths})
+        changes |= _fold(month_path(month), {path: files[path] for path in paths})
     return changes
 
 
-def _fold(target: str, files: Mapping[str, bytes]) -> dict[str, bytes | None]:
-    read = {path: _read(path, data) for path, data in files.items()}
+def _fold(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+    read = {path: _read(path, data) for path, data in files.items() if data is not None}
     whole = {path: documents for path, (documents, findings) in read.items() if not findings}
     singles = [path for path in whole if path != target]
     if not singles or (target in files and target not in whole):
         return {}
-    ordered = sorted({(_time(told), told.id, doc.raw) for documents in whole.values() for doc, told in documents})
-    data = "\n".join(raw for _, _, raw in ordered).encode()
-    return {target: data, **dict.fromkeys(singles)} if len(data) <= MAX_FILE_BYTES else {}
+    placed = {_place(*one) for documents in whole.values() for one in documents}
+    data = _join(placed)
+    if len(data) > MAX_FILE_BYTES or (target not in files and _is_mostly_one(placed, data)):
+        return {}
+    return {target: data, **dict.fromkeys(singles)}
 
 
-def _ends_before(month: str, before: date) -> bool:
-    return month < before.isoformat()[:7]
+def _place(document: _Document, telling: Telling) -> _Placed:
+    return _time(telling), telling.id, document.raw
+
+
+def _join(placed: Iterable[_Placed]) -> bytes:
+    return "\n".join(raw for _, _, raw in sorted(placed)).encode()
+
+
+def _is_mostly_one(placed: Iterable[_Placed], data: bytes) -> bool:
+    """Whether one document is half of a new file: git would take that for its new name, and where two branches fold
+    the month, one of them with more in it, it would find a conflict of names that no merge driver is asked about."""
+    return max(len(raw.encode()) for _, _, raw in placed) * 2 >= len(data)
+
+
+def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
+    """The documents of both sides in order of time, and how many conflict; None where a side cannot be read whole.
+
+    Gone is only what one side took away and the other left as it was. Two that share an id stand between git's markers.
+    """
+    sides = [found for found in map(_by_id, (base, ours, theirs)) if found is not None]
+    if len(sides) < 3:
+        return None
+    names = set().union(*sides)
+    settled = [_settle(*(side.get(name) for side in sides)) for name in names]
+    data = _join(placed for placed, _ in settled if placed is not None)
+    return (data, sum(is_disputed for _, is_disputed in settled)) if len(data) <= MAX_FILE_BYTES else None
+
+
+def _by_id(data: bytes) -> dict[str, _Placed] | None:
+    """The documents of a file by their ids; None where one cannot be read, two share an id, or line ends are mixed."""
+    read, findings = _read("", data) if data.strip() else ([], ())
+    placed = {_place(*one) for one in read}
+    found = {one[1]: one for one in placed}
+    return None if findings or len(found) < len(placed) or b"\r" in data else found
+
+
+def _settle(base: _Placed | None, ours: _Placed | None, theirs: _Placed | None) -> tuple[_Placed | None, bool]:
+    """A document three ways, and whether it is in conflict."""
+    if ours == theirs or base in (ours, theirs):
+        return (theirs if ours == base else ours), False
+    if ours is None or theirs is None:
+        return ours or theirs, False
+    time, name, raw = ours
+    return (time, name, f"<<<<<<< ours\n{raw}=======\n{theirs[2]}>>>>>>> theirs\n"), True

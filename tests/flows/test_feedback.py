@@ -253,14 +253,14 @@ def test_check_fails_on_an_injection_even_behind_an_escape(shop: Project) -> Non
 def test_check_fails_on_one_id_for_two_stories(shop: Project) -> None:
     save_telling(shop.workspace, make_episode())
     other = format_telling(make_episode(text="Another story"))
-    assert found(shop, ".memory/episodes/2026-12.md", other) == {
-        (".memory/episodes/2026-12.md", 1, "duplicate-episode")
+    assert found(shop, ".memory/episodes/2026-12/_all.md", other) == {
+        (".memory/episodes/2026-12/_all.md", 1, "duplicate-episode")
     }
 
 
 def test_the_same_story_twice_is_no_finding(shop: Project) -> None:
     save_telling(shop.workspace, make_episode())
-    assert found(shop, ".memory/episodes/2026-11.md", format_telling(make_episode())) == set()
+    assert found(shop, ".memory/episodes/2026-11/_all.md", format_telling(make_episode())) == set()
 
 
 def test_an_episode_file_can_be_checked_by_name(shop: Project) -> None:

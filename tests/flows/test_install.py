@@ -99,6 +99,15 @@ def test_a_block_of_other_scopes_is_renewed_where_it_stands(project: Project) ->
     assert attributes.read_text().endswith("\n*.jpg binary\n")
 
 
+def test_a_block_from_before_episodes_were_merged_is_renewed(project: Project) -> None:
+    install(project.workspace, sys.executable)
+    attributes = project.path / ".gitattributes"
+    text = attributes.read_text()
+    attributes.write_text(text.replace("/.memory/episodes/*/*.md merge=memory-ci\n", ""))
+    assert results(project) == ["kept", "written", *["kept"] * len(HOOKS)]
+    assert attributes.read_text() == text
+
+
 def test_every_memory_file_gets_the_driver_and_no_other_file(project: Project) -> None:
     install(project.workspace, sys.executable)
     memory = [
@@ -109,8 +118,10 @@ def test_every_memory_file_gets_the_driver_and_no_other_file(project: Project) -
         ".teaparty/jobs/j1/institutional.md",
         ".teaparty/jobs/j1/tasks/t/worktree/MEMORY.md",
         ".memory/inbox/x.md",
+        ".memory/episodes/2026-11/j.md",
+        ".memory/episodes/2026-11/_all.md",
     ]
-    others = ["README.md", "docs/institutional.md", ".memory/episodes/2026-11/j.md", "MEMORY.md.txt"]
+    others = ["README.md", "docs/institutional.md", ".memory/episodes/j.md", "MEMORY.md.txt"]
     answers = project.git("check-attr", "merge", "--", *memory, *others).splitlines()
     assert [line.rpartition(": ")[2] for line in answers] == ["memory-ci"] * len(memory) + ["unspecified"] * len(others)
 

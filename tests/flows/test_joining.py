@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from memory_ci.flows import captured
+from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.record import RecordOptions, plan_record
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.records.plan import Join, Plan
 from memory_ci.rendering.plan import render_plan
 from tests.flows.agents_at_work import (
@@ -168,6 +170,20 @@ def test_a_transcript_that_is_committed_beside_the_code_belongs_to_its_change(pr
     plan = model.plan(project)
     assert turns(model) == [[WORDS]]
     assert session_joins(plan) == [Join("#141", "session", KEY, "committed with the change", 1)]
+
+
+def test_a_change_that_brought_no_transcript_costs_no_listing_of_the_tree(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = {".specstory/history/one.md": make_history(project.clock.now, WORDS)}
+    for files in (*({"src/retry.py": f"{n}\n"} for n in range(3)), brought):
+        project.commit(MESSAGE, files)
+    changes = [*iter_merged_changes(project.workspace.repo, plan_range(project.workspace.repo, None, "HEAD"))]
+    monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
+    finder = SessionFinder(project.workspace)
+    found = [[joined.how for joined in finder.find(change, None)] for change in changes]
+    assert found[-2:] == [[], ["committed with the change"]]
+    assert (tmp_path / "trace").read_text().count("git ls-tree") == 1
 
 
 def test_a_transcript_that_is_named_belongs_to_the_request_that_it_opened(

@@ -205,8 +205,8 @@ def test_whatever_fails_git_merges_and_the_file_is_written(
 
     monkeypatch.setattr(merge_module, "merge_texts", fail)
     folder = tmp_path_factory.mktemp("merge")
-    paths = [folder / name for name in ("base", "ours", "theirs")]
-    for path, text in zip(paths, ("a\nb\nc\nd\n", "A\nb\nc\nd\n", "a\nb\nc\nD\n"), strict=True):
+    base, ours, theirs = (folder / name for name in ("base", "ours", "theirs"))
+    for path, text in ((base, "a\nb\nc\nd\n"), (ours, "A\nb\nc\nd\n"), (theirs, "a\nb\nc\nD\n")):
         path.write_text(text)
-    assert merge_files(*paths) == 0
-    assert paths[1].read_text() == "A\nb\nc\nD\n"
+    assert merge_files(base, ours, theirs, "MEMORY.md") == 0
+    assert ours.read_text() == "A\nb\nc\nD\n"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from memory_ci.errors import FindingsError
-from memory_ci.flows.apply import apply_plan
+from memory_ci.flows.apply import apply_plan, preview_plan
 from memory_ci.records.change import Change
 from memory_ci.records.plan import Plan
 from tests.flows.project import NOW, TODAY, Project
@@ -75,6 +76,25 @@ def test_a_plan_covers_only_commits_of_its_history(project: Project, until: str)
     plan = project.plan()
     assert_refused(project, msgspec.structs.replace(plan, until=until))
     assert_refused(project, msgspec.structs.replace(plan, counted=(until,)))
+
+
+def test_a_tag_is_no_commit_though_it_names_one(project: Project) -> None:
+    project.git("tag", "-a", "-m", "One", "one")
+    assert_refused(project, msgspec.structs.replace(project.plan(), counted=(project.git("rev-parse", "one"),)))
+
+
+def test_many_counted_commits_cost_as_many_processes_as_one(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shas = tuple(project.git("rev-list", "HEAD").split())
+    plan, counts = project.plan(), []
+    for counted in (shas[:1], shas):
+        trace = tmp_path / f"trace-{len(counted)}"
+        monkeypatch.setenv("GIT_TRACE", str(trace))
+        preview_plan(project.workspace, msgspec.structs.replace(plan, counted=counted), NOW)
+        counts.append(trace.read_text().count("trace: built-in: git "))
+    assert len(shas) > 3
+    assert counts[0] == counts[1]
 
 
 def test_a_commit_of_another_branch_is_none_of_its_history(project: Project) -> None:

@@ -109,7 +109,7 @@ def test_feedback_of_an_episode_and_of_a_folded_month_counts(zoo: Project) -> No
     one = Episode(id="pr-1", occurred_at=WHEN, situation=Situation(), feedback=(said(1, "rejected", "pr:1"),))
     two = make_amendment(WHEN, "pr-1", feedback=[said(1, "undone", "pr:1")])
     month = "\n".join(format_telling(told).decode() for told in (one, two))
-    zoo.write(".memory/episodes/2026-11.md", month)
+    zoo.write(".memory/episodes/2026-11/_all.md", month)
     assert hit_of(zoo, 1).events == 2
 
 

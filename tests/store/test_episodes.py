@@ -31,11 +31,14 @@ from memory_ci.store.episodes import (
     fold_months,
     format_telling,
     is_episode_path,
+    merge_documents,
+    month_path,
     parse_episode_file,
     telling_path,
 )
 from tests.make import ID
 
+SEPTEMBER = ".memory/episodes/2026-09/_all.md"
 WHEN = datetime(2026, 11, 20, 14, 2, 11, tzinfo=UTC)
 PATH = ".memory/episodes/2026-11/pr-128.md"
 DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
@@ -244,7 +247,8 @@ def test_no_id_leads_out_of_its_month(name: str) -> None:
     ("path", "expected"),
     [
         (".memory/episodes/2026-11/pr-1.md", True),
-        (".memory/episodes/2026-11.md", True),
+        (".memory/episodes/2026-11/_all.md", True),
+        (".memory/episodes/2026-11.md", False),
         (".memory/episodes/2026-13/pr-1.md", False),
         (".memory/episodes/2026-11/a/b.md", False),
         (".memory/episodes/pr-1.md", False),
@@ -349,12 +353,13 @@ def tellings(files: dict[str, bytes]) -> set[bytes]:
 
 
 def test_a_month_that_has_ended_becomes_one_file_that_tells_the_same() -> None:
-    files = month_files("pr-2", "pr-1") | month_files("pr-3", month=10) | month_files("pr-4", month=11)
+    files = month_files("pr-2", "pr-1", "pr-3") | month_files("pr-4", "pr-5", "pr-6", month=10)
+    files |= month_files("pr-7", "pr-8", "pr-9", month=11)
     after = fold(files)
-    folded = [".memory/episodes/2026-09.md", ".memory/episodes/2026-10.md", ".memory/episodes/2026-11/pr-4.md"]
-    assert sorted(after) == folded
+    folded = [month_path("2026-09"), month_path("2026-10")]
+    assert sorted(after) == [*folded, *sorted(path for path in files if "2026-11" in path)]
     assert tellings(after) == tellings(files)
-    assert [told.id for told in parse_episode_file("x", after[folded[0]]).tellings] == ["pr-2", "pr-1"]
+    assert [told.id for told in parse_episode_file("x", after[folded[0]]).tellings] == ["pr-2", "pr-1", "pr-3"]
 
 
 @given(st.lists(TELLINGS, max_size=6))
@@ -366,25 +371,105 @@ def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[Telling
 
 
 def test_what_comes_later_joins_its_month_once() -> None:
-    first = month_files("pr-1", "pr-2")
+    first = month_files("pr-1", "pr-2", "pr-3")
     late = month_files("pr-9") | {path: first[path] for path in list(first)[:1]}
     after = fold(fold(first) | late)
-    assert list(after) == [".memory/episodes/2026-09.md"]
+    assert list(after) == [SEPTEMBER]
     assert after == fold(first | late)
 
 
 def test_documents_are_copied_with_the_keys_that_nobody_knows() -> None:
-    data = document(mood="good  # as ever").encode()
-    assert fold({".memory/episodes/2026-09/pr-128.md": data}) == {".memory/episodes/2026-09.md": data}
+    files = {f".memory/episodes/2026-09/{name}.md": document(id=name, mood="good  # as ever") for name in "abc"}
+    after = fold({path: text.encode() for path, text in files.items()})
+    assert after == {SEPTEMBER: "\n".join(files.values()).encode()}
+
+
+@pytest.mark.parametrize("sizes", [[1], [2, 1], [300, 1, 1]])
+def test_a_month_that_is_one_document_by_half_or_more_stays_for_git_would_call_it_renamed(sizes: list[int]) -> None:
+    told = [
+        make_episode(f"pr-{n}", occurred_at=WHEN.replace(month=9), action=Action(files=("src/x.py",) * size))
+        for n, size in enumerate(sizes)
+    ]
+    files = {telling_path(episode): format_telling(episode) for episode in told}
+    assert fold(files) == files
 
 
 def test_a_file_that_cannot_be_read_whole_stays() -> None:
     broken = {".memory/episodes/2026-09/x.md": (document() + document(outcome="great")).encode()}
     assert fold(broken) == broken
-    after = fold(broken | month_files("pr-1"))
-    assert sorted(after) == [".memory/episodes/2026-09.md", ".memory/episodes/2026-09/x.md"]
+    after = fold(broken | month_files("pr-1", "pr-2", "pr-3"))
+    assert sorted(after) == [SEPTEMBER, ".memory/episodes/2026-09/x.md"]
 
 
 def test_nothing_is_added_to_a_month_that_cannot_be_read_whole() -> None:
-    files = month_files("pr-1") | {".memory/episodes/2026-09.md": b"---\nid: x\n"}
+    files = month_files("pr-1", "pr-2", "pr-3") | {SEPTEMBER: b"---\nid: x\n"}
     assert fold(files) == files
+    assert fold_months({**files, SEPTEMBER: None}, date(2026, 11, 1)) == {}
+
+
+# -- merging
+
+
+def month_of(*told: Telling) -> bytes:
+    """A month's file, in the order in which folding has its documents."""
+    ordered = sorted(told, key=lambda one: (one.occurred_at if isinstance(one, Episode) else one.at, one.id))
+    return b"\n".join(map(format_telling, ordered))
+
+
+def numbered(*numbers: int, text: str = "") -> list[Episode]:
+    return [make_episode(f"pr-{n}", occurred_at=WHEN + timedelta(days=n % 5), text=text) for n in numbers]
+
+
+NUMBERS = st.frozensets(st.integers(1, 9))
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_any_documents_merge_as_sets_in_the_order_of_folding(
+    base: frozenset[int], ours: frozenset[int], theirs: frozenset[int]
+) -> None:
+    expected = month_of(*numbered(*((ours & theirs) | (ours - base) | (theirs - base))))
+    texts = [month_of(*numbered(*side)) for side in (base, ours, theirs)]
+    assert merge_documents(*texts) == merge_documents(texts[0], texts[2], texts[1]) == (expected, 0)
+
+
+@given(st.lists(TELLINGS, max_size=4, unique_by=lambda one: one.id), st.integers(0, 4))
+def test_whatever_two_branches_tell_is_told_by_both(told: list[Telling], parted: int) -> None:
+    merged = merge_documents(b"", month_of(*told[:parted]), month_of(*told[max(0, parted - 1) :]))
+    assert merged == (month_of(*told), 0)
+
+
+def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not() -> None:
+    (mine,), (yours,) = numbered(2, text="Mine"), numbered(2, text="Yours")
+    one, three, four = numbered(1, 3, 4)
+    merged = merge_documents(month_of(one), month_of(one, mine, three), month_of(one, yours, four))
+    assert merged is not None
+    text, conflicts = merged
+    markers = (b"<<<<<<< ours\n", b"=======\n", b">>>>>>> theirs\n")
+    dispute = b"%s%s%s%s%s" % (markers[0], format_telling(mine), markers[1], format_telling(yours), markers[2])
+    assert (text, conflicts) == (b"\n".join([format_telling(one), dispute, month_of(three, four)]), 1)
+    read = parse_episode_file(SEPTEMBER, text)
+    assert {finding.code for finding in read.findings} == {"bad-episode"}
+    assert read.tellings[-2:] == (three, four)
+
+
+def test_a_document_that_one_side_changed_is_taken_so_and_one_taken_away_with_a_change_stays() -> None:
+    (old,), (new,) = numbered(2), numbered(2, text="By hand")
+    one = numbered(1)[0]
+    assert merge_documents(month_of(one, old), month_of(one, new), month_of(old)) == (month_of(new), 0)
+    assert merge_documents(month_of(one, old), month_of(one), month_of(one, new)) == (month_of(one, new), 0)
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        b"Prose\n",
+        document(outcome="great").encode(),
+        (document() + document(outcome="failure")).encode(),
+        document().replace("\n", "\r\n").encode(),
+        b"\xff",
+    ],
+    ids=["no-document", "unreadable", "two-of-one-id", "other-line-ends", "not-utf8"],
+)
+def test_a_side_that_cannot_be_read_without_doubt_is_not_merged_by_documents(side: bytes) -> None:
+    good = month_of(*numbered(1))
+    assert merge_documents(b"", side, good) is merge_documents(side, b"", good) is None
