@@ -17,6 +17,8 @@ GLUE = re.compile(r"[\W_]+")
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*"
 """What prose puts around a word."""
 
+FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
+
 STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before but by can could did do does doing for from
     get had has have how i if in into is it its just like me my no not of on or our out over should so some such than
@@ -68,6 +70,25 @@ def jaccard(left: Set[str], right: Set[str]) -> float:
     shared = len(left & right)
     union = len(left) + len(right) - shared
     return shared / union if union else 0.0
+
+
+def unfenced_lines(text: str) -> Iterator[str]:
+    """Lines outside of Markdown fences, an empty one in place of each; one without an end runs to the end of the text.
+
+    >>> list(unfenced_lines("one" + chr(10) + "~~~" + chr(10) + "two" + chr(10) + "~~~" + chr(10) + "three"))
+    ['one', '', 'three']
+    """
+    fence = ""
+    for line in text.splitlines():
+        mark = FENCE.fullmatch(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        elif mark:
+            fence = mark[1]
+            yield ""  # what follows the fence continues nothing that stood before it
+        else:
+            yield line
 
 
 def shorten(text: str, width: int) -> str:

@@ -16,7 +16,7 @@ def branch_name(workspace: Workspace, wanted: str | None) -> str:
         return wanted if wanted.startswith(PRIVATE) else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
     ref = head_branch(workspace.repo)
     if ref is None:
-        hint = "Check out the branch, or name it: --branch main."
+        hint = "Put a branch on this commit: `git checkout -B main` (with its name)."
         raise RepositoryError("HEAD is detached: no branch to record on", slug="detached-head", hint=hint)
     return ref
 

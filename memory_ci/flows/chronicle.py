@@ -73,7 +73,13 @@ class Chronicle:
         self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
         self._outcomes = {episode.id: episode.outcome for episode in self._episodes.values()}
         self._reverted: set[str] = set()
+        self._undone_at: dict[str, datetime] = {}
         self.tellings: list[Telling] = []
+
+    @property
+    def episodes(self) -> Mapping[str, Episode]:
+        """What was told, by id: by earlier runs and by this one."""
+        return self._episodes
 
     def tell_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
         """The episode of a merged change; none of a bot's, or of one that touched memory alone.
@@ -234,6 +240,7 @@ class Chronicle:
     def _undo(self, episode: Episode, revert: Revert, at: datetime) -> None:
         outcome: Outcome | None = "failure" if at - episode.occurred_at <= KEPT_FOR else None
         self._outcomes[episode.id] = outcome or episode.outcome
+        self._undone_at[episode.id] = at
         said = undone_feedback(episode.used, work_ref(episode.action.pr, episode.action.commit), at)
         self._amend(at, episode.id, outcome=outcome, feedback=said, text=f"Reverted in {revert.label}.")
 
@@ -241,7 +248,9 @@ class Chronicle:
         first = self._merged_as[episode.id]
         if self._outcomes[episode.id] != first:
             self._outcomes[episode.id] = first
-            self._amend(at, episode.id, outcome=first, text=f"Brought back in {revert.label}.")
+            # Of one moment the worse outcome stands: what came after is told as later.
+            after = self._undone_at.get(episode.id, at) + timedelta(seconds=1)
+            self._amend(max(at, after), episode.id, outcome=first, text=f"Brought back in {revert.label}.")
 
     # -- telling
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.flows.declined import MAX_DECLINED, Window, choose_declined
 from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.forge import Forge
@@ -20,6 +20,10 @@ from memory_ci.sources.adr import adr_event, adr_paths_added
 from memory_ci.sources.commits import commit_events, diff_event
 from memory_ci.sources.jobs import job_events, job_paths
 from memory_ci.sources.reviews import is_outside, review_events
+from memory_ci.text import plural
+
+MAX_NAMED = 10
+"""Requests that one line of the report names."""
 
 
 class Gathered(NamedTuple):
@@ -59,20 +63,29 @@ class Gatherer:
 
     # -- what was declined
 
-    def list_declined(self, since: datetime) -> list[PullRequest]:
-        """The requests that were closed without a merge since then, oldest first; not our own, and not those of bots.
+    def list_declined(self, window: Window) -> tuple[PullRequest, ...]:
+        """The requests that were closed without a merge, oldest first; not our own, and not those of bots.
 
-        Raises EngineError when the forge cannot be asked.
+        What could not be read of them is a problem. Raises EngineError when the forge cannot be asked at all.
         """
-        found = self._forge.list_closed(since) if self._forge else ()
+        if self._forge is None:
+            return ()
+        listing = self._forge.list_closed(window.start)
         own = self._workspace.config.publish.branch
-        closed = [
-            (request.closed_at, request.number, request)
-            for request in found
-            if request.closed_at is not None and request.closed_at >= since
-            if request.branch != own and not request.is_bot
-        ]
-        return [request for _, _, request in sorted(closed, key=lambda one: one[:2])]
+        people = (request for request in listing.items if request.branch != own and not request.is_bot)
+        chosen = choose_declined(people, window)
+        done = self._forge.complete_closed(chosen[:MAX_DECLINED])
+        self._problems += [listing.problem] if listing.problem else []
+        self._note_left(chosen[len(done.items) :], done.problem)
+        return done.items
+
+    def _note_left(self, left: Sequence[PullRequest], problem: str) -> None:
+        """Tell which closed requests were not read, and why."""
+        if left:
+            names = ", ".join(f"#{request.number}" for request in left[:MAX_NAMED])
+            more = ", …" if len(left) > MAX_NAMED else ""
+            why = problem or f"a run reads {MAX_DECLINED}"
+            self._problems.append(f"{plural(len(left), 'closed request')} not read ({names}{more}): {why}")
 
     def gather_declined(self, request: PullRequest) -> Gathered:
         """What was said of a request that was not merged: its commits are in no history that can be read."""

@@ -19,6 +19,7 @@ from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.chronicle import Chronicle, Uses
 from memory_ci.flows.copies import Copies
+from memory_ci.flows.declined import find_window
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.facts import list_uses
 from memory_ci.flows.gather import Gathered, Gatherer
@@ -131,11 +132,13 @@ class Learner:
     def learn_declined(self, since: datetime, base: str) -> Iterator[Change]:
         """The additions of what was closed without a merge since then: negative knowledge, and what reviewers said.
 
-        Comes before the range is learned from. Where it fails nothing of the range is covered, so that the next run
-        asks again: what was not merged is in no history that a later run would find it in.
+        Comes before the range is learned from, and takes up what earlier runs left. Where the list cannot be read
+        nothing of the range is covered, so that the next run asks again: what was not merged is in no history that a
+        later run would find it in.
         """
         try:
-            for request in self.gatherer.list_declined(since):
+            window = find_window(self.workspace, base, since, self.chronicle.episodes.values())
+            for request in self.gatherer.list_declined(window):
                 # A run that ended between the merge it covered and this closing may have learned from it.
                 self.past |= list_past_ids(self.workspace, base) if not self.declined else frozenset()
                 _, changes = self._study(Work.declined(request), self.gatherer.gather_declined(request))

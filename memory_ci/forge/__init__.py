@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from memory_ci.forge.rest import Listing
 from memory_ci.records.forge import PullRequest
 
 
@@ -22,6 +24,16 @@ class Forge(Protocol):
         """The number of the merged pull request that brought the commit `sha`, as a rebase merge does not say it."""
         ...
 
-    def list_closed(self, since: datetime) -> tuple[PullRequest, ...]:
-        """Pull requests closed without a merge and changed at or after `since`, the last changed first."""
+    def list_closed(self, since: datetime) -> Listing[PullRequest]:
+        """Pull requests closed without a merge and changed at or after `since`, the last changed first.
+
+        As the list shows them: without reviews and commits, and with the permission that the list alone proves.
+        """
+        ...
+
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """Those of `list_closed` with their permission, their reviews and, of people of the house, their commits.
+
+        In the same order. Where nothing more can be asked, or half of the budget is spent, that is the problem.
+        """
         ...

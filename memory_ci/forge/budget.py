@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from memory_ci.forge.failures import budget_spent
 
@@ -42,6 +43,22 @@ class Budget:
             raise budget_spent("all requests of this run to the forge are made")
         self._requests -= 1
         self.check_deadline()
+
+    def refund(self) -> None:
+        """Take the last request back: an unchanged reply costs nothing."""
+        self._requests += 1
+
+    @contextmanager
+    def half(self) -> Iterator[None]:
+        """Within it half of the requests and of the time that are left may be spent: the rest is for what follows."""
+        kept, end = self._requests // 2, self._end
+        self._requests -= kept
+        self._end -= max(0.0, end - self._clock()) / 2
+        try:
+            yield
+        finally:
+            self._requests += kept
+            self._end = end
 
     def check_deadline(self) -> None:
         """Raises EngineError (forge-budget-spent) when the time of the run is over."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from memory_ci.forge import Forge, github, gitlab
@@ -17,8 +17,8 @@ from memory_ci.forge.rest import Client
 from memory_ci.records.config import ForgeConfig
 
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
-GITLAB_TOKENS = {"GITLAB_TOKEN": "private-token", "CI_JOB_TOKEN": "job-token"}
-"""Variables, and the header in which GitLab wants each."""
+GITLAB_TOKENS = ("GITLAB_TOKEN",)
+"""GitLab gives a job's own token, CI_JOB_TOKEN, no merge requests, neither to read nor to open."""
 
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -39,19 +39,16 @@ def choose_forge(
     event = environ.get("GITHUB_EVENT_PATH")
     if event and config.name != "gitlab":
         return Offline(Path(event)), "no token: only the event of the job (GITHUB_EVENT_PATH)"
-    return None, _missing(config)
+    return None, _missing(config, environ)
 
 
 def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path) -> Proposals | None:
-    """The forge on which pull requests may be opened, or None. Raises as `choose_forge`.
-
-    With a job's own token GitLab lets nobody open a merge request (docs.gitlab.com, "CI/CD job token").
-    """
+    """The forge on which pull requests may be opened, or None. Raises as `choose_forge`."""
     budget, cache = Budget(), ReplyCache(cache_dir)
     if config.name in ("auto", "github") and (found := _github_client(environ, budget, cache)):
         return GitHubProposals(found[0], environ["GITHUB_REPOSITORY"])
-    if config.name in ("auto", "gitlab") and (found := _gitlab_client(environ, budget, cache, ("GITLAB_TOKEN",))):
-        return GitLabProposals(found[0], environ["CI_PROJECT_ID"])
+    if config.name in ("auto", "gitlab") and (client := _gitlab_client(environ, budget, cache)):
+        return GitLabProposals(client, environ["CI_PROJECT_ID"])
     return None
 
 
@@ -84,26 +81,25 @@ def _github_client(environ: Mapping[str, str], budget: Budget, cache: ReplyCache
 
 
 def _gitlab(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Forge, str] | None:
-    found = _gitlab_client(environ, budget, cache)
-    if found is None:
+    client = _gitlab_client(environ, budget, cache)
+    if client is None:
         return None
-    client, name = found
-    return gitlab.GitLab(client, environ["CI_PROJECT_ID"]), f"GitLab: CI_PROJECT_ID and {name} are set"
+    return gitlab.GitLab(client, environ["CI_PROJECT_ID"]), f"GitLab: CI_PROJECT_ID and {GITLAB_TOKENS[0]} are set"
 
 
-def _gitlab_client(
-    environ: Mapping[str, str], budget: Budget, cache: ReplyCache, names: Iterable[str] = GITLAB_TOKENS
-) -> tuple[Client, str] | None:
-    name = next((name for name in names if environ.get(name, "").strip()), None)
-    if name is None or not environ.get("CI_PROJECT_ID", ""):
+def _gitlab_client(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> Client | None:
+    token = environ.get(GITLAB_TOKENS[0], "").strip()
+    if not token or not environ.get("CI_PROJECT_ID", ""):
         return None
-    secrets = {GITLAB_TOKENS[name]: environ[name].strip()}
+    secrets = {"private-token": token}
     base = environ.get("CI_API_V4_URL") or gitlab.API
     transport = Transport(base, headers={"accept": "application/json"}, secrets=secrets, budget=budget)
-    return Client(transport, cache), name
+    return Client(transport, cache)
 
 
-def _missing(config: ForgeConfig) -> str:
+def _missing(config: ForgeConfig, environ: Mapping[str, str]) -> str:
+    if config.name != "github" and environ.get("CI_PROJECT_ID"):
+        return f"no token: {GITLAB_TOKENS[0]} with read_api"
     wanted = {
         "github": "GITHUB_REPOSITORY with GITHUB_TOKEN, or GITHUB_EVENT_PATH",
         "gitlab": "CI_PROJECT_ID with GITLAB_TOKEN",

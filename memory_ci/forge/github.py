@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import quote
 
@@ -9,9 +10,10 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import github_shapes as shapes
+from memory_ci.forge.closed import complete_each, require
 from memory_ci.forge.failures import LASTING
-from memory_ci.forge.problems import Problems, require
-from memory_ci.forge.rest import Client
+from memory_ci.forge.problems import Problems
+from memory_ci.forge.rest import Client, Listing
 from memory_ci.records.forge import Check, Permission, PullRequest
 
 API = "https://api.github.com"
@@ -34,6 +36,7 @@ class GitHub:
         self._client = client
         self._root = f"/repos/{quote(repository)}"
         self._permissions: dict[str, Permission | None] = {}
+        self._closed: dict[int, shapes.Pull] = {}
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """As in Forge."""
@@ -45,7 +48,7 @@ class GitHub:
         pulls = self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[shapes.Pull, ...]) or ()
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
-    def list_closed(self, since: datetime) -> tuple[PullRequest, ...]:
+    def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """As in Forge."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
         listing = self._client.list_all(
@@ -54,32 +57,52 @@ class GitHub:
             query=query,
             is_past=lambda pull: pull.updated_at is not None and pull.updated_at < since,
         )
-        found = tuple(self._complete(pull) for pull in listing.items if pull.merged_at is None)
-        return require(listing, found)
+        closed = [pull for pull in require(listing).items if pull.merged_at is None]
+        self._closed |= {pull.number: pull for pull in closed}
+        return Listing(tuple(map(shapes.sketch_request, closed)), listing.problem, listing.slug)
+
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """As in Forge."""
+        return complete_each(requests, lambda number: self._complete_closed(self._closed[number]), self._client.budget)
 
     def _complete(self, pull: shapes.Pull) -> PullRequest:
         """The record with all parts; each costs one request or more."""
         problems = Problems()
+        request = self._with_commits(self._with_reviews(pull, problems), problems)
+        checks = self._checks(request.commits, problems)
+        return msgspec.structs.replace(request, checks=checks, problems=problems.texts)
+
+    def _complete_closed(self, pull: shapes.Pull) -> PullRequest:
+        """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
+        problems = Problems()
+        request = self._with_reviews(pull, problems)
+        if request.permission != "read":
+            request = self._with_commits(request, problems)
+        return msgspec.structs.replace(request, problems=problems.texts)
+
+    def _with_reviews(self, pull: shapes.Pull, problems: Problems) -> PullRequest:
         pulls, issues = f"{self._root}/pulls/{pull.number}", f"{self._root}/issues/{pull.number}"
         reviews = problems.note(self._client.list_all(f"{pulls}/reviews", shapes.PullReview))
         threads = problems.note(self._client.list_all(f"{pulls}/comments", shapes.PullComment))
         comments = problems.note(self._client.list_all(f"{issues}/comments", shapes.IssueComment))
-        commits = problems.note(self._client.list_all(f"{pulls}/commits", shapes.PullCommit))
-        signature = commits[-1].commit.committer if commits else None
 
         def permission_of(user: shapes.User, association: str) -> Permission:
             return self._permission(user, association, problems)
 
+        said = shapes.list_reviews(reviews, threads, comments, permission_of)
+        return msgspec.structs.replace(shapes.format_request(pull, permission_of), reviews=said)
+
+    def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
+        path = f"{self._root}/pulls/{request.number}/commits"
+        commits = problems.note(self._client.list_all(path, shapes.PullCommit))
+        signature = commits[-1].commit.committer if commits else None
         return msgspec.structs.replace(
-            shapes.format_request(pull, permission_of),
-            reviews=shapes.list_reviews(reviews, threads, comments, permission_of),
+            request,
             commits=tuple(commit.sha for commit in commits),
             last_commit_at=signature.date if signature else None,
-            checks=self._checks([commit.sha for commit in commits], problems),
-            problems=problems.texts,
         )
 
-    def _checks(self, shas: list[str], problems: Problems) -> tuple[Check, ...]:
+    def _checks(self, shas: Sequence[str], problems: Problems) -> tuple[Check, ...]:
         """Check runs of each commit, or else its statuses. The first refusal is the last: it holds for all commits."""
         if len(shas) > MAX_CHECKED:
             problems.add(f"the checks of the first {len(shas) - MAX_CHECKED} commits were not read")

@@ -177,6 +177,11 @@ def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
     )
 
 
+def sketch_request(pull: Pull) -> PullRequest:
+    """The record as a list of requests, or an event, gives it: nobody was asked who may write."""
+    return format_request(pull, lambda _, association: by_association(association))
+
+
 def list_reviews(
     reviews: Iterable[PullReview],
     threads: Iterable[PullComment],

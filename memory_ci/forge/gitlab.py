@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -9,14 +10,18 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import gitlab_shapes as shapes
+from memory_ci.forge.closed import complete_each, require
 from memory_ci.forge.failures import LASTING
-from memory_ci.forge.problems import Problems, require
-from memory_ci.forge.rest import Client
+from memory_ci.forge.problems import Problems
+from memory_ci.forge.rest import Client, Listing
 from memory_ci.records.forge import Check, Permission, PullRequest
 
 API = "https://gitlab.com/api/v4"
 DEVELOPER = 30
 """The least access level that may push (docs.gitlab.com, "Members API")."""
+
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+"""Of what is asked for: a range from the root begins in year 1, which is not written with four digits."""
 
 MAX_CHECKED = 20
 """Pipelines of one merge request, the newest, whose jobs are read: each costs a request."""
@@ -35,6 +40,7 @@ class GitLab:
         self._client = client
         self._root = f"/projects/{quote(project, safe='')}"
         self._permissions: dict[int, Permission] = {}
+        self._closed: dict[int, shapes.MergeRequest] = {}
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """As in Forge."""
@@ -47,30 +53,51 @@ class GitLab:
         found = self._client.find(path, tuple[shapes.MergeRequest, ...]) or ()
         return next((request.iid for request in found if request.state == "merged"), None)
 
-    def list_closed(self, since: datetime) -> tuple[PullRequest, ...]:
+    def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """As in Forge."""
-        after = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        after = max(since, EARLIEST).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         query = {"state": "closed", "updated_after": after, "order_by": "updated_at"}
-        listing = self._client.list_all(f"{self._root}/merge_requests", shapes.MergeRequest, query=query)
-        return require(listing, tuple(self._complete(request) for request in listing.items))
+        listing = require(self._client.list_all(f"{self._root}/merge_requests", shapes.MergeRequest, query=query))
+        self._closed |= {request.iid: request for request in listing.items}
+        found = tuple(shapes.sketch_request(request) for request in listing.items)
+        return Listing(found, listing.problem, listing.slug)
 
-    def _complete(self, request: shapes.MergeRequest) -> PullRequest:
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """As in Forge."""
+        return complete_each(requests, lambda number: self._complete_closed(self._closed[number]), self._client.budget)
+
+    def _complete(self, found: shapes.MergeRequest) -> PullRequest:
         """The record with all parts; each costs one request or more."""
         problems = Problems()
-        root = f"{self._root}/merge_requests/{request.iid}"
-        discussions = problems.note(self._client.list_all(f"{root}/discussions", shapes.Discussion))
-        commits = problems.note(self._client.list_all(f"{root}/commits", shapes.MergeCommit))
+        request = self._with_commits(self._with_reviews(found, problems), problems)
+        checks = self._checks(f"{self._root}/merge_requests/{found.iid}", problems)
+        return msgspec.structs.replace(request, checks=checks, problems=problems.texts)
+
+    def _complete_closed(self, found: shapes.MergeRequest) -> PullRequest:
+        """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
+        problems = Problems()
+        request = self._with_reviews(found, problems)
+        if request.permission != "read":
+            request = self._with_commits(request, problems)
+        return msgspec.structs.replace(request, problems=problems.texts)
+
+    def _with_reviews(self, found: shapes.MergeRequest, problems: Problems) -> PullRequest:
+        path = f"{self._root}/merge_requests/{found.iid}/discussions"
+        discussions = problems.note(self._client.list_all(path, shapes.Discussion))
 
         def permission_of(user: shapes.User) -> Permission:
             return self._permission(user, problems)
 
+        said = shapes.list_reviews(discussions, permission_of)
+        return msgspec.structs.replace(shapes.format_request(found, permission_of), reviews=said)
+
+    def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
+        path = f"{self._root}/merge_requests/{request.number}/commits"
+        commits = problems.note(self._client.list_all(path, shapes.MergeCommit))
         return msgspec.structs.replace(
-            shapes.format_request(request, permission_of),
-            reviews=shapes.list_reviews(discussions, permission_of),
+            request,
             commits=tuple(commit.id for commit in reversed(commits)),
             last_commit_at=commits[0].committed_date if commits else None,
-            checks=self._checks(root, problems),
-            problems=problems.texts,
         )
 
     def _checks(self, root: str, problems: Problems) -> tuple[Check, ...]:

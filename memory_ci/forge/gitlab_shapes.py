@@ -126,6 +126,12 @@ def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRe
     )
 
 
+def sketch_request(request: MergeRequest) -> PullRequest:
+    """The record as a list of requests gives it: who comes from a fork has proven no right to write."""
+    sketch = format_request(request, lambda _: "unknown")
+    return msgspec.structs.replace(sketch, permission="read" if sketch.is_fork else "unknown")
+
+
 def list_reviews(discussions: Iterable[Discussion], permission_of: PermissionOf) -> tuple[Review, ...]:
     """Every note that a person or a bot wrote, and the decisions that GitLab notes itself, in the order of time."""
     found = [

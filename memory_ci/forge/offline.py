@@ -6,6 +6,7 @@ The event holds the words of strangers: no shape of it is an error, only less is
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,7 @@ import msgspec
 
 from memory_ci.files import read_regular
 from memory_ci.forge import github_shapes as shapes
+from memory_ci.forge.rest import Listing
 from memory_ci.records.forge import Permission, PullRequest, Review
 
 T = TypeVar("T")
@@ -21,7 +23,7 @@ T = TypeVar("T")
 MAX_BYTES = 25_000_000
 """GitHub sends no greater payload (docs.github.com, "Webhook events and payloads")."""
 
-QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-(\d{1,9})-[0-9a-f]{40,64}")
+QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
 """The branch on which a merge queue tries a pull request."""
 
 PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
@@ -54,12 +56,16 @@ class Offline:
         match = QUEUED.fullmatch(self._group.head_ref)
         return int(match[1]) if match and self._group.head_sha == sha else None
 
-    def list_closed(self, since: datetime) -> tuple[PullRequest, ...]:
+    def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """As in Forge: the one of the event, when it was closed without a merge."""
         request = self._request
         if request and request.state == "closed" and request.closed_at and request.closed_at >= since:
-            return (request,)
-        return ()
+            return Listing((request,))
+        return Listing(())
+
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """As in Forge: nothing more is known."""
+        return Listing(tuple(requests))
 
 
 def _load(path: Path) -> dict[str, object]:
@@ -78,9 +84,7 @@ def _part(event: dict[str, object], key: str, shape: type[T]) -> T | None:
 
 
 def _format(event: dict[str, object], pull: shapes.Pull) -> PullRequest:
-    return msgspec.structs.replace(
-        shapes.format_request(pull, _permission), reviews=_reviews(event), problems=(PROBLEM,)
-    )
+    return msgspec.structs.replace(shapes.sketch_request(pull), reviews=_reviews(event), problems=(PROBLEM,))
 
 
 def _reviews(event: dict[str, object]) -> tuple[Review, ...]:

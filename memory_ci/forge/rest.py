@@ -11,6 +11,7 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.addresses import is_same_host, next_page
+from memory_ci.forge.budget import Budget
 from memory_ci.forge.cache import Cached, ReplyCache
 from memory_ci.forge.failures import LASTING, failed, rate_limited, refused, unauthorised
 from memory_ci.forge.http import Reply, Transport
@@ -63,6 +64,11 @@ class Client:
         self._transport = transport
         self._cache = cache
         self._limited: EngineError | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent on asking."""
+        return self._transport.budget
 
     def find(self, path: str, shape: type[T]) -> T | None:
         """The thing at `path`, or None when there is none. Raises EngineError (`forge-…`)."""
@@ -171,6 +177,7 @@ class Client:
         except (HTTPError, OSError) as error:
             return Trouble(failed(url, f"could not be read: {type(error).__name__}"))
         if reply.status == HTTPStatus.NOT_MODIFIED and cached:
+            self.budget.refund()
             return Page(cached.data, next_page(url, cached.link))
         if reply.status == HTTPStatus.OK:
             return self._accept(url, reply)

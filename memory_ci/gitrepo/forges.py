@@ -9,26 +9,28 @@ from memory_ci.records.history import Commit, MergedChange
 MAX_SUBJECT = 1000
 """Characters of a subject that are looked at."""
 
+NUMBER = r"([1-9][0-9]{0,8})"
+
 IN_SUBJECT = (
-    re.compile(r"\AMerge pull request #(\d{1,9}) from \S"),  # GitHub, merge
-    re.compile(r"\AMerged in .+ \(pull request #(\d{1,9})\)"),  # Bitbucket
-    re.compile(r"(?<=\S)[ \t]*+\(#(\d{1,9})\)[ \t]*+\Z"),  # GitHub, squash; or a merge named after the pull request
+    re.compile(rf"\AMerge pull request #{NUMBER} from \S"),  # GitHub, merge
+    re.compile(rf"\AMerged in .+ \(pull request #{NUMBER}\)"),  # Bitbucket
+    re.compile(rf"(?<=\S)[ \t]*+\(#{NUMBER}\)[ \t]*+\Z"),  # GitHub, squash; or a merge named after the pull request
 )
 """A run of blanks is passed over once and for all (`*+`): otherwise many of them take quadratic time."""
 
-IN_BODY = re.compile(r"^See merge request \S*!(\d{1,9})[ \t]*+$", re.MULTILINE)
+IN_BODY = re.compile(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)
 """GitLab."""
 
-FORGE_SUBJECT = re.compile(r"Merge pull request #\d+ from |Merged in .+ \(pull request #|Merge branch '.+' into '")
+FORGE_SUBJECT = re.compile(r"Merge pull request #[0-9]+ from |Merged in .+ \(pull request #|Merge branch '.+' into '")
 """Subjects that a forge wrote: what the change is called stands in the body."""
 
 BRANCH = (
-    re.compile(r"\AMerge pull request #\d{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch
+    re.compile(r"\AMerge pull request #[0-9]{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch
     re.compile(r"\AMerged in (\S+) \(pull request #"),  # Bitbucket
     re.compile(r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"),  # GitLab, and git itself
 )
 
-NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#\d{1,9}\)\s*+\Z")
+NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
 
 
 def describe_change(commits: tuple[Commit, ...]) -> MergedChange:

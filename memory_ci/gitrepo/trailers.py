@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
+from memory_ci.text import unfenced_lines
+
 WRITTEN_NEWLINE = re.compile(r"(?:\\r)?\\n(?=\\r|\\n|[ \t]*$|[ \t]*(?:[-*+][ \t]+)?[A-Za-z][\w-]*:[ \t])", re.MULTILINE)
 r"""A literal `\n` that was meant as a line end: before another one, a trailer or nothing; not in "use \n here"."""
-
-FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
 
 
 def find_trailers(message: str, keys: Collection[str]) -> tuple[tuple[str, str], ...]:
@@ -21,7 +21,8 @@ def find_trailers(message: str, keys: Collection[str]) -> tuple[tuple[str, str],
 
     Keys match in any case and come back as given. A line indented deeper than its key continues the value.
     """
-    found = dict.fromkeys(pair for pair in _unfold(_unfenced_lines(message), _key_line(keys)) if pair[1])
+    lines = unfenced_lines(WRITTEN_NEWLINE.sub("\n", message))
+    found = dict.fromkeys(pair for pair in _unfold(lines, _key_line(keys)) if pair[1])
     spelling = {key.lower(): key for key in keys}
     return tuple(dict.fromkeys((spelling[key.lower()], value) for key, value in found))
 
@@ -43,21 +44,6 @@ def split_ids(value: str) -> tuple[str, ...]:
 def _key_line(keys: Collection[str]) -> re.Pattern[str]:
     names = "|".join(re.escape(key) for key in keys)
     return re.compile(rf"([ \t]*)(?:[-*+][ \t]+)?({names})[ \t]*:(?!:)[ \t]*(.*)", re.IGNORECASE)
-
-
-def _unfenced_lines(message: str) -> Iterator[str]:
-    """Lines outside of Markdown fences; a fence without an end runs to the end of the message."""
-    fence = ""
-    for line in WRITTEN_NEWLINE.sub("\n", message).splitlines():
-        mark = FENCE.fullmatch(line)
-        if fence:
-            if mark and mark[1].startswith(fence) and not mark[2].strip():
-                fence = ""
-        elif mark:
-            fence = mark[1]
-            yield ""  # what follows the fence continues nothing that stood before it
-        else:
-            yield line
 
 
 def _unfold(lines: Iterable[str], key_line: re.Pattern[str]) -> Iterator[tuple[str, str]]:

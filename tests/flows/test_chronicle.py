@@ -175,8 +175,7 @@ def test_what_is_brought_back_is_a_success_again(known: Project) -> None:
     merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record()
     known.git("revert", "--no-edit", "-m", "1", merged)
-    known.clock.tick()
-    known.git("revert", "--no-edit", "HEAD")
+    known.git("revert", "--no-edit", "HEAD")  # in the same second
     known.record()
     assert episodes(known)["pr-150"].outcome == "success"
 
@@ -481,7 +480,8 @@ def test_a_plan_may_not_rewrite_an_episode(known: Project) -> None:
 
 
 def test_old_months_become_one_file_each_and_say_the_same(known: Project) -> None:
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    for number in (150, 151):
+        known.merge_work(f"Charge {number}\n\n{GIVEN}", f"b{number}", number)
     known.record(today=known.clock.now.date())
     before = episodes(known)
     assert known.git("ls-files", ".memory/episodes/2026-01/*")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_ci.flows.apply import apply_plan, parse_plan
+from memory_ci.flows.declined import MAX_DECLINED, Window, choose_declined, find_window
+from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.record import RecordOptions, format_plan, plan_record
+from memory_ci.records.episode import Action, Episode, Situation
+from memory_ci.records.forge import PullRequest
 from memory_ci.records.plan import Plan
 from memory_ci.rendering.plan import render_plan
 from tests.flows.project import NOW, TODAY, Project
@@ -32,8 +37,10 @@ class Forge:
         times = {"updated_at": "2026-11-20T11:00:00Z", "closed_at": "2026-11-20T11:00:00Z", "merged_at": None}
         self.pull = make_pull(150, **{"title": "Retry in each caller", "body": PROPOSAL, **times, **pull})
         self.status = 200
+        self.paths: list[str] = []
 
     def __call__(self, asked: Asked) -> Answer:
+        self.paths.append(asked.path)
         root = "/repos/acme/shop"
         if asked.path == f"{root}/pulls":
             return json_answer([self.pull] if self.status == 200 else {"message": "no"}, self.status)
@@ -138,3 +145,124 @@ def test_where_the_list_cannot_be_read_nothing_is_covered_and_the_next_run_asks_
     forge.status = 200
     record(project, forge)
     assert declined(project) == [("pr:150", "rejected")]
+
+
+def test_bots_and_our_own_request_are_not_asked_about(project: Project) -> None:
+    ours = {"ref": "memory-ci/update", "sha": "1" * 40, "repo": {"id": 1, "full_name": "acme/shop"}}
+    for forge in (Forge(head=ours), Forge(user=make_user("dependabot[bot]", "Bot"))):
+        plan(project, forge)
+        assert [path for path in forge.paths if "/150/" in path] == []
+
+
+# -- many at once
+
+
+class Heap(Forge):
+    """Many requests that were closed, a minute between two of them."""
+
+    def __init__(self, count: int, at: datetime = datetime(2026, 11, 20, tzinfo=UTC), **pull: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        ends = [f"{at + timedelta(minutes=minute):%Y-%m-%dT%H:%M:%SZ}" for minute in range(count)]
+        times = [{"closed_at": end, "updated_at": end, "merged_at": None} for end in ends]
+        self.pulls = [make_pull(300 + place, **one, **pull) for place, one in enumerate(times)][::-1]
+
+    def __call__(self, asked: Asked) -> Answer:
+        if asked.path == "/repos/acme/shop/pulls":
+            self.paths.append(asked.path)
+            return json_answer(self.pulls)
+        return super().__call__(asked)
+
+
+def told(project: Project) -> list[int]:
+    tellings = load_episodes(project.workspace, "HEAD").tellings
+    return sorted(int(telling.id[3:]) for telling in tellings if telling.id.startswith("pr-3"))
+
+
+def test_of_a_heap_the_oldest_are_read_first_and_the_rest_by_the_next_runs(project: Project) -> None:
+    heap = Heap(MAX_DECLINED + 3)
+    first = record(project, heap)
+    assert told(project) == list(range(300, 300 + MAX_DECLINED))
+    assert "3 closed requests not read (#340, #341, #342): a run reads 40" in first.problems
+    assert first.until == first.base
+    project.at(datetime(2026, 11, 21, tzinfo=UTC))  # the cursor moves on, beyond all that was closed
+    project.merge_work("Add pages", "pages", 151)
+    project.record()
+    project.merge_work("Add sizes", "sizes", 152)
+    record(project, heap)
+    assert len(told(project)) == MAX_DECLINED + 3
+
+
+def test_strangers_with_a_heap_of_requests_do_not_stop_a_run(project: Project) -> None:
+    heap = Heap(2 * MAX_DECLINED, user=make_user("eve"), author_association="NONE")
+    done = plan(project, heap)
+    assert done.until == done.base
+    assert [path for path in heap.paths if path.endswith("/commits")] == []
+
+
+def test_what_was_closed_before_memory_came_in_is_no_backlog(project: Project) -> None:
+    record(project, Forge())
+    project.merge_work("Add pages", "pages", 151)
+    before = datetime(2025, 12, 31, tzinfo=UTC)
+    record(project, Heap(2, at=before))
+    assert told(project) == []
+
+
+JUNE = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def make_closed(number: int, day: int, **fields: Any) -> PullRequest:  # noqa: ANN401 - any field of a request
+    known = {"title": "Retry", "body": "", "author": "ann", "permission": "unknown", "state": "closed", **fields}
+    return PullRequest(number=number, created_at=JUNE, closed_at=JUNE + timedelta(days=day), **known)
+
+
+@pytest.mark.parametrize(
+    ("request_", "told_before", "expected"),
+    [
+        (make_closed(1, 20), (), [1]),
+        (make_closed(1, 20), ("pr-1",), [1]),
+        (make_closed(1, 20, is_fork=True, permission="read"), (), [1]),
+        (make_closed(1, 5), (), [1]),
+        (make_closed(1, 5), ("pr-1",), []),
+        (make_closed(1, 5, is_fork=True), (), [1]),
+        (make_closed(1, 5, permission="read"), (), [1]),
+        (make_closed(1, 5, is_fork=True, permission="read"), (), []),
+        (make_closed(1, -1), (), []),
+    ],
+    ids=[
+        "new", "new and told", "new of a stranger", "left", "told", "left from a fork of the house",
+        "left on a branch of ours", "left of a stranger", "long ago",
+    ],
+)  # fmt: skip
+def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
+    request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
+) -> None:
+    window = Window(since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before))
+    assert [one.number for one in choose_declined([request_], window)] == expected
+
+
+def make_told(number: int, day: int, commit: str = "") -> Episode:
+    action = Action(pr=number, commit=commit)
+    return Episode(id=f"pr-{number}", occurred_at=JUNE + timedelta(days=day), situation=Situation(), action=action)
+
+
+def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: Project) -> None:
+    project.at(JUNE + timedelta(days=10))
+    base = project.commit("Add pages", {"pages.py": "1"})
+    episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
+    window = find_window(project.workspace, base, JUNE + timedelta(days=10), episodes)
+    assert (window.start, window.told) == (JUNE + timedelta(days=4), frozenset({"pr-1", "pr-2", "pr-3"}))
+    assert find_window(project.workspace, base, JUNE + timedelta(days=1), episodes).start == JUNE + timedelta(days=1)
+
+
+def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(project: Project) -> None:
+    project.at(JUNE)
+    base = project.commit("Add pages", {"pages.py": "1"})
+    assert find_window(project.workspace, base, JUNE, []).start == JUNE - timedelta(days=90)
+    project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
+    assert find_window(project.workspace, base, JUNE, []).start == JUNE
+
+
+def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
+    found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
+    window = Window(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
+    assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]

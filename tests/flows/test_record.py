@@ -390,6 +390,7 @@ def test_a_repository_without_commits_and_a_detached_head_are_clear_errors(proje
     with pytest.raises(RepositoryError) as detached:
         project.record()
     assert detached.value.slug == "detached-head"
+    assert "git checkout -B main" in detached.value.hint
     assert project.record(ref="main").subjects, "naming the branch helps"
 
 

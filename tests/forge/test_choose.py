@@ -19,7 +19,8 @@ from tests.forge.make import MERGE, TOKEN, make_budget, make_comment, make_pull,
 from tests.servers import by_path, json_answer, serve
 
 HUB = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_TOKEN": TOKEN}
-LAB = {"CI_PROJECT_ID": "42", "CI_JOB_TOKEN": TOKEN}
+LAB = {"CI_PROJECT_ID": "42", "GITLAB_TOKEN": TOKEN}
+JOB = {"CI_PROJECT_ID": "42", "CI_JOB_TOKEN": TOKEN}
 AUGUST = datetime(2026, 8, 1, tzinfo=UTC)
 
 
@@ -28,10 +29,13 @@ AUGUST = datetime(2026, 8, 1, tzinfo=UTC)
     [
         ("auto", HUB, "GitHub", "GITHUB_TOKEN"),
         ("auto", {"GITHUB_REPOSITORY": "acme/shop", "GH_TOKEN": TOKEN}, "GitHub", "GH_TOKEN"),
-        ("auto", LAB, "GitLab", "CI_JOB_TOKEN"),
-        ("auto", {**LAB, "GITLAB_TOKEN": TOKEN}, "GitLab", "GITLAB_TOKEN"),
+        ("auto", LAB, "GitLab", "GITLAB_TOKEN"),
+        ("auto", JOB, "NoneType", "no token: GITLAB_TOKEN with read_api"),
+        ("auto", {**HUB, **JOB}, "GitHub", "GITHUB_TOKEN"),
+        ("gitlab", JOB, "NoneType", "no token: GITLAB_TOKEN with read_api"),
+        ("github", JOB, "NoneType", "GITHUB_REPOSITORY"),
         ("auto", {**HUB, **LAB}, "GitHub", "GITHUB_TOKEN"),
-        ("gitlab", {**HUB, **LAB}, "GitLab", "CI_JOB_TOKEN"),
+        ("gitlab", {**HUB, **LAB}, "GitLab", "GITLAB_TOKEN"),
         ("auto", {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": "/none"}, "Offline", "GITHUB_EVENT_PATH"),
         ("auto", {**HUB, "GITHUB_TOKEN": " ", "GITHUB_EVENT_PATH": "/none"}, "Offline", "no token"),
         ("auto", {"GITHUB_TOKEN": TOKEN}, "NoneType", "GITHUB_REPOSITORY"),
@@ -59,8 +63,7 @@ def test_the_environment_decides_and_the_reason_is_told(
     ("environ", "header", "value"),
     [
         ({**HUB, "GITHUB_TOKEN": f"{TOKEN}\n"}, "authorization", f"Bearer {TOKEN}"),
-        (LAB, "job-token", TOKEN),
-        ({**LAB, "GITLAB_TOKEN": TOKEN}, "private-token", TOKEN),
+        ({**LAB, **JOB}, "private-token", TOKEN),
     ],
 )
 def test_the_token_goes_where_the_environment_says_in_the_header_of_the_forge(
@@ -110,13 +113,15 @@ def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
     assert (found.title, found.permission, found.problems) == ("Retry only with a key", "unknown", (PROBLEM,))
     assert forge.find_number(MERGE) == 12
     assert forge.find_pull_request(13) is None
-    assert forge.list_closed(AUGUST) == ()
+    assert forge.list_closed(AUGUST).items == ()
 
 
 def test_a_request_closed_in_the_event_is_known_offline(tmp_path: Path) -> None:
     forge = read_event(tmp_path, {"pull_request": make_pull(merged_at=None)})
-    assert [one.number for one in forge.list_closed(AUGUST)] == [12]
-    assert forge.list_closed(datetime(2026, 10, 1, tzinfo=UTC)) == ()
+    listed = forge.list_closed(AUGUST)
+    assert [one.number for one in listed.items] == [12]
+    assert forge.complete_closed(listed.items) == listed
+    assert forge.list_closed(datetime(2026, 10, 1, tzinfo=UTC)).items == ()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,7 @@ def test_a_merge_queue_names_the_request_in_its_branch(tmp_path: Path) -> None:
 
 def test_a_push_knows_of_no_request(tmp_path: Path) -> None:
     forge = read_event(tmp_path, {"ref": "refs/heads/main", "after": MERGE, "commits": [], "pusher": {"name": "ann"}})
-    assert (forge.find_number(MERGE), forge.find_pull_request(12), forge.list_closed(AUGUST)) == (None, None, ())
+    assert (forge.find_number(MERGE), forge.find_pull_request(12), forge.list_closed(AUGUST).items) == (None, None, ())
 
 
 JSON = st.recursive(
@@ -176,7 +181,7 @@ def test_a_request_that_does_not_say_where_its_branch_lies_is_taken_for_a_fork(t
 
 def test_a_time_without_a_zone_is_no_shape_of_github(tmp_path: Path) -> None:
     naive = make_pull(merged_at=None, closed_at="2026-09-02T12:00:00")
-    assert read_event(tmp_path, {"pull_request": naive}).list_closed(AUGUST) == ()
+    assert read_event(tmp_path, {"pull_request": naive}).list_closed(AUGUST).items == ()
 
 
 @settings(max_examples=60)

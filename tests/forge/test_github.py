@@ -210,19 +210,49 @@ def test_the_merged_request_of_a_commit_is_found_by_its_sha(tmp_path: Path) -> N
         assert forge.find_number("0" * 40) is None
 
 
+SINCE = datetime(2026, 9, 1, tzinfo=UTC)
+
+
 def test_closed_requests_are_those_not_merged_since_a_time(tmp_path: Path) -> None:
     old = make_pull(9, merged_at=None, updated_at="2026-08-01T00:00:00Z")
     pulls = json_answer([make_pull(11), make_pull(12, merged_at=None), old])
-    with serve(by_path({**EMPTY, f"{ROOT}/pulls": pulls})) as server:
-        found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(datetime(2026, 9, 1, tzinfo=UTC))
-    assert [(one.number, one.state) for one in found] == [(12, "closed")]
+    with serve(by_path({f"{ROOT}/pulls": pulls})) as server:
+        found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(SINCE)
+    assert [(one.number, one.state, one.permission) for one in found.items] == [(12, "closed", "unknown")]
+    assert server.paths() == [f"{ROOT}/pulls"]
+
+
+@pytest.mark.parametrize(("by", "commits"), [("ann", SHAS), ("eve", ())])
+def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
+    by: str, commits: tuple[str, ...], tmp_path: Path
+) -> None:
+    routes = {
+        f"{ROOT}/pulls": json_answer([make_pull(12, merged_at=None, user=make_user(by))]),
+        f"{PULL}/reviews": json_answer([make_review()]),
+        f"{PULL}/commits": json_answer([make_pull_commit(sha) for sha in SHAS]),
+    }
+    with serve(by_path({**EMPTY, **routes})) as server:
+        forge = GitHub(make_client(server.url, tmp_path), "acme/shop")
+        (found,) = forge.complete_closed(forge.list_closed(SINCE).items).items
+    assert (found.commits, found.problems, [one.author for one in found.reviews]) == (commits, (), ["bob"])
+    assert not [path for path in server.paths() if "check-runs" in path or "status" in path]
+
+
+def test_where_half_of_the_budget_is_spent_what_was_completed_is_kept_and_the_rest_can_be_asked(tmp_path: Path) -> None:
+    pulls = json_answer([make_pull(number, merged_at=None) for number in (12, 13, 14)])
+    with serve(by_path({**EMPTY, f"{ROOT}/pulls": pulls}, json_answer([]))) as server:
+        forge = GitHub(make_client(server.url, tmp_path, requests=20), "acme/shop")
+        found = forge.complete_closed(forge.list_closed(SINCE).items)
+        assert forge.find_pull_request(12)
+    assert [one.number for one in found.items] == [12, 13]
+    assert found.slug == "forge-budget-spent"
 
 
 def test_a_list_of_closed_requests_that_breaks_off_says_so(tmp_path: Path) -> None:
-    since = datetime(2026, 9, 1, tzinfo=UTC)
     broken = json_answer([make_pull(12, merged_at=None)], link='<https://elsewhere.example/2>; rel="next"')
     with serve(by_path({**EMPTY, f"{ROOT}/pulls": broken})) as server:
-        found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(since)
-    assert "another host" in found[-1].problems[-1]
+        found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(SINCE)
+    assert [one.number for one in found.items] == [12]
+    assert "another host" in found.problem
     with serve(by_path({f"{ROOT}/pulls": FORBIDDEN})) as server, pytest.raises(EngineError, match="status 403"):
-        GitHub(make_client(server.url, tmp_path / "other"), "acme/shop").list_closed(since)
+        GitHub(make_client(server.url, tmp_path / "other"), "acme/shop").list_closed(SINCE)

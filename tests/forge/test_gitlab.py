@@ -174,8 +174,37 @@ def test_closed_requests_are_asked_for_by_time(tmp_path: Path) -> None:
     routes = {**EMPTY, f"{ROOT}/merge_requests": json_answer([make_request(state="closed", merged_at=None)])}
     with serve(by_path(routes)) as server:
         found = GitLab(make_client(server.url, tmp_path), "42").list_closed(datetime(2026, 9, 1, tzinfo=UTC))
-    assert [(one.number, one.state) for one in found] == [(7, "closed")]
+    assert [(one.number, one.state, one.permission) for one in found.items] == [(7, "closed", "unknown")]
     assert server.asked[0].query["updated_after"] == "2026-09-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(("author", "commits"), [(ANN, SHAS[:1]), (BOB, ())])
+def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
+    author: dict[str, Any], commits: tuple[str, ...], tmp_path: Path
+) -> None:
+    routes = {
+        f"{ROOT}/merge_requests": json_answer([make_request(state="closed", merged_at=None, author=author)]),
+        f"{REQUEST}/discussions": json_answer([{"notes": [make_note(1, "No.")]}]),
+        f"{REQUEST}/commits": json_answer([{"id": SHAS[0], "committed_date": "2026-09-01T11:00:00Z"}]),
+    }
+    with serve(by_path({**EMPTY, **routes})) as server:
+        forge = GitLab(make_client(server.url, tmp_path), "42")
+        (found,) = forge.complete_closed(forge.list_closed(datetime(2026, 9, 1, tzinfo=UTC)).items).items
+    assert (found.commits, found.problems, [one.body for one in found.reviews]) == (commits, (), ["No."])
+    assert not [path for path in server.paths() if "pipelines" in path]
+
+
+def test_from_the_root_a_time_is_asked_for_that_can_be_written(tmp_path: Path) -> None:
+    with serve(by_path({f"{ROOT}/merge_requests": json_answer([])})) as server:
+        GitLab(make_client(server.url, tmp_path), "42").list_closed(datetime.min.replace(tzinfo=UTC))
+    assert server.asked[0].query["updated_after"] == "2000-01-01T00:00:00Z"
+
+
+def test_who_comes_from_a_fork_has_shown_no_right_by_a_list_alone(tmp_path: Path) -> None:
+    fork = make_request(state="closed", merged_at=None, source_project_id=43)
+    with serve(by_path({f"{ROOT}/merge_requests": json_answer([fork])})) as server:
+        found = GitLab(make_client(server.url, tmp_path), "42").list_closed(datetime(2026, 9, 1, tzinfo=UTC))
+    assert found.items[0].permission == "read"
 
 
 def test_a_project_named_by_its_path_is_one_part_of_the_address(tmp_path: Path) -> None:

@@ -176,6 +176,22 @@ def test_a_run_makes_no_more_requests_than_it_may(tmp_path: Path) -> None:
     assert len(server.asked) == 2
 
 
+def test_half_of_a_budget_leaves_the_other_half_of_requests_and_of_time(time: FakeTime) -> None:
+    budget = make_budget(time, requests=5, seconds=100.0)
+    with budget.half():
+        for _ in range(3):
+            budget.spend()
+        with pytest.raises(EngineError, match="all requests"):
+            budget.spend()
+        time.now = 50.0
+        with pytest.raises(EngineError, match="the time"):
+            budget.check_deadline()
+    budget.spend()
+    budget.spend()
+    with pytest.raises(EngineError, match="all requests"):
+        budget.spend()
+
+
 def test_a_reply_that_trickles_past_the_deadline_is_given_up(tmp_path: Path, time: FakeTime) -> None:
     def answer(_: Asked) -> Answer:
         time.now += 400
@@ -320,6 +336,13 @@ def test_an_unchanged_reply_is_taken_from_the_cache(cached: tuple[str, list[Aske
     url, asked, cache = cached
     assert find(make_client(url, cache)) == {"name": "shop"}
     assert asked[1].headers["if-none-match"] == '"v1"'
+
+
+def test_an_unchanged_reply_costs_nothing_of_the_budget(cached: tuple[str, list[Asked], Path]) -> None:
+    url, asked, cache = cached
+    client = make_client(url, cache, requests=1)
+    assert [find(client) for _ in range(3)] == [{"name": "shop"}] * 3
+    assert len(asked) == 4
 
 
 @pytest.mark.parametrize(

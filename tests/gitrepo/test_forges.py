@@ -62,6 +62,13 @@ def test_a_number_that_no_forge_has_is_none(message: str) -> None:
     assert find_title(message.format("1" * 5000))
 
 
+@pytest.mark.parametrize("number", ["0", "012", "\u0661\u0662\u0663", "1\u0662"])
+def test_what_no_forge_writes_is_no_number(number: str) -> None:
+    assert find_number(f"Retry (#{number})") is None
+    assert find_number(f"Merge pull request #{number} from a/b") is None
+    assert find_number(f"Retry\n\nSee merge request a/b!{number}") is None
+
+
 def test_only_the_beginning_of_a_subject_is_looked_at() -> None:
     assert find_number("x" * 990 + " (#12)") == 12
     blanks = "x" + " \t" * 50_000

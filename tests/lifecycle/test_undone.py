@@ -65,6 +65,8 @@ def test_a_revert_is_known_by_sha_or_by_the_subject_it_quotes(message: str) -> N
         "Mend the revert of uploads",
         'Revert "Something that nobody committed"',
         'Mend (#9)\n\n* Retry uploads\n\n* Revert "Retry uploads"',
+        f"Say how it is done\n\n```\nThis reverts commit {sha(1)}.\n```",
+        f'Say how it is done\n\n~~~text\nRevert "Retry uploads"\n\nThis reverts commit {sha(1)}.',
     ],
 )
 def test_what_takes_back_a_part_or_nothing_is_no_revert(message: str) -> None:
@@ -104,6 +106,35 @@ def test_a_merge_is_taken_back_with_all_that_it_brought() -> None:
 def test_a_request_is_taken_back_by_its_number(message: str) -> None:
     assert undone_by(message, commit(1, "Retry uploads (#12)")) == {key(1), "pr:12"}
     assert "pr:12" in undone_by(message)
+
+
+def test_a_merge_that_quotes_the_revert_is_called_as_the_forge_calls_it() -> None:
+    message = 'Merge pull request #13 from ann/undo\n\nRevert "Upload twice"\n\nReverts acme/shop#12'
+    found = find_reverts([commit(1, "Start"), commit(90, message, 1, 2)])
+    assert found[-1].undoes == {"pr:12"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Bump the library (#13)\n\nUpstream: Reverts other/project#12",
+        "Bump the library\n\nReverts other/project#12",
+        "Bump the library\n\nThis reverts merge request other/project!12",
+        "Bump the library\n\nReverts #\u0661\u0662",
+        "Bump the library\n\nReverts #0",
+    ],
+)
+def test_a_request_of_another_repository_is_none_of_ours(message: str) -> None:
+    assert undone_by(message, commit(1, "Retry uploads (#12)")) == frozenset()
+
+
+def test_reverts_made_in_one_second_stand_in_the_order_of_history() -> None:
+    undo, redo = commit(2, 'Revert "Retry uploads"'), commit(3, 'Reapply "Retry uploads"')
+    found = find_reverts([WORK, undo, redo])
+    assert [(one.undoes, one.restores) for one in found] == [
+        (frozenset({key(1)}), frozenset()),
+        (frozenset({key(2)}), frozenset({key(1)})),
+    ]
 
 
 def test_the_number_in_the_quoted_title_is_that_of_the_request() -> None:

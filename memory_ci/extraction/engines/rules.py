@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from memory_ci.extraction.decisions import find_decision
 from memory_ci.extraction.gate import BODY_WIDTH
@@ -10,7 +10,7 @@ from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.importance import base_importance
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
-from memory_ci.extraction.steering import find_steering
+from memory_ci.extraction.steering import MAX_LENGTH, find_steering
 from memory_ci.extraction.suspects import Suspect, find_suspects
 from memory_ci.extraction.wording import (
     compose,
@@ -49,11 +49,20 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
         return
     if piece.kind in UNWORDED:
         return
-    for mark in (*find_marks(piece.text), *find_remembered(piece.text)):
+    marks = (*find_marks(piece.text), *find_remembered(piece.text))
+    for mark in marks:
         yield _marked(mark, piece, weakness(mark))
     if piece.trust in QUOTABLE:
-        suspects = find_suspects(piece.text) if piece.kind in MESSAGES else find_steering(piece.text)
+        suspects = find_suspects(piece.text) if piece.kind in MESSAGES else _steering_beside(marks, piece.text)
         yield from (_suspected(suspect, piece.id) for suspect in suspects)
+
+
+def _steering_beside(marks: Iterable[Mark], turn: str) -> list[Suspect]:
+    """What steers in a turn, without the lines in which a mark was found: those are told of already."""
+    taken = tuple(line.strip() for mark in marks for line in mark.quote.splitlines())
+    if not taken or len(turn) > MAX_LENGTH:
+        return find_steering(turn)
+    return find_steering("\n".join(line for line in turn.splitlines() if not line.rstrip().endswith(taken)))
 
 
 def is_telling(text: str) -> bool:

@@ -1,0 +1,38 @@
+"""Closed requests: listed in one go, and completed one by one with no more than half of what a run may spend.
+
+So a heap of them, which anyone can make, leaves enough to read what was merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from memory_ci.errors import EngineError
+from memory_ci.forge.budget import Budget
+from memory_ci.forge.failures import LASTING
+from memory_ci.forge.rest import Listing, T
+from memory_ci.records.forge import PullRequest
+
+
+def require(listing: Listing[T]) -> Listing[T]:
+    """The listing. Raises EngineError, as the list was refused, when there is a problem and nothing else."""
+    if listing.problem and not listing.items:
+        hint = "Check the token and its rights, or try again later (docs/forge.md)."
+        raise EngineError(listing.problem, slug=listing.slug, hint=hint)
+    return listing
+
+
+def complete_each(
+    requests: Iterable[PullRequest], complete: Callable[[int], PullRequest], budget: Budget
+) -> Listing[PullRequest]:
+    """What `complete` makes of each number, in order; where nothing more can be asked, what came before, and why."""
+    done: list[PullRequest] = []
+    try:
+        with budget.half():
+            for request in requests:
+                done.append(complete(request.number))  # noqa: PERF401 - what was done before an error is kept
+    except EngineError as error:
+        if error.slug not in LASTING:
+            raise
+        return Listing(tuple(done), error.message, error.slug)
+    return Listing(tuple(done))

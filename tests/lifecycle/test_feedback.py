@@ -1,0 +1,51 @@
+"""Commands in comments: what people say of entries, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.lifecycle.feedback import find_commands
+
+ID = "0f6f1f0e"
+
+
+def commands(text: str) -> list[tuple[str, str]]:
+    return list(find_commands(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"/memory reject {ID}",
+        f"Thanks!\n\n  /memory rejected {ID.upper()}, it misled me",
+        f"```\ncode\n```\n/memory reject {ID}",
+        f"<!-- a note\n-->\n/memory reject {ID}",
+        f"/memory reject {ID}\n```\n/memory confirm 11111111",
+    ],
+)
+def test_a_command_stands_at_the_start_of_a_line(text: str) -> None:
+    assert commands(text) == [("rejected", ID)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```\n/memory reject {ID}\n```",
+        f"~~~text\n/memory reject {ID}",
+        f"    /memory reject {ID}",
+        f"\t/memory reject {ID}",
+        f"<!-- /memory reject {ID} -->",
+        f"<!--\n/memory reject {ID}\n-->",
+        f"<!--\n/memory reject {ID}",
+        f"<!-- x -->/memory reject {ID}",
+        f"> /memory reject {ID}",
+        f"Say /memory reject {ID}",
+        f"/memory reject {ID}xyz",
+        f"/memory reject {ID}_1",
+        "/memory reject " + "a" * 40,
+        f"/memory praise {ID}",
+        "/memory reject 0f6f1f0",
+    ],
+)
+def test_what_is_shown_hidden_or_misspelt_is_no_command(text: str) -> None:
+    assert commands(text) == []
