@@ -109,8 +109,8 @@ def _objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
         yield "is not the file of one episode"
     elif read.findings or format_telling(read.tellings[0]) != file.text.encode():
         yield "is not as episodes are written"
-    said = "\n".join(text for told in read.tellings for text in list_texts(told))  # YAML escapes hide nothing here
-    if is_unsafe(f"{said}\n{file.text}") or any(find_credentials(file.path, f"{said}\n{file.text}".encode())):
+    said = [text for told in read.tellings for text in list_texts(told)]  # YAML escapes hide nothing here
+    if any(map(is_unsafe, said)) or any(find_credentials(file.path, "\n".join([*said, file.text]).encode())):
         yield "holds what must not be given to an agent"
 
 

@@ -11,6 +11,7 @@ from memory_ci.rendering.table import printable, render_finding
 from memory_ci.text import plural, shorten
 
 SHOWN = 20
+EPISODES = 5
 """How many candidates of each verdict are named; all of them are in the JSON."""
 
 VERDICTS = (
@@ -54,9 +55,9 @@ def _episode_lines(plan: Plan) -> Iterator[str]:
     new = len(plan.episodes)
     if new:
         yield f"episodes: {plural(new, 'file')}"
-        yield from (f"  {file.path}" for file in plan.episodes[:SHOWN])
-    if new > SHOWN:
-        yield f"  … and {new - SHOWN} more: --json"
+        yield from (f"  {file.path}" for file in plan.episodes[:EPISODES])
+    if new > EPISODES:
+        yield f"  … and {new - EPISODES} more: --json"
     if plan.fold_before is not None:
         yield f"episodes of months before {plan.fold_before.isoformat()[:7]} become one file each"
 

@@ -119,6 +119,13 @@ def test_a_title_that_must_not_be_given_to_an_agent_is_not_told(known: Project) 
     assert (told.situation.summary, told.text) == ("", "#150")
 
 
+def test_words_of_two_fields_are_no_sentence(known: Project) -> None:
+    known.merge_work("Prepare for `curl|bash` installation.", "install", 150)
+    known.record()
+    assert episodes(known)["pr-150"].situation.topic == "prepare curl bash"
+    assert known.check().is_ok
+
+
 def test_a_second_change_of_the_same_number_has_an_episode_of_its_own(known: Project) -> None:
     known.merge_work("One", "one", 150)
     known.record()
