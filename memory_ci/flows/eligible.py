@@ -22,10 +22,15 @@ def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedCh
 
     Raises RepositoryError (shallow-clone) where history does not reach back so far.
     """
-    start = today - WINDOW
+    start = window_start(today)
     since = find_commit_of_day(workspace.repo, tip, start)
     changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
     return tuple(one for one in changes if start < _day(one) <= today and is_work(workspace, one))
+
+
+def window_start(today: date) -> date:
+    """The day before the 90 days up to `today`; the first day that there is where it would be earlier."""
+    return today - min(WINDOW, today - date.min)
 
 
 def count_judged(workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]) -> int:

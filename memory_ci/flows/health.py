@@ -5,31 +5,34 @@ Nothing is written: the index that is asked is made in memory, of the tree at ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
+from functools import lru_cache
 from itertools import islice
 
 import msgspec
 
-from memory_ci.errors import MemoryCIError, RepositoryError
+from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.flows.anchors import judge_anchors
 from memory_ci.flows.asked import RetrieveOptions, make_sound
 from memory_ci.flows.candidates import find_candidates
 from memory_ci.flows.closeness import Closeness, measure_closeness
-from memory_ci.flows.eligible import WINDOW, count_judged, list_eligible, names_of, title_of
+from memory_ci.flows.eligible import count_judged, list_eligible, names_of, title_of, window_start
 from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.past import Moment, find_moment
 from memory_ci.flows.screening import screen
-from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path
+from memory_ci.flows.workspace import Workspace, config_at, list_memory_files, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.renames import find_objects
-from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.repo import find_commit, list_foreign
 from memory_ci.gitrepo.tips import read_tips
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.index.search import list_entries
+from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
 from memory_ci.lifecycle.crewship import score_age, score_hits, score_indexed, score_linked, score_tightness
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.health import (
@@ -59,7 +62,16 @@ from memory_ci.records.loaded import LoadedFile
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""
 
+MAX_ON_PAGE = 5_000
+"""Of more entries than this the health is said when it is asked for, not on the page of every job."""
+
+NO_COMMIT = "0" * 40
+"""The id of no commit: what cites it is judged by the hash that it carries, if it does."""
+
 MONTHS = 12
+_coherence_of = lru_cache(maxsize=1)(score_coherence)
+"""The same entries from one month to the next are compared once."""
+
 NOT_ASKED = "nothing was merged in the last 90 days that could be asked for"
 
 
@@ -75,8 +87,8 @@ class Place(msgspec.Struct, frozen=True):
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to measure at a place.
 
-    `active` are the entries in force that the index holds; `known` the ids of all entries; `left_out` how many places
-    of the files it does not hold. `silence` says why history cannot be read.
+    `active` are the entries in force that the index holds; `known` the ids of all entries and of those that they
+    replaced; `left_out` how many places of the files it does not hold. `silence` says why history cannot be read.
     """
 
     workspace: Workspace
@@ -111,23 +123,36 @@ def measure_health(
     `profile` None: what the configuration says. `environ` gives the crewship profile its embedder; None: none is asked.
     Raises RepositoryError: unknown-revision, shallow-clone.
     """
-    place = Place(None, _find_tip(workspace), today) if at is None else _place_of(find_moment(workspace, at))
-    return _measure(workspace, place, profile, environ)
+    if at is None:
+        return _measure(workspace, Place(None, _find_tip(workspace), today), profile, environ)
+    return _measure_moment(find_moment(workspace, at), profile, environ)
 
 
 def health_history(
     workspace: Workspace, today: date, profile: Profile | None = None, environ: Mapping[str, str] | None = None
 ) -> tuple[Health, ...]:
-    """The health today and at the end of each of the eleven months before, newest first, as far as commits go back."""
-    return tuple(islice(_past(workspace, today, profile, environ), MONTHS))
+    """The health today and at the end of each of the eleven months before, newest first, as far as commits go back.
+
+    All are measured by one profile: `profile`, or what the configuration of today says.
+    """
+    return tuple(islice(_past(workspace, today, profile or workspace.config.health.profile, environ), MONTHS))
 
 
 def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
-    """The health of a branch as it stands, for a page that is about something else: None if it cannot be told."""
+    """The health of a branch as it stands, for a page that is about something else.
+
+    None if it cannot be told, and where there is so much memory that a job would wait for it.
+    """
     with suppress(MemoryCIError):
         tip = find_commit(workspace.repo, ref)
-        return _measure(workspace, Place(tip, tip, today), None, None) if tip else None
+        if tip is not None:
+            return _measure_small(workspace, Place(tip, tip, today))
     return None
+
+
+def _measure_small(workspace: Workspace, place: Place) -> Health | None:
+    with _looking(workspace, place) as scene:
+        return _judge(scene, None, None) if len(scene.active) <= MAX_ON_PAGE else None
 
 
 def _past(
@@ -136,19 +161,39 @@ def _past(
     day = today
     with suppress(RepositoryError):  # a shallow clone tells as much as it holds
         while (moment := find_moment(workspace, day.isoformat())).commit is not None:
-            yield _measure(workspace, _place_of(moment), profile, environ)
+            yield _measure_moment(moment, profile, environ)
             day = day.replace(day=1) - timedelta(days=1)
 
 
-def _place_of(moment: Moment) -> Place:
-    return Place(moment.commit or "", moment.commit, moment.today)
+def _measure_moment(moment: Moment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    place = Place(moment.commit or "", moment.commit, moment.today)
+    return _measure(_as_then(moment), place, profile, environ)
+
+
+def _as_then(moment: Moment) -> Workspace:
+    """The workspace with the configuration of a moment, so that a commit has one health wherever it is asked.
+
+    One that cannot be read any more is passed over for the present one, which also says who is sent the texts.
+    """
+    workspace = moment.workspace
+    if moment.commit is None:
+        return workspace
+    with suppress(UsageError):
+        then, now = config_at(workspace.repo, moment.commit), workspace.config.retrieve
+        retrieve = msgspec.structs.replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
+        return Workspace(workspace.repo, msgspec.structs.replace(then, retrieve=retrieve))
+    return workspace
 
 
 def _measure(workspace: Workspace, place: Place, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
-    chosen = profile or workspace.config.health.profile
     with _looking(workspace, place) as scene:
-        measured = _measure_git(scene) if chosen == "git" else _measure_crewship(scene, environ)
-        return weigh(chosen, place.today, place.view, measured)
+        return _judge(scene, profile, environ)
+
+
+def _judge(scene: Scene, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    chosen = profile or scene.workspace.config.health.profile
+    measured = _measure_git(scene) if chosen == "git" else _measure_crewship(scene, environ)
+    return weigh(chosen, scene.today, scene.place.view, measured)
 
 
 @contextmanager
@@ -166,7 +211,7 @@ def _looking(workspace: Workspace, place: Place) -> Iterator[Scene]:
             place=place,
             index=index,
             active=tuple(one for one in held if is_in_force(one.entry, place.today)),
-            known=frozenset(id_ for one in held for id_ in (one.entry.id, *one.entry.supersedes)),
+            known=_find_known(workspace, place, [one.entry for one in held]),
             left_out=held_back,
             changes=changes,
             episodes=() if is_void else combine(load_episodes(workspace, place.view).tellings),
@@ -181,6 +226,20 @@ def _read(workspace: Workspace, files: Iterable[TreeFile]) -> tuple[int, list[Lo
     broken = {(one.path, one.line) for file in read for one in file.findings if one.level == "error"}
     refused = sum(len(before.entries) - len(after.entries) for before, after in zip(read, screened, strict=True))
     return len(broken) + refused, screened
+
+
+def _find_known(workspace: Workspace, place: Place, entries: Sequence[Entry]) -> frozenset[str]:
+    """The ids that are there, and of what these replaced the ids that some commit had; any other is only a word."""
+    held = frozenset(entry.id for entry in entries)
+    replaced = frozenset(older for entry in entries for older in entry.supersedes) - held
+    pasts = (list_past_ids(workspace, head) for head in _list_heads(workspace, place)) if replaced else ()
+    return held | (replaced & frozenset().union(*pasts))
+
+
+def _list_heads(workspace: Workspace, place: Place) -> list[str]:
+    """The commits of whose history a place is: its own, and that of its branch where it is not merged yet."""
+    own = place.view if place.view is not None else find_commit(workspace.repo, "HEAD")
+    return list(dict.fromkeys(filter(None, (own, place.tip))))
 
 
 def _find_tip(workspace: Workspace) -> str | None:
@@ -205,7 +264,7 @@ def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
     return {
         "freshness": score_freshness(scene.entries, scene.today, scene.workspace.config.prominence.decay),
         "coverage": _coverage(scene),
-        "coherence": score_coherence(scene.active),
+        "coherence": _coherence_of(scene.active),
         "efficiency": _efficiency(scene),
         "reachability": score_reachability(_count_reached(scene), len(scene.active)),
     }
@@ -248,7 +307,7 @@ def _finds(scene: Scene, change: MergedChange) -> bool:
 
 
 def _count_jobs(scene: Scene) -> Jobs:
-    start = scene.today - WINDOW
+    start = window_start(scene.today)
     given = [
         (frozenset(one.id for one in episode.retrieved), episode.used)
         for episode in scene.episodes
@@ -258,21 +317,48 @@ def _count_jobs(scene: Scene) -> Jobs:
 
 
 def _count_reached(scene: Scene) -> int:
-    related = find_related(scene.entries, scene.known)
-    proven = _find_proven(scene)
-    reached = related | proven | find_alike(scene.entries, LEAST_JACCARD)
+    reached = find_related(scene.entries, scene.known) | _find_proven(scene)
+    left = frozenset(entry.id for entry in scene.entries) - reached
+    reached |= find_alike(scene.entries, LEAST_JACCARD, left) if left else frozenset()
     return sum(place.entry.id in reached for place in scene.active)
 
 
 def _find_proven(scene: Scene) -> frozenset[str]:
-    """The ids of entries that name a commit that is there, or cite code that is."""
-    verdicts = judge_anchors(scene.workspace, scene.active, scene.place.view) if scene.place.tip else {}
-    cited = {entry_id for (entry_id, _), verdict in verdicts.items() if verdict.kind not in ("gone", "unverifiable")}
+    """The ids of entries that name a commit of this history, or cite code that is there.
+
+    A commit that only this clone still has, of a branch that is gone say, proves as little here as anywhere else.
+    """
+    if scene.place.tip is None:
+        return frozenset()
     named = {entry.id: _commits_of(entry) for entry in scene.entries}
-    wanted = sorted(frozenset().union(*named.values()))
-    found = find_objects(scene.workspace.repo, [f"{sha}^{{commit}}" for sha in wanted])
-    there = {sha for sha, oid in zip(wanted, found, strict=True) if oid}
-    return frozenset(cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(there)})
+    anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
+    here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
+    unknown = {
+        cite: format_anchor(msgspec.structs.replace(anchor, commit=NO_COMMIT))
+        for cite, anchor in anchors.items()
+        if anchor.commit not in here
+    }
+    verdicts = judge_anchors(scene.workspace, [_recite(one, unknown) for one in scene.active], scene.place.view)
+    cited = {entry_id for (entry_id, _), verdict in verdicts.items() if verdict.kind not in ("gone", "unverifiable")}
+    return frozenset(cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(here)})
+
+
+def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
+    """Those of the names of commits that are in the history of the place, or of what counts as its branch."""
+    repo, wanted = scene.workspace.repo, sorted(names)
+    found = find_objects(repo, [f"{name}^{{commit}}" for name in wanted])
+    shas = {name: sha for name, sha in zip(wanted, found, strict=True) if sha}
+    heads = _list_heads(scene.workspace, scene.place)
+    foreign = frozenset(shas.values()).intersection(*(list_foreign(repo, shas.values(), head) for head in heads))
+    return frozenset(name for name, sha in shas.items() if sha not in foreign)
+
+
+def _recite(place: Located, others: Mapping[str, str]) -> Located:
+    """The entry with other words for some of what it cites."""
+    if others.keys().isdisjoint(place.entry.cites):
+        return place
+    cites = tuple(others.get(cite, cite) for cite in place.entry.cites)
+    return msgspec.structs.replace(place, entry=msgspec.structs.replace(place.entry, cites=cites))
 
 
 def _commits_of(entry: Entry) -> frozenset[str]:

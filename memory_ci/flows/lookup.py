@@ -30,14 +30,15 @@ class EntryVersion(msgspec.Struct, frozen=True):
 
 
 def find_entry(located: Sequence[Located], prefix: str) -> Located:
-    """The entry whose id starts with `prefix`, or which replaced one that does.
+    """The entry whose id starts with `prefix`, or which replaced one that does; of several places the first by path.
 
     Raises UsageError: unknown-entry, or ambiguous-entry when several entries fit.
     """
     wanted = prefix.lower()
-    found = {place.entry.id: place for place in located if place.entry.id.startswith(wanted)}
+    last_first = sorted(located, key=lambda place: (place.path, place.line), reverse=True)
+    found = {place.entry.id: place for place in last_first if place.entry.id.startswith(wanted)}
     if not found:
-        found = {p.entry.id: p for p in located if any(old.startswith(wanted) for old in p.entry.supersedes)}
+        found = {p.entry.id: p for p in last_first if any(old.startswith(wanted) for old in p.entry.supersedes)}
     if not found or not wanted:
         hint = "`memory-ci list` shows the ids; `--at REV` looks into an earlier state."
         raise UsageError(f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint)

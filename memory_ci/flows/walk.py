@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import msgspec
@@ -93,7 +93,7 @@ def _find_ways(index: Index, answer: Retrieval, asked: Asked) -> Found:
         for hit, found in zip(around, similar, strict=True)
         for near in found.near
     )
-    barred = _list_barred(answer, naming)
+    barred = _list_barred(answer, _list_replaced(index, asked))
     ways: dict[str, Way] = {}
     for id_, way in (*_stated_ways(answer.hits, naming), *alike):
         if id_ not in barred and (id_ not in ways or way.score > ways[id_].score):
@@ -105,11 +105,21 @@ def _words(entry: Entry) -> frozenset[str]:
     return said(entry).words
 
 
-def _list_barred(answer: Retrieval, naming: Sequence[Naming]) -> set[str]:
+def _list_replaced(index: Index, asked: Asked) -> set[str]:
+    """What another entry has replaced, whether or not that one may answer: a norm, or a type that was not asked for.
+
+    Jobs stay apart all the same: what one of them noted replaces nothing for another.
+    """
+    filters = asked.filters
+    session, is_open = filters.get("session"), filters.get("all_sessions", False)
+    naming = list_naming(index, scopes=None, session=session, all_sessions=is_open)
+    return {older for one in naming for older in one.supersedes if older != one.id}
+
+
+def _list_barred(answer: Retrieval, replaced: Set[str]) -> set[str]:
     """What is in the answer already or was left out of it for a reason, and what another entry has replaced."""
     hits = (*answer.hits, *answer.hits_dropped, *(one.hit for one in answer.withheld))
     norms = (norm.entry_id for norm in (*answer.norms, *answer.norms_dropped) if norm.entry_id)
-    replaced = (id_ for one in naming for id_ in one.supersedes)
     return {*(hit.located.entry.id for hit in hits), *norms, *replaced}
 
 

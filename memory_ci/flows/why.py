@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 
@@ -14,12 +14,14 @@ from memory_ci.flows.candidates import weights_of
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.feedback import SHORTEST_ID
 from memory_ci.flows.feeding import mask_feedback
+from memory_ci.flows.index import synced_index
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.past import find_moment
 from memory_ci.flows.screening import find_unsafe, is_unsafe
 from memory_ci.flows.standing import Standing, make_standing
 from memory_ci.flows.truth import judge_located, weigh_truth
 from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.episodes import combine, event_key, list_feedback
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, retrievability
 from memory_ci.lifecycle.stability import find_retentions
@@ -32,6 +34,7 @@ from memory_ci.records.why import Heard, Memory, Why
 from memory_ci.retrieval.rank import rank
 
 WITHHELD = "[withheld]"
+MAX_NAMED = 5
 NO_FSRS = "Stability and retrievability need the package fsrs: pip install 'memory-ci[fsrs]'."
 LOW = "Much was said against it: a person should look whether it still holds. It is never retired for that alone."
 
@@ -68,7 +71,8 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
 
 
 def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -> Why:
-    place = find_entry(load_memory(workspace, view).located, prefix)
+    located = (*load_memory(workspace, view).located, *(_list_global(workspace) if view is None else ()))
+    place = find_entry(located, prefix)
     told = load_episodes(workspace, view)
     case = _Case(workspace, view, today, told.tellings)
     heard = _hear(case, place.entry.id)
@@ -76,7 +80,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     utilities = replay(feedback, case.config.episodes.ignored_policy)
     standing = make_standing([place.entry], feedback, utilities, case.config, today)
     retention, lacking = _find_retention(place, feedback)
-    truth = judge_located(workspace, [place], view)
+    truth = judge_located(workspace, [place], view) if place.scope.name != "global" else {}
     weights = msgspec.structs.replace(
         weights_of(case.config, RetrieveOptions(), standing), truth=partial(weigh_truth, truth, stale=False)
     )
@@ -96,9 +100,28 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         memory=_memory(place, today, retention),
         factors=ranked[0].factors[1:] if ranked else (),
         verdicts=truth.get(place.entry, ()),
-        notes=(*((LOW,) if is_low else ()), *lacking, *_why_not_ranked(place, today, is_ranked=bool(ranked))),
+        notes=(
+            *_note_twins(place, located),
+            *((LOW,) if is_low else ()),
+            *lacking,
+            *_why_not_ranked(place, today, is_ranked=bool(ranked)),
+        ),
         findings=told.findings,
     )
+
+
+def _list_global(workspace: Workspace) -> list[Located]:
+    """Global memory, which the index of the work tree alone has; it cites other repositories, so nothing is judged."""
+    with synced_index(workspace) as index:
+        return list_entries(index, scopes=("global",))
+
+
+def _note_twins(place: Located, located: Iterable[Located]) -> Iterator[str]:
+    """Where else the same id stands: what counts is the first place."""
+    twins = sorted((other.path, other.line) for other in located if other.entry.id == place.entry.id)
+    others = [f"{path}:{line}" for path, line in twins if (path, line) != (place.path, place.line)]
+    if others:
+        yield f"Its id stands at {', '.join(others[:MAX_NAMED])} as well; this is the first place."
 
 
 def _parts(place: Located, standing: Standing) -> Factors:

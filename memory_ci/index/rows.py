@@ -94,7 +94,7 @@ def feedback_rows(file: LoadedFile) -> Iterator[Row]:
     """The values of FEEDBACK_COLUMNS for each time that a file says something of an entry."""
     for place, (line, said) in enumerate(file.feedback):
         at = said.at.isoformat()
-        job = said.ref or f"{said.by}\n{at}"
+        job = f"r:{said.ref}" if said.ref else f"b:{said.by}\n{at}"  # a ref may spell any name and time
         yield file.path, place, line, said.id, said.kind, at, said.by, said.ref, job
 
 

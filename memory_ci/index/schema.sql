@@ -8,6 +8,7 @@
 --   2  columns for every filter; parts of identifiers are computed, not stored, and only those that the tokenizer does
 --      not find itself; a digest of each file's rows; hashes of texts; vectors
 --   3  feedback, from the episode files
+--   4  a job is told by `r:` and its ref or by `b:`, who and when, so that one is never taken for the other
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -66,7 +67,7 @@ CREATE TABLE feedback (
     at    TEXT NOT NULL,     -- ISO 8601 with the offset +00:00
     by    TEXT NOT NULL,     -- who says so, '' if that is not said
     ref   TEXT NOT NULL,     -- the work that it is about (pr:128), '' for none
-    job   TEXT NOT NULL,     -- what those that were ignored together have in common: ref, else `by` and `at`
+    job   TEXT NOT NULL,     -- what those that were ignored together have in common: `r:` and ref, else `b:`, `by` and `at`
     PRIMARY KEY (entry, path, place)  -- what was said of one entry is asked for together
 ) WITHOUT ROWID;
 CREATE INDEX feedback_by_path ON feedback (path);

@@ -71,11 +71,16 @@ ORDER BY best.lexical DESC, e.id, e.path, e.line
 KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored"))
 """Those of records.episode, which is not loaded where nothing was said."""
 
+# Each job is counted once, however often it is told: a hundred entries ignored in three hundred files are one job.
 FEEDBACK = """
-SELECT entry, kind, at, by, ref, CASE WHEN kind = 'ignored' AND :with_ignored THEN (
-    SELECT count(DISTINCT peer.entry) FROM feedback AS peer WHERE peer.kind = 'ignored' AND peer.job = told.job
-) ELSE 1 END
-FROM feedback AS told WHERE entry IN (SELECT value FROM json_each(:ids))
+WITH told AS MATERIALIZED (
+    SELECT entry, kind, at, by, ref, CASE WHEN kind = 'ignored' AND :with_ignored THEN job END AS job
+    FROM feedback WHERE entry IN (SELECT value FROM json_each(:ids))
+), jobs AS MATERIALIZED (
+    SELECT job, count(DISTINCT entry) AS entries FROM feedback
+    WHERE kind = 'ignored' AND job IN (SELECT job FROM told WHERE job IS NOT NULL) GROUP BY job
+)
+SELECT entry, kind, at, by, ref, coalesce(jobs.entries, 1) FROM told LEFT JOIN jobs ON jobs.job = told.job
 """
 
 unpack_prose = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...]).decode

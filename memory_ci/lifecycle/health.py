@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from memory_ci.lifecycle.consolidate import find_contradictions
+from memory_ci.lifecycle.overlap import find_partners
 from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import said, similar_pairs
+from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, said
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.health import Band, Health, Metric, MetricName, Profile
@@ -34,6 +36,9 @@ ORIGIN = re.compile(r"\b(?:pr:(?P<number>\d{1,9})|commit:(?P<sha>[0-9a-f]{7,64})
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 SHORT = 7
 """Digits of a commit id that a source gives at least."""
+
+_said = lru_cache(maxsize=16_384)(said)
+"""Two metrics compare the words of entries, and a history those of the same entries month by month."""
 
 NO_ENTRY = "there is no active entry"
 
@@ -182,15 +187,21 @@ def score_reachability(reached: int, total: int) -> Measured:
 
 
 def count_near_duplicates(entries: Iterable[Entry]) -> int:
-    """Pairs of entries that say nearly the same and make the same claims.
+    """Pairs of entries that say nearly the same and make the same claims; one without a word says nothing.
 
     Of those with equal words each after the first is one pair: a hundred copies are not five thousand faults.
     """
     groups: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
-    for words, claims in map(said, entries):
-        groups[claims][words] += 1
+    for words, claims in map(_said, entries):
+        if words:
+            groups[claims][words] += 1
     copies = sum(count - 1 for group in groups.values() for count in group.values())
-    return copies + sum(len(similar_pairs(list(group))) for group in groups.values())
+    return copies + sum(_count_pairs(list(group)) for group in groups.values() if len(group) > 1)
+
+
+def _count_pairs(texts: Sequence[frozenset[str]]) -> int:
+    found = find_partners(texts, range(len(texts)), NEAR_DUPLICATE)
+    return sum(1 for at, partners in found for other in partners if other < at)
 
 
 def count_contradictions(located: Sequence[Located]) -> int:
@@ -211,26 +222,35 @@ def _is_settled(one: Entry, other: Entry) -> bool:
 
 
 def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[str]:
-    """The ids of entries with a relation to one of `known`, told by them or of them; what replaces another has one."""
+    """The ids of entries with a relation to one of `known`, told by them or of them; so have those that replace one.
+
+    No entry is reached from itself.
+    """
     return frozenset(name for entry in entries for name in _related(entry, known))
 
 
 def _related(entry: Entry, known: Collection[str]) -> Iterator[str]:
     named = [relation.id for relation in relations_of(entry) if relation.id in known and relation.id != entry.id]
-    if named or entry.supersedes:
+    if named or any(older in known and older != entry.id for older in entry.supersedes):
         yield entry.id
         yield from named
 
 
-def find_alike(entries: Iterable[Entry], least: float) -> frozenset[str]:
-    """The ids of entries that share more than `least` of their words with another, by the Jaccard index."""
+def find_alike(entries: Iterable[Entry], least: float, wanted: Container[str] | None = None) -> frozenset[str]:
+    """The ids of entries, of those `wanted` if that is said, that share more than `least` of their words with another.
+
+    By the Jaccard index; only the wanted are compared, each with all.
+    """
     by_words: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for entry in entries:
-        by_words[said(entry).words].append(entry.id)
-    texts = list(by_words)
-    near = {texts[at] for pair in similar_pairs(texts, Fraction(str(least))) for at in pair}
-    copies = {words for words, ids in by_words.items() if words and len(ids) > 1}
-    return frozenset(entry_id for words in near | copies for entry_id in by_words[words])
+        by_words[_said(entry).words].append(entry.id)
+    texts = list(filter(None, by_words))
+    asked = {at for at, text in enumerate(texts) if wanted is None or any(one in wanted for one in by_words[text])}
+    found = find_partners(texts, asked, Fraction(str(least)))
+    near = {texts[at] for at, partners in found if next(partners, None) is not None}
+    copies = {words for words in texts if len(by_words[words]) > 1}
+    ids = (entry_id for words in near | copies for entry_id in by_words[words])
+    return frozenset(entry_id for entry_id in ids if wanted is None or entry_id in wanted)
 
 
 def _entries(count: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.episodes import save_telling
 from memory_ci.flows.health import find_branch_health, health_history, measure_health
 from memory_ci.flows.remarks import list_remarks
@@ -170,6 +171,13 @@ def test_what_was_learned_from_a_change_does_not_answer_for_it(project: Project)
     assert value(project, "efficiency") == 0
 
 
+def anchor_cite(project: Project) -> tuple[str, ...]:
+    """A line of the project as an entry cites it, with the hash of its text."""
+    project.commit("Code", {"src/long.py": "def compute_the_total_of_a_charge(amount: int) -> int:\n"})
+    entry = make_entry(1, cites=(f"src/long.py:1@{project.sha()[:12]}",))
+    return anchor_entries(project.workspace, [entry])[0].cites
+
+
 def make_episode(name: str, given: int = 0, used: int = 0) -> Episode:
     ids = [make_id(number) for number in range(given)]
     return Episode(
@@ -209,7 +217,66 @@ def test_a_commit_that_is_not_there_proves_nothing(project: Project) -> None:
     assert value(project, "reachability") == 0
 
 
+def test_a_commit_proves_something_where_it_is_in_the_history_and_not_where_it_is_left_over(project: Project) -> None:
+    project.branch("topic")
+    project.commit("Half done", {"src/half.py": "def half() -> int:\n"})
+    left_over = project.sha()
+    project.checkout("main")
+    project.commit("Done again", {"src/half.py": "def half() -> int:\n"})
+    rewrite(project, source=f"commit:{left_over[:12]}", evidence=(), cites=(f"src/half.py:1@{left_over[:12]}",))
+    project.git("branch", "-D", "topic")
+    assert value(project, "reachability") == 0
+    rewrite(project, source=f"commit:{project.sha()[:12]}", cites=())
+    assert value(project, "reachability") == 100
+
+
+def test_a_commit_of_the_branch_of_work_proves_something_on_it(project: Project) -> None:
+    project.branch("topic")
+    project.commit("Half done", {"src/half.py": "1"})
+    rewrite(project, source=f"commit:{project.sha()[:12]}", evidence=(), cites=())
+    assert value(project, "reachability") == 100
+
+
+def test_code_that_is_cited_by_its_text_is_there_whatever_became_of_the_commit(project: Project) -> None:
+    (cite,) = anchor_cite(project)
+    rewrite(project, source=None, evidence=(), cites=(cite.replace(project.sha()[:12], "0123456789ab"),))
+    assert value(project, "reachability") == 100
+
+
+def test_what_replaced_an_entry_that_some_commit_had_is_reached_and_no_other(project: Project) -> None:
+    rewrite(project, source=None, evidence=(), cites=())
+    put(project, make_entry(1, title="Zebras graze"))
+    project.commit("Edit", {"MEMORY.md": project.show("HEAD~1", "MEMORY.md")})
+    put(
+        project,
+        make_entry(2, title="Okapis hide", supersedes=(make_id(1),)),
+        make_entry(3, title="Lions sleep", supersedes=(make_id(99),)),
+        make_entry(4, title="Herons wade", supersedes=(make_id(4),)),
+    )
+    basis = metric(measure(project), "reachability").basis
+    assert basis.startswith(f"1 of {len(project.entries())} ")
+
+
 # -- moments
+
+
+def test_a_moment_is_measured_by_its_own_configuration(project: Project) -> None:
+    project.commit("Configure", {".memory-ci.yaml": "prominence:\n  decay: linear\n"})
+    rewrite(project, last_reinforced=date(2026, 1, 5))
+    then = measure(project, at="HEAD")
+    project.write(".memory-ci.yaml", "prominence:\n  decay: exp\nhealth:\n  profile: crewship\n")
+    assert measure(project, at="HEAD") == then
+
+
+def test_a_configuration_that_cannot_be_read_any_more_is_passed_over(project: Project) -> None:
+    project.commit("Configure", {".memory-ci.yaml": "prominence: 7\n"})
+    project.write(".memory-ci.yaml", "health:\n  profile: crewship\n")
+    assert measure(project, at="HEAD").profile == "crewship"
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_the_first_and_the_last_day_there_is_can_be_asked_for(project: Project, day: str) -> None:
+    assert measure(project, at=day).today.isoformat() == day
 
 
 def test_the_same_commit_has_the_same_health_for_ever(project: Project) -> None:
@@ -255,6 +322,14 @@ def test_a_page_names_the_score_and_the_weakest_metric(project: Project) -> None
     (line,) = list_remarks(project.workspace, "refs/heads/main", TODAY)
     assert line.startswith("Health: ")
     assert "Weakest: coverage 25.0 (1 of 4 merged changes" in line
+
+
+def test_a_page_does_not_wait_for_a_memory_of_thousands(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = len(project.entries())
+    monkeypatch.setattr("memory_ci.flows.health.MAX_ON_PAGE", count)
+    assert find_branch_health(project.workspace, "refs/heads/main", TODAY) is not None
+    monkeypatch.setattr("memory_ci.flows.health.MAX_ON_PAGE", count - 1)
+    assert find_branch_health(project.workspace, "refs/heads/main", TODAY) is None
 
 
 def test_a_page_about_a_branch_that_is_not_there_says_nothing_of_it(project: Project) -> None:

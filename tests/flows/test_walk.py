@@ -89,6 +89,37 @@ def test_what_supersedes_a_hit_is_reached_and_what_is_superseded_never(project: 
     assert related(walk(project)) == {make_id(2): "related to 00000001: supersedes it"}
 
 
+@pytest.mark.parametrize(
+    ("path", "fields", "options"),
+    [
+        ("institutional.md", {}, {}),
+        ("MEMORY.md", {"type": "corrective"}, {"types": ("procedural",)}),
+        ("docs/MEMORY.md", {}, {"scopes": ("project",)}),
+    ],
+    ids=str,
+)
+def test_what_is_superseded_by_an_entry_that_may_not_answer_is_not_reached_either(
+    project: Project, path: str, fields: dict[str, object], options: dict[str, object]
+) -> None:
+    entries = (make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",)), make_entry(2, title="Old rule"))
+    newer = make_entry(3, title="New rule", supersedes=(make_id(2),), **fields)
+    put(project, *entries)
+    assert ids(walk(project, **options)) == [make_id(1), make_id(2)]
+    put(project, *entries, *([newer] if path == "MEMORY.md" else []))
+    if path != "MEMORY.md":
+        put(project, newer, path=path)
+    assert ids(walk(project, **options)) == [make_id(1)]
+
+
+def test_what_another_job_notes_replaces_nothing_and_nothing_replaces_itself(project: Project) -> None:
+    hit = make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",))
+    put(project, hit, make_entry(2, title="Old rule", supersedes=(make_id(2),)))
+    other = ".teaparty/jobs/job-7/institutional.md"
+    put(project, make_entry(3, title="New rule", supersedes=(make_id(2),)), path=other)
+    assert ids(walk(project, session="job-8")) == [make_id(1), make_id(2)]
+    assert make_id(2) not in ids(walk(project, session="job-7"))
+
+
 def test_what_is_like_a_hit_follows_by_its_likeness_and_a_note_says_by_what_it_was_judged(project: Project) -> None:
     put(
         project,

@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.graph import build_graph
+from memory_ci.flows.lookup import show_entry
 from memory_ci.flows.why import WITHHELD, explain_entry
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Situation, Telling
@@ -148,6 +150,27 @@ def test_unsafe_words_of_others_are_withheld(zoo: Project) -> None:
     assert heard.summary == WITHHELD
     assert KEY not in heard.ref
     assert "previous instructions" not in render_why(why(zoo))
+
+
+def test_global_memory_is_explained_as_it_is_ranked_and_its_code_is_not_looked_for(zoo: Project) -> None:
+    elsewhere = make_entry(7, title="Okapi rule", cites=(f"src/none.py:1@{'a' * 12}",))
+    home = zoo.path.parent / "home.md"
+    home.write_text(format_entry(elsewhere))
+    zoo.write(".memory-ci.yaml", f"global:\n  path: {home}\n")
+    (hit,) = zoo.retrieve("okapi").hits
+    found = why(zoo, make_id(7))
+    assert (found.located.scope.name, found.factors, found.verdicts) == ("global", hit.factors[1:], ())
+    with pytest.raises(UsageError, match="no entry"):
+        why(zoo, make_id(7), at="HEAD")
+
+
+def test_of_an_id_that_stands_twice_the_first_place_is_told_as_it_is_shown_and_the_other_named(zoo: Project) -> None:
+    zoo.write("docs/MEMORY.md", format_entry(make_entry(1, title="Zebra again")))
+    found = why(zoo)
+    assert (found.located.path, found.located.line) == ("MEMORY.md", 1)
+    assert found.notes == ("Its id stands at docs/MEMORY.md:1 as well; this is the first place.",)
+    assert build_graph(zoo.workspace, ID, 0).nodes[0].path == "MEMORY.md"
+    assert show_entry(zoo.workspace, ID, None, TODAY).located.path == "MEMORY.md"
 
 
 @pytest.mark.parametrize(("prefix", "slug"), [("0000", "short-id"), ("ffffffff", "unknown-entry")])

@@ -131,7 +131,7 @@ events = st.builds(
     kind=kinds,
     at=st.integers(0, 3).map(lambda days: WHEN + timedelta(days=days)),
     by=st.sampled_from(["", "ada", "bob\n2026"]),
-    ref=st.sampled_from(["", "pr:1", "pr:2", "ada"]),
+    ref=st.sampled_from(["", "pr:1", "pr:2", "ada", f"ada\n{WHEN.isoformat()}"]),
 )
 
 
@@ -147,6 +147,36 @@ def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(told: li
     expected = replay(told, "split" if split else "full")
     some = replay_some([one for one, _ in found], shares)
     assert some == {entry: expected[entry] for entry in asked if entry in expected}
+
+
+def test_a_reference_that_spells_a_name_and_a_time_is_another_job() -> None:
+    tree = make_tree(said(1, "ignored", ref="", by="ada"), said(2, "ignored", ref=f"ada\n{WHEN.isoformat()}"))
+    with open_index(None) as index:
+        sync(index, tree.oids, tree.load)
+        assert [count for _, count in list_feedback(index, [make_id(1)], with_ignored=True)] == [1]
+
+
+def count_steps(files: int) -> int:
+    """How many hundred steps the database takes to tell what was said, where all files tell of one job."""
+    tree = Tree({"MEMORY.md": (make_entry(1),)})
+    for name in (f".memory/episodes/2026-11/pr-{number}.md" for number in range(files)):
+        tree.files[name] = make_loaded(name, feedback=tuple((1, said(number, "ignored")) for number in range(10)))
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    with open_index(None) as index:
+        sync(index, tree.oids, tree.load)
+        index.connection.set_progress_handler(count, 100)
+        assert len(list_feedback(index, [make_id(1), make_id(2)], with_ignored=True)) == 2 * files
+    return steps
+
+
+def test_a_job_is_counted_once_however_many_files_tell_of_it() -> None:
+    assert count_steps(80) < 3 * count_steps(40)
 
 
 def test_a_text_of_anybody_does_no_harm_to_the_query() -> None:

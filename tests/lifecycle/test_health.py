@@ -143,6 +143,10 @@ def test_copies_count_once_each_and_not_by_pairs() -> None:
     assert count_near_duplicates([make_entry(number, title="Wait for the zebra") for number in range(100)]) == 99
 
 
+def test_texts_without_a_word_are_no_copies_of_each_other() -> None:
+    assert count_near_duplicates([make_entry(1, title="!!!"), make_entry(2, title="???")]) == 0
+
+
 def test_equal_words_with_other_numbers_are_no_duplicates() -> None:
     one, other = (make_entry(at, title=f"Connect to the gateway within {at} seconds") for at in (30, 60))
     assert count_near_duplicates([one, other]) == 0
@@ -184,8 +188,9 @@ def test_a_relation_reaches_both_ends_and_one_to_nothing_neither() -> None:
         make_entry(2),
         make_entry(3, relations=(f"supports {make_id(9)}", f"duplicates {make_id(3)}")),
         make_entry(4, supersedes=(make_id(8),)),
+        make_entry(5, supersedes=(make_id(5), make_id(7))),
     ]
-    known = {make_id(number) for number in range(1, 5)}
+    known = {make_id(number) for number in (1, 2, 3, 4, 5, 8)}
     assert find_related(entries, known) == {make_id(1), make_id(2), make_id(4)}
 
 
@@ -201,6 +206,8 @@ def test_alike_are_copies_and_what_shares_enough_words() -> None:
     entries = [make_entry(number, title=title) for number, title in enumerate(titles)]
     assert find_alike(entries, 0.45) == {make_id(number) for number in range(4)}
     assert find_alike(entries, 0.9) == {make_id(2), make_id(3)}
+    assert find_alike(entries, 0.45, {make_id(1), make_id(4), make_id(5)}) == {make_id(1)}
+    assert find_alike(entries, 0.9, {make_id(3)}) == {make_id(3)}
 
 
 @pytest.mark.parametrize("measured", [score_freshness([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)])
