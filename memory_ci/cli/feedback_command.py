@@ -45,5 +45,7 @@ def command(
     else:
         click.echo(f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}")
         click.echo(f"Utility of {given.feedback.id[:8]}: {given.before:.2f} -> {given.after:.2f}")
+        if given.feedback.ref and not given.amends:
+            click.echo(f"Note: no episode is known of {printable(given.feedback.ref)}.", err=True)
         if not dry_run:
             click.echo("Commit it, on its own or with your work.", err=True)

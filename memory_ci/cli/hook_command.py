@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,7 +41,7 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
 
     with _harmless("no trailer added"):
         where = workspace()
-        add_retrieved_trailer(where, message_file)
+        add_retrieved_trailer(where, message_file, rest[0] if rest else "")
         add_session_trailer(where, message_file, os.environ)
 
 
@@ -107,10 +108,14 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
 
 
 def _nudge() -> None:
-    """Say on stderr, once a session, that memory has not changed for long."""
-    from memory_ci.flows.nudge import nudge_once, session_of
+    """Say on stderr, once a session, that memory has not changed for long; not for a tag, nor a branch that is deleted.
 
-    if line := nudge_once(workspace(), session_of(os.environ)):
+    A terminal is no input of git's: who calls the hook by hand is not waited for.
+    """
+    from memory_ci.flows.nudge import is_branch_pushed, nudge_once, session_of
+
+    updates = () if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
+    if is_branch_pushed(updates, os.environ) and (line := nudge_once(workspace(), session_of(os.environ))):
         click.echo(line, err=True)
 
 

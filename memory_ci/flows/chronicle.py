@@ -59,6 +59,11 @@ class Uses(msgspec.Struct, frozen=True):
     used: frozenset[str] = frozenset()
     restated: frozenset[str] = frozenset()
 
+    @property
+    def reinforced(self) -> frozenset[str]:
+        """What the work counts for: what it says that it used; where it says nothing, all that it was given."""
+        return self.restated.union(self.used or self.given)
+
 
 class Chronicle:
     """Tells one change after another. `tellings` are new; what an earlier run told is not told again.

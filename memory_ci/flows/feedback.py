@@ -14,9 +14,10 @@ from memory_ci.flows.episodes import load_episodes, save_telling
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.screening import UNSAFE_HINT, is_unsafe
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.episodes import combine, event_key, list_feedback, make_amendment
-from memory_ci.lifecycle.feedback import work_ref
+from memory_ci.lifecycle.feedback import REF_WIDTH, work_ref
 from memory_ci.lifecycle.utility import NO_FEEDBACK, Utility, delta_of, replay
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import Episode, Feedback
@@ -27,6 +28,8 @@ SHORTEST_ID = 8
 """Characters of an id: what is said of an entry by mistake stays said."""
 
 LONGEST = 200
+NUMBER = re.compile(r"[#!]?([1-9][0-9]{0,17})")
+NAMED = re.compile(r"[a-z][a-z-]{1,20}:\S+")
 REF = re.compile(r"pr:(?P<number>[0-9]{1,18})|commit:(?P<sha>[0-9a-f]{7,64})")
 
 
@@ -55,7 +58,7 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
     delta_of(said.kind)
     by = said.by or find_setting(workspace.repo, "user.name") or ""
     entry = _find(load_memory(workspace, None).located, said.id).entry
-    said = msgspec.structs.replace(said, id=entry.id, by=_safe("by", by), ref=_safe("ref", said.ref))
+    said = msgspec.structs.replace(said, id=entry.id, by=_safe("by", by), ref=_reference(_safe("ref", said.ref)))
     told = load_episodes(workspace, None)
     episode = _find_episode(combine(told.tellings), said.ref)
     if episode is not None:  # the same work by the name that facts give it, so that one event counts once
@@ -71,6 +74,13 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
     if not dry_run:
         save_telling(workspace, amendment)
     return GivenFeedback(said, telling_path(amendment), True, amends, *values)
+
+
+def name_work(workspace: Workspace, session: str | None) -> str:
+    """The reference of an agent's work at hand: its session, else the commit it goes on from. Said twice counts once."""
+    if session:
+        return f"session:{session}"
+    return f"mcp:{(find_commit(workspace.repo, 'HEAD') or 'none')[:REF_WIDTH]}"
 
 
 def parse_time(text: str) -> datetime:
@@ -111,6 +121,20 @@ def _safe(name: str, text: str) -> str:
         message = f"not noted: --{name} is no short text that may be kept"
         raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
     return text
+
+
+def _reference(ref: str) -> str:
+    """A reference in its one form, `128` and `#128` as pr:128. Raises UsageError (bad-reference).
+
+    >>> _reference("#128"), _reference("commit:9d0c3f2"), _reference("")
+    ('pr:128', 'commit:9d0c3f2', '')
+    """
+    if match := NUMBER.fullmatch(ref):
+        return f"pr:{int(match[1])}"
+    if ref and not NAMED.fullmatch(ref):
+        hint = "Name the work: pr:128, commit:9d0c3f2, review:128#r199 or session:ID."
+        raise UsageError(f"{ref!r} names no work", slug="bad-reference", hint=hint)
+    return ref
 
 
 def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:

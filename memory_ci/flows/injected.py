@@ -12,11 +12,14 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.beside import find_told
 from memory_ci.gitrepo.message import add_ids
 from memory_ci.gitrepo.process import decode_path, encode_path
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.settings import find_comment_prefixes
 from memory_ci.store.files import write_file
+
+TRAILER = "Memory-Retrieved"
 
 
 class RetrievalRecord(msgspec.Struct, frozen=True):
@@ -39,25 +42,31 @@ def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> 
     """
     head = find_commit(workspace.repo, "HEAD") or ""
     kept = _read(workspace, head)
-    known = {entry_id for record in kept for entry_id in record.ids}
+    known = set(list_untold(workspace)) if kept else set()
     fresh = tuple(entry_id for entry_id in dict.fromkeys(ids) if entry_id not in known)
     if fresh:
         lines = [msgspec.json.encode(record) + b"\n" for record in (*kept, RetrievalRecord(head, now, fresh))]
         write_file(record_path(workspace), b"".join(lines))
 
 
-def injected_since_commit(workspace: Workspace) -> tuple[str, ...]:
-    """The ids that were injected since HEAD was committed, in order."""
-    head = find_commit(workspace.repo, "HEAD") or ""
-    return tuple(dict.fromkeys(entry_id for record in _read(workspace, head) for entry_id in record.ids))
-
-
-def add_retrieved_trailer(workspace: Workspace, message_file: Path) -> bool:
+def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
     """Put the record into a commit message as a `Memory-Retrieved` trailer; whether there was anything to put.
+
+    `source` is what git says of the message (githooks(5)): a merge was given nothing, its commits were. What a commit
+    of another branch has told already, from the same HEAD on, is not told again: the work was done there.
 
     Raises RepositoryError (write-failed).
     """
-    return add_trailer(workspace, message_file, "Memory-Retrieved", injected_since_commit(workspace))
+    ids = () if source == "merge" else list_untold(workspace)
+    return add_trailer(workspace, message_file, TRAILER, ids)
+
+
+def list_untold(workspace: Workspace) -> tuple[str, ...]:
+    """The ids that were injected since HEAD was committed, without those that a commit beside it has told since."""
+    records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
+    told = find_told(workspace.repo, f"{TRAILER}: {records[0].ids[0]}") if records and records[0].ids else None
+    waiting = [one for one in records if told is None or one.at.replace(microsecond=0) > told]
+    return tuple(dict.fromkeys(entry_id for record in waiting for entry_id in record.ids))
 
 
 def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequence[str]) -> bool:

@@ -153,7 +153,7 @@ class Learner:
         gathered = self.gatherer.gather(merged)
         judged, changes = self._study(Work.merged(merged), gathered)
         uses = self._find_uses(merged, gathered.request, judged)
-        self.uses.append((merged, uses.restated.union(uses.given, uses.used)))
+        self.uses.append((merged, uses.reinforced))
         self.chronicle.tell_merged(merged, gathered, uses, judged)
         return changes
 

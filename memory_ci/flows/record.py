@@ -32,7 +32,7 @@ from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
 from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.buried import BuriedTrailers
-from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, find_lost_cursor, list_counted
+from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, find_lost_cursor, list_counted, list_reverting
 from memory_ci.gitrepo.past import commit_time
 from memory_ci.gitrepo.push import connect
 from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
@@ -234,8 +234,12 @@ def _uncommitted(workspace: Workspace, ref: str, memory: Memory) -> tuple[Findin
 def _new_reverts(workspace: Workspace, cursor: Cursor | None, learner: Learner) -> tuple[Revert, ...]:
     """The reverts of the range that no earlier run has seen: what a person decided about an older one stays decided."""
     found = find_reverts(learner.history)
-    if cursor is None:
+    if cursor is None or not found:
         return found
+    # What they bring back is known by the reverts before them, which an earlier run has read.
+    new = {revert.sha for revert in found}
+    before = list_reverting(workspace.repo, cursor.source)
+    found = tuple(revert for revert in find_reverts([*before, *learner.history]) if revert.sha in new)
     return tuple(revert for revert in found if not is_ancestor(workspace.repo, revert.sha, cursor.source))
 
 

@@ -30,6 +30,9 @@ BRANCH = (
     re.compile(r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"),  # GitLab, and git itself
 )
 
+OURS = re.compile(r"Memory(?:-[A-Za-z-]+)?:")
+"""A trailer of ours, which a hook puts into a merge message that has no body: nobody's title."""
+
 NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
 
 
@@ -74,7 +77,7 @@ def find_title(message: str) -> str:
     """
     subject, body = _subject(message), message.partition("\n")[2]
     lines = (line.strip() for line in body.splitlines())
-    named = next((line for line in lines if line and not IN_BODY.match(line)), "")
+    named = next((line for line in lines if line and not IN_BODY.match(line) and not OURS.match(line)), "")
     title = named if named and find_number(message) is not None and FORGE_SUBJECT.match(subject) else subject
     return NUMBER_AT_END.sub("", title).strip()
 

@@ -160,6 +160,13 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
             yield FileVersion(commit, file.path, oid if oid.strip("0") else None)
 
 
+def list_reverting(repo: Repository, rev: str) -> list[Commit]:
+    """The commits of a history that say that they take another back, oldest first, files left out."""
+    grep = ("--regexp-ignore-case", "--grep=^This reverts", "--grep=^Reverts ", '--grep=^Revert "', '--grep=^Reapply "')
+    log = read_log(repo, *grep, "--topo-order", "--reverse", "--end-of-options", rev, "--")
+    return [commit for commit, _ in log]
+
+
 def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start: str) -> frozenset[str]:
     """Every line beginning with `start` that a first-parent commit of `rev` ever added to the files, gone or not."""
     shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color")

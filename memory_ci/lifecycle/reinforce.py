@@ -35,4 +35,4 @@ def _change(place: Located, labels: list[str], day: date) -> Change:
         reinforcement_count=place.entry.reinforcement_count + len(labels),
         last_reinforced=max(day, place.entry.last_reinforced),
     )
-    return Change(step="reinforce", kind="update", path=place.path, entry=entry, why=f"used by {', '.join(labels)}")
+    return Change(step="reinforce", kind="update", path=place.path, entry=entry, why=f"for {', '.join(labels)}")

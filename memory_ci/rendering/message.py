@@ -54,7 +54,7 @@ def _subject(step: PlannedStep) -> str:
         return f"memory: fold {plural(count, 'entry')} from the inbox"
     if step.step == "extract":
         return f"memory: extract {plural(count, 'learning')}{_named(step.changes, 'from ')}"
-    used_by = _named(step.changes, "used by ") if step.step == "reinforce" else ""
+    used_by = _named(step.changes, "for ") if step.step == "reinforce" else ""
     return f"memory: {step.step} {plural(count, 'entry')}{used_by}"
 
 

@@ -127,6 +127,15 @@ def test_a_warning_alone_leaves_check_green(run: Run, project: Project) -> None:
     assert (result.exit_code, "[no-title]" in result.stdout) == (0, True)
 
 
+def test_the_verdict_of_check_calls_a_notice_a_notice(run: Run, project: Project) -> None:
+    project.write("MEMORY.md", format_entry(make_entry(1)))
+    for number in (1, 2, 3):
+        run("feedback", make_id(1), "rejected", "--ref", f"pr:{number}")
+    result = run("check")
+    assert "[low-utility]" in result.stdout
+    assert result.stderr.startswith("1 notice, 1 entry in ")
+
+
 def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, project: Project) -> None:
     project.record()
     (entry, _) = project.entries()
@@ -194,7 +203,7 @@ def test_what_a_job_was_given_reinforces_the_entry_once_its_work_is_merged(run: 
     project.commit(message.read_text(), {"src/client.py": "next\n"})
     project.checkout("main")
     project.merge("next", message="Merge pull request #129 from ada/next\n\nNext")
-    assert "memory: reinforce 1 entry used by #129" in run("record").stdout
+    assert "memory: reinforce 1 entry for #129" in run("record").stdout
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[entry_id] == 1
 
 

@@ -81,3 +81,10 @@ def test_check_reads_what_feedback_wrote(shop: Project, run: Run) -> None:
     result = run("check")
     assert result.exit_code == 1
     assert f"{path}:5: " in result.stdout
+
+
+def test_a_reference_has_one_form_and_work_that_nobody_knows_is_told(shop: Project, run: Run) -> None:
+    first = run("feedback", make_id(1), "confirmed", "--ref", "#99")
+    assert "no episode is known of pr:99" in first.stderr
+    assert "Noted already" in run("feedback", make_id(1), "confirmed", "--ref", "99").stdout
+    assert "[bad-reference]" in run("feedback", make_id(1), "confirmed", "--ref", "that one").stderr

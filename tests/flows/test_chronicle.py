@@ -187,6 +187,36 @@ def test_what_is_brought_back_is_a_success_again(known: Project) -> None:
     assert episodes(known)["pr-150"].outcome == "success"
 
 
+def test_what_is_brought_back_in_a_later_run_is_a_success_again_and_the_revert_a_failure(known: Project) -> None:
+    merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    known.record()
+    known.git("revert", "--no-edit", "-m", "1", merged)
+    known.clock.tick()
+    taken_back = known.sha()
+    known.record()
+    known.git("revert", "--no-edit", taken_back)
+    known.clock.tick()
+    known.record()
+    told = episodes(known)
+    assert (told["pr-150"].outcome, told[f"commit-{taken_back[:12]}"].outcome) == ("success", "failure")
+
+
+def test_where_work_says_what_it_used_what_it_was_only_given_is_not_reinforced(known: Project) -> None:
+    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    known.record()
+    counts = {entry.id: entry.reinforcement_count for entry in known.entries()}
+    assert (counts[make_id(1)], counts[make_id(2)]) == (1, 0)
+
+
+def test_a_hooks_trailer_is_not_the_title_of_a_merge(known: Project) -> None:
+    known.branch("once")
+    known.commit("Charge once", {"src/client.py": "once\n"})
+    known.checkout("main")
+    known.merge("once", message=f"Merge pull request #150 from ada/once\n\nMemory-Retrieved: {make_id(1)}")
+    known.record()
+    assert episodes(known)["pr-150"].situation.summary == "Charge once"
+
+
 def test_utility_is_the_same_in_whatever_order_branches_bring_the_files(known: Project) -> None:
     """Two runs on two branches, then merged: nothing conflicts, and each event counts once."""
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from memory_ci.flows.injected import add_retrieved_trailer, record_injected
 from tests.flows.project import NOW, Project
 from tests.make import make_id
+from tests.repos import START
 
 
 @pytest.fixture
@@ -59,3 +61,31 @@ def test_a_message_that_is_amended_names_old_and_new_ids_once(given: Project) ->
     before = f"Do it\n\nMemory-Retrieved: {make_id(3)}, {make_id(2)}\n"
     ids = ", ".join(map(make_id, (3, 2, 1)))
     assert edited(given, before) == f"Do it\n\nMemory-Retrieved: {ids}\n"
+
+
+def test_what_a_branch_has_told_no_other_commit_on_the_same_head_tells_again(project: Project) -> None:
+    record_injected(project.workspace, [make_id(1)], START)
+    project.branch("feature")
+    project.commit(f"Work\n\nMemory-Retrieved: {make_id(1)}\n", {"a.txt": "a"})
+    project.checkout("main")
+    message = project.write("msg", "Squash (#6)\n")
+    assert not add_retrieved_trailer(project.workspace, message, "squash")
+    project.branch("unrelated")
+    assert not add_retrieved_trailer(project.workspace, message)
+
+
+def test_what_is_given_once_more_on_the_same_head_is_told_once_more(project: Project) -> None:
+    record_injected(project.workspace, [make_id(1)], START)
+    project.branch("feature")
+    project.commit(f"Work\n\nMemory-Retrieved: {make_id(1)}\n", {"a.txt": "a"})
+    project.checkout("main")
+    record_injected(project.workspace, [make_id(1)], project.clock.now + timedelta(days=1))
+    message = project.write("msg", "Other work\n")
+    assert add_retrieved_trailer(project.workspace, message)
+    assert make_id(1) in message.read_text()
+
+
+def test_a_merge_was_given_nothing(project: Project) -> None:
+    record_injected(project.workspace, [make_id(1)], START)
+    message = project.write("msg", "Merge branch 'feature'\n")
+    assert not add_retrieved_trailer(project.workspace, message, "merge")

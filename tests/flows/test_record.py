@@ -103,7 +103,7 @@ def test_what_the_work_was_given_is_reinforced_once_per_merged_change(project: P
     project.merge("more", message="Merge pull request #129 from ada/more\n\nMore")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: note 1 episode", "memory: reinforce 1 entry used by #129"]
+    assert project.subjects(start) == ["memory: note 1 episode", "memory: reinforce 1 entry for #129"]
     (entry,) = [entry for entry in project.entries() if entry.id == make_id(1)]
     assert entry.reinforcement_count == 1
     assert entry.last_reinforced == date(2026, 9, 1), "a merge of January does not turn the clock back"

@@ -64,7 +64,7 @@ def test_a_plan_lands_on_a_newer_tip_and_what_came_between_is_for_the_next_run(p
     assert project.record().subjects == (
         "memory: note 1 episode",
         "memory: fold 1 entry from the inbox",
-        "memory: reinforce 2 entries used by #129",
+        "memory: reinforce 2 entries for #129",
     )
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[make_id(7)] == 1
 

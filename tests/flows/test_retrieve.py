@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.flows.index import build_index, index_key, index_path
-from memory_ci.flows.injected import add_retrieved_trailer, injected_since_commit, record_injected
+from memory_ci.flows.injected import add_retrieved_trailer, list_untold, record_injected
 from memory_ci.flows.retrieve import injected_ids
 from memory_ci.rendering.context import render_context
 from memory_ci.store.edit import format_entry
@@ -197,7 +197,7 @@ def test_what_was_injected_is_noted_once_and_becomes_a_trailer(project: Project)
     ids = [make_id(1), make_id(2)]
     record_injected(project.workspace, ids, NOW)
     record_injected(project.workspace, [make_id(2)], NOW)
-    assert injected_since_commit(project.workspace) == tuple(ids)
+    assert list_untold(project.workspace) == tuple(ids)
     message = project.write("msg", "Do it\n\nReviewed-by: Ada\n")
     assert add_retrieved_trailer(project.workspace, message)
     expected = f"Do it\n\nReviewed-by: Ada\nMemory-Retrieved: {ids[0]}, {ids[1]}\n"
@@ -205,7 +205,7 @@ def test_what_was_injected_is_noted_once_and_becomes_a_trailer(project: Project)
     add_retrieved_trailer(project.workspace, message)
     assert message.read_text() == expected
     project.commit("Carry it", {"x": "x"})
-    assert injected_since_commit(project.workspace) == ()
+    assert list_untold(project.workspace) == ()
 
 
 def test_a_message_without_text_stays_empty_so_that_git_can_abort(project: Project) -> None:

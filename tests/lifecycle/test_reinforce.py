@@ -17,7 +17,7 @@ def test_each_merged_change_counts_once_and_the_latest_day_stays() -> None:
         [("#1", later, frozenset({make_id(1)})), ("#2", earlier, frozenset({make_id(1)}))], located
     )
     assert (change.entry.reinforcement_count, change.entry.last_reinforced) == (4, later)
-    assert (change.kind, change.path, change.why) == ("update", "MEMORY.md", "used by #1, #2")
+    assert (change.kind, change.path, change.why) == ("update", "MEMORY.md", "for #1, #2")
 
 
 def test_a_retired_entry_is_left_alone_and_a_compacted_one_is_not() -> None:

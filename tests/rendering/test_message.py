@@ -65,5 +65,5 @@ def test_a_message_notifies_nobody() -> None:
 
 
 def test_a_reason_that_names_very_much_is_cut() -> None:
-    why = "used by " + ", ".join(f"#{number}" for number in range(1_000))
+    why = "for " + ", ".join(f"#{number}" for number in range(1_000))
     assert max(map(len, make_message(why, step="reinforce").split("\n"))) < 300

@@ -59,7 +59,7 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
     gone = make_entry(3, title="Gone", status="retired")
     text = render(
         added(make_entry(1, title="New", source="pr:12 commit:0123456789ab", evidence=("pr:12 said so",))),
-        Change(step="reinforce", kind="update", path="MEMORY.md", entry=make_entry(2, title="Used"), why="used by #13"),
+        Change(step="reinforce", kind="update", path="MEMORY.md", entry=make_entry(2, title="Used"), why="for #13"),
         Change(step="retire", kind="update", path="MEMORY.md", entry=gone, why="not seen for long"),
         Change(step="fold", kind="move", path="MEMORY.md", entry=make_entry(4, title="Noted"), why="from the inbox"),
         kept=("Reworded",),
