@@ -30,6 +30,8 @@ ENTRIES = 1_000
 SETTLED = 0.3
 """Seconds after a commit in which a run in the background ends, so that the next one is not measured beside it."""
 
+BURST, BURSTS = 60, 4
+
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 STAGES = "pre-commit, prepare-commit-msg, post-commit"
 HOME = f"default_install_hook_types: [{STAGES}]\nrepos:\n"
@@ -63,9 +65,27 @@ def bench_hooks(root: Path) -> list[Row]:
             if number:  # the first one fills caches
                 times[variant.name].append(seconds)
     medians = {name: statistics.median(measured) for name, measured in times.items()}
-    return [
+    rows = [
         Row(v.name, medians[v.name], medians[v.baseline], f"{_spread(times[v.name])}; baseline: {v.baseline}")
         for v in variants
+    ]
+    return [*rows, *bench_burst(root / "burst")]
+
+
+def bench_burst(root: Path) -> list[Row]:
+    """A commit among many without a pause, each of which changes memory: what one leaves at work slows the next."""
+    plain, native = _make_project(root / "none"), _make_project(root / "native")
+    install(open_workspace(native), sys.executable)
+    times: dict[Path, list[float]] = {plain: [], native: []}
+    for number in range(BURSTS):
+        for place, measured in times.items():
+            measured.append(_commit_burst(place, number))
+            time.sleep(SETTLED * 10)
+    without, with_hooks = (statistics.median(measured) for measured in times.values())
+    name = f"burst of {BURST} commits, memory changed"
+    return [
+        Row(f"{name}, no hooks", without, without, f"one of {BURST}; {_spread(times[plain])}"),
+        Row(f"{name}, all native hooks", with_hooks, without, f"one of {BURST}; {_spread(times[native])}"),
     ]
 
 
@@ -136,6 +156,18 @@ def _commit(variant: Variant, number: int) -> float:
     seconds = time.perf_counter() - start
     time.sleep(SETTLED)
     return seconds
+
+
+def _commit_burst(place: Path, number: int) -> float:
+    """Seconds of one commit among many."""
+    start = time.perf_counter()
+    for index in range(BURST):
+        path, text = _make_note(1 + number * BURST + index)
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_text(text)
+        _git(place, "add", path)
+        _git(place, "commit", "-q", "-m", f"Commit {index}")
+    return (time.perf_counter() - start) / BURST
 
 
 def _make_note(number: int) -> tuple[str, str]:

@@ -14,6 +14,9 @@ from memory_ci.cli.common import dry_run_option, echo_json, json_option, workspa
 NAMES = ("claude-code", "codex", "gemini")
 """Those of flows.agents, written here so that the help needs no import of it."""
 
+RENAMED = """
+Hooks of ours that you had changed were renamed, and are not run: docs/hooks.md says where lines of your own belong."""
+
 if TYPE_CHECKING:
     from memory_ci.flows.managers import Manager
     from memory_ci.flows.stepping import InstallStep
@@ -71,5 +74,7 @@ def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) ->
         echo_json({"dry_run": dry_run, "steps": steps})
         return
     for step in steps:
-        would = "would be " if dry_run and step.result in ("written", "removed") else ""
+        would = "would be " if dry_run and step.result not in ("kept", "absent") else ""
         click.echo(f"{would}{step.result:8} {step.part:13} {step.path}")
+    if any(step.result == "renamed" for step in steps):
+        click.echo(RENAMED)

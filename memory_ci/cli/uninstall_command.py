@@ -14,9 +14,10 @@ from memory_ci.cli.install_command import show_steps
 def command(dry_run: bool, as_json: bool) -> None:
     """Take out what install put into this clone.
 
-    Hooks that were there before are put back; .gitattributes, git's configuration and the settings of agents are as
-    they were. If others merge with memory-ci, restore .gitattributes: without the driver its lines do nothing. Lines
-    that you added for lefthook or husky are yours to take out.
+    Hooks that were there before are put back, and a hook of ours that you changed is renamed, not lost; .gitattributes,
+    git's configuration and the settings of agents are as they were. If others merge with memory-ci, restore
+    .gitattributes: without the driver its lines do nothing. Lines that you added for lefthook or husky are yours to
+    take out.
 
     \b
     Example:

@@ -4,6 +4,7 @@ that is wished."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from memory_ci.flows.doctor_memory import check_files, check_global
 from memory_ci.flows.doctor_merged import check_cursor, check_history, check_sessions
 from memory_ci.flows.doctor_setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
 from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.gitrepo.environment import offline
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config
 from memory_ci.records.doctor import Diagnosis, Probe
@@ -47,6 +49,9 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 """What is looked at, in this order; each check is free to give no probe, one or several."""
 
 LOOK = "Do what the message says, then run `memory-ci doctor` again."
+LACKING = "promisor remote"
+"""What git says of an object that a partial clone would have to fetch."""
+
 BUG = "This is a fault of memory-ci: report it with this line."
 
 
@@ -63,10 +68,11 @@ def diagnose(
 
     Raises RepositoryError (not-a-repository).
     """
-    workspace, configuration = _open(start)
-    case = Case(workspace, environ, now, python, is_online)
-    probes = (probe for name, check in checks for probe in _run(name, check, case))
-    return Diagnosis((configuration, *map(_sound, probes)))
+    with nullcontext() if is_online else offline():
+        workspace, configuration = _open(start)
+        case = Case(workspace, environ, now, python, is_online)
+        probes = (probe for name, check in checks for probe in _run(name, check, case))
+        return Diagnosis((configuration, *map(_sound, probes)))
 
 
 def _open(start: Path) -> tuple[Workspace, Probe]:
@@ -83,6 +89,8 @@ def _run(name: str, check: Check, case: Case) -> tuple[Probe, ...]:
     try:
         return tuple(check(case))
     except MemoryCIError as error:
+        if not case.is_online and LACKING in error.message:
+            return (Probe(name, "skip", "this partial clone lacks what is needed to tell; `--online` fetches it"),)
         return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or LOOK),)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks must be heard
         return (Probe(name, "fail", f"the check itself failed: {type(error).__name__}: {error}", BUG),)

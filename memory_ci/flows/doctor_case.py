@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
@@ -21,9 +19,6 @@ from memory_ci.records.doctor import Probe
 
 MAX_FILE = 1_000_000
 """Bytes of a hook, a workflow or a settings file that are read."""
-
-INTERPRETER = re.compile(r"('[^'\n]+'|[^\s'\"\\;&|]+) -P -m memory_ci")
-"""How everything that `install` writes calls memory-ci: hooks, the merge driver, the hooks of agents."""
 
 IMPORT_SECONDS = 20
 
@@ -56,14 +51,6 @@ def peek_text(path: Path) -> str:
     with suppress(OSError):
         return read_regular(path, MAX_FILE).decode("utf-8", "replace")
     return ""
-
-
-def find_interpreter(text: str) -> str | None:
-    """The interpreter that a hook calls, None where none of ours is called by its path."""
-    found = INTERPRETER.search(text)
-    with suppress(ValueError, IndexError):
-        return shlex.split(found[1])[0] if found else None
-    return None
 
 
 def interpreter_fault(case: Case, python: str | None, *, may_run: bool) -> str:

@@ -31,6 +31,9 @@ def check_index(case: Case) -> Iterator[Probe]:
         yield Probe("index", "warn", f"{path} cannot be written: every retrieval builds its own", remedy)
     elif found is None:
         yield Probe("index", "skip", "not built yet: the first retrieval builds it")
+    elif not path.is_file():
+        remedy = f"Remove {path}."
+        yield Probe("index", "warn", f"{path} is in the way: every retrieval builds its own", remedy)
     elif found.fault:
         yield Probe("index", "warn", f"cannot be used, and is built again by the next call: {found.fault}", REBUILD)
     else:

@@ -26,7 +26,8 @@ def check_files(case: Case) -> Iterator[Probe]:
     """Whether there is memory, whether it is committed, and whether all of it can be read and served."""
     report = check_memory(case.workspace)
     if not report.files:
-        yield Probe("memory", "warn", "there are no memory files", "memory-ci init")
+        place = "" if case.workspace.repo.root else " in a clone that has a work tree, then commit and push"
+        yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")
         return
     counted = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
     errors = [finding for finding in report.findings if finding.level == "error"]

@@ -6,19 +6,23 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
 
 from memory_ci import __version__
 from memory_ci.flows.agents import AGENTS, plan_agents_out
-from memory_ci.flows.doctor_case import Case, find_interpreter, interpreter_fault, peek_text
-from memory_ci.flows.hooks import HOOKS
+from memory_ci.flows.calls import find_interpreter, list_texts, without_comments
+from memory_ci.flows.doctor_case import Case, interpreter_fault, peek_text
+from memory_ci.flows.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
 from memory_ci.flows.install import ATTRIBUTES, MADE, SECTION
-from memory_ci.flows.managers import WITH_ARGUMENT, find_manager
+from memory_ci.flows.managers import HUSKY, WITH_ARGUMENT, find_manager
 from memory_ci.flows.workspace import list_memory_files
 from memory_ci.gitrepo.blobs import list_tree
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.settings import find_setting
-from memory_ci.records.doctor import Probe
+from memory_ci.records.doctor import Probe, ProbeState
 
 INSTALL = "memory-ci install"
 PRE_COMMIT = ".pre-commit-config.yaml"
@@ -40,6 +44,7 @@ OURS = re.compile(r"id:\s*['\"]?(memory-ci-[a-z]+)")
 PINNED = re.compile(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)")
 USES = re.compile(r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)", re.MULTILINE)
 CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
+DRIVES = re.compile(r"\bmemory[-_]ci hook merge\b")
 SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
@@ -49,33 +54,77 @@ PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
 
 
 def check_hooks(case: Case) -> Iterator[Probe]:
-    """Each hook of ours that is installed, missing, or calls an interpreter that is gone."""
-    faults = {hook: _hook_fault(case, hook) for hook in HOOKS}
-    if works := [hook for hook, fault in faults.items() if fault == ""]:
+    """Each hook of ours that is installed, missing, or does not do its work."""
+    if case.workspace.repo.root is None:
+        yield Probe("hooks", "skip", "a bare repository: hooks belong into clones that have a work tree")
+        return
+    found = {hook: _look_at(case, hook) for hook in HOOKS}
+    if works := [hook for hook, state in found.items() if state is WORKS]:
         yield Probe("hooks", "ok", f"{', '.join(works)} {'call' if len(works) > 1 else 'calls'} memory-ci")
-    if missing := [hook for hook, fault in faults.items() if fault is None]:
+    if missing := [hook for hook, state in found.items() if state is None]:
         elsewhere = find_setting(case.workspace.repo, "core.hooksPath")
         says = f" says which lines to add in {elsewhere} (core.hooksPath)" if elsewhere else ""
         yield Probe("hooks", "warn", f"not installed: {', '.join(missing)}", f"{INSTALL}{says}")
-    for hook, fault in faults.items():
-        if fault:
-            yield Probe("hooks", "fail", f"{hook} {fault}", INSTALL)
+    for hook, state in found.items():
+        if state is not None and state is not WORKS:
+            yield Probe("hooks", state.state, f"{hook} {state.what}", state.remedy)
 
 
-def _hook_fault(case: Case, hook: str) -> str | None:
-    """Why a hook does not work, "" if it does, None if nothing calls memory-ci there."""
-    repo = case.workspace.repo
-    place = hooks_folder(repo) / hook
+class HookState(NamedTuple):
+    """How a hook is that is there; `what` follows its name."""
+
+    state: ProbeState
+    what: str
+    remedy: str = INSTALL
+
+
+WORKS = HookState("ok", "calls memory-ci")
+UNUSABLE = HookState("fail", "is not executable, so git passes it over")
+OLDER = HookState("warn", "is not as this version of memory-ci writes it")
+EDITED = HookState(
+    "warn",
+    "was changed since `install` wrote it, so whether it does its work cannot be told",
+    f"{INSTALL} (it renames what you changed: docs/hooks.md says where lines of your own belong)",
+)
+
+
+def _look_at(case: Case, hook: str) -> HookState | None:
+    """How a hook is, None if nothing calls memory-ci there."""
+    place = hooks_folder(case.workspace.repo) / hook
     call = re.compile(rf"memory[-_]ci hook {hook if hook in WITH_ARGUMENT else 'sync'}\b")
-    for path in (place, place.with_name(f"{hook}.legacy")):  # where pre-commit puts a hook that it finds
-        if call.search(text := peek_text(path)):
-            if not path.stat().st_mode & 0o111:
-                return "is not executable, so git passes it over"
-            return interpreter_fault(case, find_interpreter(text), may_run=True)
-    if FRAMEWORK.search(peek_text(place)) and any(hook in RUN_BY.get(name, ()) for name in _named_hooks(case)):
-        return ""
-    manager = find_manager(repo.root, [hook]) if repo.root else None
-    return "" if manager and not manager.additions else None
+    theirs = peek_text(place)
+    # Of one from aside only the tool that put it there knows.
+    for path in (place, *([place.with_name(f"{hook}.legacy")] if is_generated(theirs) else [])):
+        text = peek_text(path)
+        if is_ours(text) or call.search(without_comments(text)):
+            return _judge_hook(case, hook, path, text)
+    if FRAMEWORK.search(theirs) and any(hook in RUN_BY.get(name, ()) for name in _named_hooks(case)):
+        return WORKS
+    return _judge_managed(case, hook, place, theirs)
+
+
+def _judge_hook(case: Case, hook: str, path: Path, text: str) -> HookState:
+    if not path.stat().st_mode & 0o111:
+        return UNUSABLE
+    python = find_interpreter(text)
+    if fault := interpreter_fault(case, python, may_run=True):
+        return HookState("fail", fault)
+    if not is_ours(text):
+        return WORKS
+    if not is_as_written(text):
+        return EDITED
+    return WORKS if python and text == hook_text(hook, python) else OLDER
+
+
+def _judge_managed(case: Case, hook: str, place: Path, text: str) -> HookState | None:
+    """A hook that another tool runs from a file of the repository, if the tool is in this clone."""
+    root = case.workspace.repo.root
+    manager = find_manager(root, [hook]) if root else None
+    if root is None or manager is None or manager.additions:
+        return None
+    is_there = text and (manager.tool in text or (root / HUSKY) in place.parents)
+    what = f"is left to {manager.tool}, which is not installed in this clone"
+    return WORKS if is_there else HookState("warn", what, manager.remedy)
 
 
 def hooks_folder(repo: Repository) -> Path:
@@ -108,7 +157,7 @@ def _never_run(case: Case, names: Iterable[str]) -> Iterator[Probe]:
 
 def _pre_commit_text(case: Case) -> str:
     root = case.workspace.repo.root
-    return _without_comments(peek_text(root / PRE_COMMIT)) if root else ""
+    return without_comments(peek_text(root / PRE_COMMIT)) if root else ""
 
 
 def _named_hooks(case: Case) -> tuple[str, ...]:
@@ -137,6 +186,10 @@ def check_merge_driver(case: Case) -> Iterator[Probe]:
     if lines:
         what = f"configured, but no attribute gives it {', '.join(lines)}: they merge line by line"
         yield Probe("merge-driver", "fail", what, f"{INSTALL}, then commit {ATTRIBUTES}")
+        return
+    if not DRIVES.search(driver):
+        what = f"git's configuration names another driver, {driver}: memory files are not merged entry by entry"
+        yield Probe("merge-driver", "fail", what, INSTALL)
         return
     fault = interpreter_fault(case, (find_interpreter(driver) or "").replace("%%", "%") or None, may_run=True)
     if fault:
@@ -182,7 +235,8 @@ def check_agents(case: Case) -> Iterator[Probe]:
         remedy = f"{INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
         yield Probe("agents", "warn", "no agent of this clone captures its sessions", remedy)
     for name, text in hooked.items():
-        if fault := interpreter_fault(case, find_interpreter(text), may_run=False):
+        commands = "\n".join(list_texts(msgspec.json.decode(text)))  # which was read as JSON just now
+        if fault := interpreter_fault(case, find_interpreter(commands), may_run=False):
             yield Probe("agents", "fail", f"the hook of {name} {fault}", f"{INSTALL} --agent {name}")
         else:
             yield Probe("agents", "ok", f"{name} captures each session")
@@ -197,7 +251,7 @@ def check_ci(case: Case) -> Iterator[Probe]:
     if root is None:
         yield Probe("ci", "skip", "no work tree")
         return
-    texts = {path.relative_to(root).as_posix(): _without_comments(peek_text(path)) for path in _ci_files(root)}
+    texts = {path.relative_to(root).as_posix(): without_comments(peek_text(path)) for path in _ci_files(root)}
     ours = {path: USES.findall(text) for path, text in texts.items() if USES.search(text) or CALLS.search(text)}
     if not ours and find_setting(case.workspace.repo, "remote.origin.url") is None:
         yield Probe("ci", "skip", "no remote `origin`, so no CI")
@@ -244,7 +298,3 @@ def _is_older(one: str, other: str) -> bool:
     """Whether a version is older than another, as far as it says which it is: 1 is not older than 1.4."""
     parts, others = ([int(part) for part in re.findall(r"\d+", text)] for text in (one, other))
     return parts < others[: len(parts)]
-
-
-def _without_comments(text: str) -> str:
-    return re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)

@@ -1,16 +1,17 @@
 """The nudge: a line that says memory has not changed while much work went by. Once a session, and never in the way.
 
-One git process, which is ended as soon as it is clear. Where git cannot say (no commit yet, a shallow clone) and where
-nobody keeps memory there is no nudge.
+One git process, which is ended as soon as it is clear, and a second one where merges are among what went by. Where git
+cannot say (no commit yet, a shallow clone) and where nobody keeps memory there is no nudge.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError, RepositoryError
@@ -24,6 +25,8 @@ from memory_ci.store.layout import classify_scope, is_fragment
 
 SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
 """One of these stands at the top of a work tree whose memory is kept."""
+
+BRANCHES = "refs/heads/"
 
 REACH = 10
 """For each piece of work that is counted so many commits are looked at: those that only write episodes do not count."""
@@ -72,14 +75,26 @@ def session_of(environment: Mapping[str, str]) -> str | None:
     return next((key.partition(":")[2] for key in find_sessions(environment)), None)
 
 
+def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -> bool:
+    """Whether a push, as git tells its hook by standard input, brings commits to a branch: no tag, no deletion.
+
+    pre-commit and prek keep the input to themselves, and say by a variable what is pushed.
+    """
+    if name := environment.get("PRE_COMMIT_REMOTE_BRANCH"):
+        return name.startswith(BRANCHES)
+    fields = (line.decode("utf-8", "replace").split() for line in updates)
+    return any(len(update) == 4 and update[1].strip("0") and update[2].startswith(BRANCHES) for update in fields)
+
+
 def _find_newest_idle(workspace: Workspace, rev: str) -> str | None:
     """The newest piece of work, if `nudge.after` of them or more went by since memory changed."""
-    wanted = workspace.config.nudge.after
-    if not wanted or not _keeps_memory(workspace):
+    if not workspace.config.nudge.after or not _keeps_memory(workspace):
         return None
-    with suppress(RepositoryError), closing(_list_work(workspace, rev)) as work:
-        shas = list(islice(work, wanted))
-        return shas[0] if len(shas) == wanted else None
+    with suppress(RepositoryError):
+        past = _look_back(workspace, rev)
+        if past.is_enough or not past.has_merges or workspace.config.nudge.unit == "changes":
+            return past.newest if past.is_enough else None
+        return past.newest if _count_commits(workspace, rev, past.changed) else None
     return None
 
 
@@ -89,17 +104,48 @@ def _keeps_memory(workspace: Workspace) -> bool:
     return root is not None and not is_shallow and any((root / sign).exists() for sign in SIGNS)
 
 
-def _list_work(workspace: Workspace, rev: str) -> Generator[str]:
-    """Commits, newest first, that are work, up to the first that changed memory; of one merged change the newest."""
-    has_number, number = workspace.config.nudge.unit == "changes", None
-    for commit in _read_commits(workspace, rev):
-        paths = [file.path for file in commit.files]
-        if any(_holds_entries(workspace, path) for path in paths):
-            return
-        last, number = number, _find_number(commit) if has_number else None
-        is_same = number is not None and number == last
-        if not all(map(memory_test(workspace), paths)) and not is_same:
-            yield commit.sha
+class _Past(NamedTuple):
+    """What is on the branch since memory changed there: the newest piece of work, and whether there is enough.
+
+    `changed` is the commit that changed it, None if none of those that were looked at did.
+    """
+
+    newest: str | None
+    is_enough: bool
+    has_merges: bool
+    changed: str | None
+
+
+def _look_back(workspace: Workspace, rev: str) -> _Past:
+    """Along first parents, where a merge is what it brought: a branch that changed memory long ago does so today.
+
+    A merge that brought work counts for one piece, as it holds one or more.
+    """
+    settings, shas, has_merges, number = workspace.config.nudge, list[str](), False, None
+    with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
+        for commit in commits:
+            if any(_holds_entries(workspace, file.path) for file in commit.files):
+                return _Past(shas[0] if shas else None, False, has_merges, commit.sha)
+            has_merges = has_merges or len(commit.parents) > 1
+            last, number = number, _find_number(commit) if settings.unit == "changes" else None
+            if _is_work(workspace, commit) and (number is None or number != last):
+                shas.append(commit.sha)
+            if len(shas) == settings.after:
+                return _Past(shas[0], True, has_merges, None)
+    return _Past(shas[0] if shas else None, False, has_merges, None)
+
+
+def _count_commits(workspace: Workspace, rev: str, since: str | None) -> bool:
+    """Whether enough of what came since is work, the commits of merged branches one by one."""
+    wanted = workspace.config.nudge.after
+    asked = ("--no-merges", rev, *([f"^{since}"] if since else []))
+    with closing(_read_commits(workspace, *asked)) as commits:
+        return len(list(islice((commit for commit in commits if _is_work(workspace, commit)), wanted))) == wanted
+
+
+def _is_work(workspace: Workspace, commit: Commit) -> bool:
+    """Whether a commit changes more than memory."""
+    return not all(map(memory_test(workspace), (file.path for file in commit.files)))
 
 
 def _find_number(commit: Commit) -> int | None:
@@ -108,12 +154,10 @@ def _find_number(commit: Commit) -> int | None:
     return find_number(commit.message)
 
 
-def _read_commits(workspace: Workspace, rev: str) -> Iterator[Commit]:
+def _read_commits(workspace: Workspace, which: str, *revs: str) -> Generator[Commit]:
     """The commits that may be counted, newest first; git is ended when nobody asks for more."""
-    settings = workspace.config.nudge
-    which = "--no-merges" if settings.unit == "commits" else "--first-parent"
-    asked = (which, f"-n{REACH * settings.after}", *FILES, "--no-renames", "--end-of-options", rev, "--")
-    with closing(read_log(workspace.repo, *asked)) as log:
+    most = f"-n{REACH * workspace.config.nudge.after}"
+    with closing(read_log(workspace.repo, which, most, *FILES, "--no-renames", "--end-of-options", *revs, "--")) as log:
         yield from (commit for commit, _ in log)
 
 

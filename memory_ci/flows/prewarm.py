@@ -15,10 +15,11 @@ from pathlib import Path
 from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.index import build_index, index_path
 from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.gitrepo.environment import offline
 from memory_ci.gitrepo.process import encode_path
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import memory_pathspecs
+from memory_ci.store.layout import EPISODES, memory_pathspecs
 
 SECONDS = 60
 """After so long a run in the background ends, whatever it is at; the next retrieval does what is left."""
@@ -48,18 +49,19 @@ def prewarm(start: Path) -> bool:
 
     Who comes while another works goes at once: that one looks again where HEAD is before it ends. What slips through
     between its last look and its end, and what another work tree of the clone wants, the next retrieval makes good.
+    Nobody is asked over the network for what a partial clone lacks, and a repository that is removed stays removed.
 
     Raises RepositoryError: not-a-repository, write-failed; UsageError (bad-config); OSError.
     """
-    workspace = open_workspace(start)
-    kept = index_path(workspace).parent
-    with _alone(kept / "prewarm.lock") as is_alone:
-        for _ in range(ROUNDS if is_alone else 0):
-            before = find_commit(workspace.repo, "HEAD")
-            _warm(workspace, before or "")
-            if find_commit(workspace.repo, "HEAD") == before:
-                break
-            workspace = open_workspace(start)  # the commit may have another configuration
+    with offline():
+        workspace = open_workspace(start)
+        with alone(index_path(workspace).with_name("prewarm.lock")) as is_alone:
+            for _ in range(ROUNDS if is_alone else 0):
+                before = find_commit(workspace.repo, "HEAD")
+                _warm(workspace, before or "")
+                if find_commit(workspace.repo, "HEAD") == before:
+                    break
+                workspace = open_workspace(start)  # the commit may have another configuration
     return is_alone
 
 
@@ -72,20 +74,29 @@ def _warm(workspace: Workspace, commit: str) -> None:
     report = build_index(workspace, None)
     if report.path != str(index_path(workspace)):
         return  # another process holds the index, or it cannot be written: it was built in memory, for nobody
-    specs = (*memory_pathspecs(workspace.config.scopes), CONFIG_FILE)
+    specs = (*memory_pathspecs(workspace.config.scopes), EPISODES, CONFIG_FILE)
     text = encode_path("".join(f"{line}\n" for line in (commit, *specs)))
     path = warmed_path(workspace)
-    if not path.is_file() or path.read_bytes() != text:
+    is_here = index_path(workspace).is_file()  # a repository that was removed meanwhile is not begun again
+    if is_here and (not path.is_file() or path.read_bytes() != text):
         write_file(path, text)
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[bool]:
-    """Whether no other process is inside; the lock goes with the process, so that none is ever left behind."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
+def alone(lock: Path) -> Iterator[bool]:
+    """Whether no other process is inside; the lock goes with the process, so that none is ever left behind.
+
+    Meanwhile it holds our number: the shims start no Python while that process lives.
+    """
+    lock.parent.mkdir(exist_ok=True)  # and no directory above it
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
-        yield _is_locked(handle)
+        is_alone = _is_locked(handle)
+        if is_alone:
+            _say(handle, f"{os.getpid()}\n")
+        yield is_alone
+        if is_alone:
+            _say(handle, "")
     finally:
         os.close(handle)
 
@@ -96,3 +107,9 @@ def _is_locked(handle: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _say(handle: int, text: str) -> None:
+    """Make this all that the file of the lock holds."""
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, text.encode(), 0)

@@ -14,7 +14,8 @@ from memory_ci.store.files import write_file
 MAX_BYTES = 10_000_000
 """Of settings, attributes and hooks."""
 
-Result = Literal["written", "kept", "removed", "absent"]
+Result = Literal["written", "kept", "removed", "absent", "renamed", "restored"]
+"""`renamed`: the user's, now at this path. `restored`: the user's, in its place again."""
 
 
 class InstallStep(msgspec.Struct, frozen=True):

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 PASSED = frozenset(
-    """GIT_ALLOW_PROTOCOL GIT_ASKPASS GIT_CEILING_DIRECTORIES GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM GIT_CONFIG_SYSTEM
-    GIT_CURL_VERBOSE GIT_DISCOVERY_ACROSS_FILESYSTEM GIT_EXEC_PATH GIT_HTTP_LOW_SPEED_LIMIT GIT_HTTP_LOW_SPEED_TIME
-    GIT_HTTP_PROXY_AUTHMETHOD GIT_PROTOCOL_FROM_USER GIT_PROXY_SSL_CAINFO GIT_SSH GIT_SSH_COMMAND GIT_SSH_VARIANT
-    GIT_SSL_CAINFO GIT_SSL_CAPATH GIT_SSL_CERT GIT_SSL_KEY GIT_SSL_NO_VERIFY""".split()
+    """GIT_ALLOW_PROTOCOL GIT_ASKPASS GIT_CEILING_DIRECTORIES GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
+    GIT_CONFIG_SYSTEM GIT_CURL_VERBOSE GIT_DISCOVERY_ACROSS_FILESYSTEM GIT_EXEC_PATH GIT_HTTP_LOW_SPEED_LIMIT
+    GIT_HTTP_LOW_SPEED_TIME GIT_HTTP_PROXY_AUTHMETHOD GIT_NO_LAZY_FETCH GIT_PROTOCOL_FROM_USER
+    GIT_PROXY_SSL_CAINFO GIT_SSH GIT_SSH_COMMAND GIT_SSH_VARIANT GIT_SSL_CAINFO GIT_SSL_CAPATH GIT_SSL_CERT
+    GIT_SSL_KEY GIT_SSL_NO_VERIFY""".split()
 )
 """How git is found, configured and connected; nothing here says which repository, index or identity."""
 
@@ -28,6 +29,10 @@ SETTINGS = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"
 
 NO_PROGRAMS = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
 """Programs that a configuration names and that git would start even to list files."""
+
+
+OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+"""In a partial clone git fetches what it lacks by itself, unless it may not (git before 2.45 knows the second only)."""
 
 
 ONE_AT_A_TIME = threading.Lock()
@@ -80,3 +85,16 @@ def without_hook_variables() -> Iterator[None]:
             for name in kept:
                 os.environ.pop(name, None)
             os.environ.update(removed)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """No git that is started meanwhile asks anybody over the network: what a partial clone lacks is an error."""
+    before = {name: os.environ[name] for name in OFFLINE if name in os.environ}
+    os.environ.update(OFFLINE)
+    try:
+        yield
+    finally:
+        for name in OFFLINE:
+            os.environ.pop(name, None)
+        os.environ.update(before)

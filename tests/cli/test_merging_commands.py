@@ -49,6 +49,16 @@ def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(project: P
     assert "lefthook manages the hooks here, and calls memory-ci already" in run("install").stdout
 
 
+def test_a_hook_of_ours_that_was_changed_is_renamed_and_said(project: Project, run: Run) -> None:
+    run("install")
+    hook = project.path / ".git/hooks/post-merge"
+    hook.write_text(hook.read_text() + "make\n")
+    assert "would be renamed  hook" in run("install", "--dry-run").stdout
+    said = run("install").stdout
+    assert f"renamed  hook          {hook}.memory-ci-edited\n" in said
+    assert "docs/hooks.md says where lines of your own belong" in said
+
+
 def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
     project.git("config", "user.name", "Ann")
     project.git("config", "user.email", "ann@example.com")

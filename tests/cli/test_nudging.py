@@ -88,7 +88,10 @@ def test_where_it_is_not_time_yet_only_the_first_prompt_of_a_session_asks(
     assert count_git(tmp_path / "trace").count("log") == 1
 
 
+PUSHED = f"refs/heads/main {'1' * 40} refs/heads/main {'0' * 40}\n"
+
+
 def test_a_push_is_told_of_it_on_standard_error_and_goes_on(shop: Project, run: Run) -> None:
-    result = run("hook", "pre-push", "origin")
+    result = run("hook", "pre-push", "origin", stdin=PUSHED)
     assert (result.exit_code, result.stdout, result.stderr.splitlines()[-1]) == (0, "", LINE)
-    assert LINE not in run("hook", "pre-push", "origin").stderr
+    assert LINE not in run("hook", "pre-push", "origin", stdin=PUSHED).stderr

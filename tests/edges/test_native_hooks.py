@@ -24,7 +24,7 @@ from memory_ci.flows.hooks import HOOKS, previous_name
 from memory_ci.flows.index import index_path
 from memory_ci.flows.injected import record_injected
 from memory_ci.flows.install import install
-from memory_ci.flows.prewarm import prewarm, warmed_path
+from memory_ci.flows.prewarm import alone, prewarm, warmed_path
 from memory_ci.flows.underway import OVERRIDE, VARIABLES
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
@@ -168,11 +168,15 @@ def is_alone_in_session(mark: Path) -> bool:
 
 
 def await_quiet(mark: Path) -> list[int]:
-    """Wait until nothing that we started runs; what is left after our patience."""
-    until = time.monotonic() + PATIENCE
-    while (left := list_ours(mark)) and time.monotonic() < until:
-        time.sleep(0.02)
-    return left
+    """Wait until nothing that we started runs; what is left after our patience.
+
+    One look is not enough: while a process becomes another program it carries no mark.
+    """
+    until, looks = time.monotonic() + PATIENCE, 0
+    while looks < 3 and time.monotonic() < until:
+        looks = 0 if list_ours(mark) else looks + 1
+        time.sleep(0.01)
+    return list_ours(mark)
 
 
 def await_true(is_so: Callable[[], bool]) -> None:
@@ -278,6 +282,13 @@ def test_an_index_that_was_deleted_is_built_again(project: Project, mark: Path, 
     assert count_starts(project, tmp_path, mark, "commit --allow-empty -m x") == ["sync"]
 
 
+def test_an_episode_is_a_reason_to_build(project: Project, mark: Path, tmp_path: Path) -> None:
+    project.write(".memory/episodes/2026-11/pr-1.md", "An episode.\n")
+    project.git("add", ".memory")
+    assert count_starts(project, tmp_path, mark, "commit .memory -m x") == ["sync"]
+    assert warmed(project) == project.sha()
+
+
 def test_a_commit_that_is_gone_is_a_reason_to_build(project: Project, mark: Path, tmp_path: Path) -> None:
     path = warmed_path(project.workspace)
     path.write_text(path.read_text().replace(warmed(project), "1" * 40))
@@ -365,6 +376,55 @@ def test_who_comes_second_goes_at_once(project: Project, mark: Path) -> None:
     assert prewarm(project.path) is True
 
 
+def test_while_one_is_at_work_no_other_python_is_started(project: Project, mark: Path, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$$" >>{started}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    install(project.workspace, str(python))
+    with held_index(project):
+        run_git(project.path, "commit -a -m x")
+        await_true(started.exists)
+        for number in range(5):
+            project.write("MEMORY.md", note(20 + number))
+            run_git(project.path, "commit -a -m y")
+        await_true(lambda: len(list_ours(mark)) == 1)
+    assert await_quiet(mark) == []
+    assert len(started.read_text().split()) == 1
+    assert warmed(project) == project.sha()
+
+
+@pytest.mark.parametrize("left", ["ended", "of old", "none"])
+def test_a_number_that_is_left_in_the_lock_keeps_nobody_away(
+    project: Project, mark: Path, tmp_path: Path, left: str
+) -> None:
+    lock = project.path / ".git/memory-ci/prewarm.lock"
+    assert lock.read_text() == "", "who ends takes its number out"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock.write_text({"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[left])
+    os.utime(lock, (time.time() - 300,) * 2 if left == "of old" else None)
+    assert count_starts(project, tmp_path, mark, "commit -a -m x") == ["sync"]
+
+
+def test_a_repository_that_is_removed_stays_removed(project: Project, mark: Path) -> None:
+    with held_index(project):
+        run_git(project.path, "commit -a -m x")
+        await_true(lambda: is_at_work(project))
+        time.sleep(0.5)  # it waits for the index by now
+        shutil.rmtree(project.path)
+    assert await_quiet(mark) == []
+    assert not project.path.exists()
+
+
+def test_a_lock_is_not_made_in_a_git_directory_that_is_gone(project: Project) -> None:
+    workspace = project.workspace
+    shutil.rmtree(project.path / ".git")
+    with pytest.raises(FileNotFoundError), alone(index_path(workspace).with_name("prewarm.lock")):
+        pass
+    assert not (project.path / ".git").exists()
+
+
 def test_a_run_looks_again_where_head_is_before_it_ends(project: Project, mark: Path) -> None:
     with held_index(project):
         run_git(project.path, "commit -a -m x")
@@ -403,6 +463,17 @@ def test_an_index_that_was_not_kept_is_not_said_to_be(project: Project) -> None:
     project.write(".git/memory-ci", "in the way")
     assert subprocess.run([sys.executable, "-m", "memory_ci", "hook", "sync"], cwd=project.path).returncode == 0
     assert (project.path / ".git/memory-ci").read_text() == "in the way"
+
+
+def test_a_package_that_is_gone_is_not_missed(project: Project, mark: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho No module named memory_ci >&2\nexit 1\n")
+    python.chmod(0o755)
+    install(project.workspace, str(python))
+    record_injected(project.workspace, [make_id(1)], NOW)
+    assert run_git(project.path, "commit -q -a -m x") == Done(0, "")
+    project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
+    assert run_git(project.path, "push -q origin main") == Done(0, "")
 
 
 def test_an_interpreter_that_is_gone_is_not_missed(project: Project, mark: Path) -> None:

@@ -57,13 +57,16 @@ def test_a_push_takes_the_sessions_along(project: Project) -> None:
     assert SESSION in on_remote(project)
 
 
-def test_with_nothing_captured_the_hook_is_one_process_and_no_python(project: Project, tmp_path: Path) -> None:
+def test_with_nothing_captured_the_hook_asks_what_is_kept_and_whether_memory_was_left_alone(
+    project: Project, tmp_path: Path
+) -> None:
     hook = project.path / ".git" / "hooks" / "pre-push"
     alone = push_traced(project, tmp_path / "with")
     hook.unlink()
     project.commit("Do more", {"x.txt": "y"})
     without = push_traced(project, tmp_path / "without")
-    assert Counter(alone) - Counter(without) == Counter(["for-each-ref"])
+    asked = ["rev-parse", "for-each-ref", "rev-parse", "log", "log"]
+    assert Counter(alone) - Counter(without) == Counter(asked), "the second log is for the merges in between"
 
 
 def test_what_was_pushed_is_not_pushed_again(project: Project, tmp_path: Path) -> None:
@@ -111,6 +114,23 @@ def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(project: Projec
     project.commit("Refused")
     with pytest.raises(AssertionError, match="failed to push"):
         project.git("push", "-q", "origin", "main")
+
+
+def nudged(project: Project, *args: str) -> bool:
+    done = subprocess.run(["git", "push", "-q", "origin", *args], cwd=project.path, capture_output=True, check=True)
+    return b"since memory changed" in done.stderr
+
+
+@pytest.mark.parametrize("has_previous", [False, True])
+def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(project: Project, has_previous: bool) -> None:
+    if has_previous:
+        previous = project.write(f".git/hooks/{previous_name('pre-push')}", "#!/bin/sh\ncat >/dev/null\n")
+        previous.chmod(0o755)
+    project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 1\n"})
+    project.git("push", "-q", "--no-verify", "origin", "main:gone")
+    project.git("tag", "v1")
+    assert [nudged(project, "v1"), nudged(project, ":gone"), nudged(project, "main")] == [False, False, True]
+    assert not nudged(project, "main"), "there is nothing to push"
 
 
 def test_a_captured_session_does_not_come_with_a_clone(project: Project, tmp_path: Path) -> None:

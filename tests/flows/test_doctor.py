@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memory_ci.errors import UsageError
+from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.asked import RetrieveOptions
 from memory_ci.flows.check import CheckReport, check_memory
 from memory_ci.flows.doctor import CHECKS, diagnose
@@ -23,10 +23,11 @@ from memory_ci.flows.hooks import HOOKS
 from memory_ci.flows.index import build_index, index_path
 from memory_ci.flows.install import install
 from memory_ci.flows.lane import LaneNote, load_note, note_lane
-from memory_ci.flows.managers import hook_line
+from memory_ci.flows.managers import find_manager, hook_line
+from memory_ci.flows.prewarm import prewarm
 from memory_ci.flows.retrieve import retrieve
 from memory_ci.flows.vectors import build_vectors
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.records.doctor import Diagnosis, Probe
 from tests.flows.agents_at_work import WORDS, keep_session, make_session
 from tests.flows.project import NOW, TODAY, Project, copy_project, make_project
@@ -197,6 +198,42 @@ def test_nothing_is_written_into_a_repository_without_an_index(tmp_path: Path) -
     assert everything(repo.path) == before
 
 
+def partial(project: Project, tmp_path: Path) -> tuple[RepoBuilder, Path]:
+    """A clone without the blobs of old commits, and the file that is there once somebody asks for them."""
+    log, program = tmp_path / "asked", tmp_path / "upload-pack"
+    program.write_text(f'#!/bin/sh\ntouch {log}\nexec git upload-pack "$@"\n')
+    program.chmod(0o755)
+    for name in ("allowFilter", "allowAnySHA1InWant"):
+        project.git("config", f"uploadpack.{name}", "true")
+    project.git("clone", "-q", "--no-checkout", "--filter=blob:none", project.path.as_uri(), str(tmp_path / "clone"))
+    clone = RepoBuilder(tmp_path / "clone")
+    clone.git("config", "remote.origin.uploadpack", str(program))
+    return clone, log
+
+
+def test_nobody_is_asked_for_what_a_partial_clone_lacks(healthy: Project, tmp_path: Path) -> None:
+    clone, log = partial(healthy, tmp_path)
+    clone.git("read-tree", "HEAD")  # as in a sparse checkout: everything is in the index, nothing on disk
+    clone.git("update-index", "--skip-worktree", "MEMORY.md", "institutional.md")
+    found = look(clone)
+    assert not log.exists()
+    assert "partial clone" in one(clone, "memory").what
+    assert [probe.name for probe in found.probes if "git-failed" in probe.what] == []
+    assert one(clone, "memory", is_online=True).state != "skip"
+    assert log.exists()
+
+
+def test_building_ahead_asks_nobody_for_what_a_partial_clone_lacks(healthy: Project, tmp_path: Path) -> None:
+    clone, log = partial(healthy, tmp_path)
+    clone.git("read-tree", "HEAD")
+    clone.git("update-index", "--skip-worktree", "MEMORY.md", "institutional.md")
+    with pytest.raises(RepositoryError, match="promisor"):
+        prewarm(clone.path)
+    assert not log.exists()
+    build_index(open_workspace(clone.path), None)
+    assert log.exists(), "and whoever needs it, fetches it"
+
+
 def test_no_scratch_repository_is_left_behind(
     healthy: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,12 +302,66 @@ def test_hooks_are_looked_for_where_git_looks(healthy: Project) -> None:
     assert one(healthy, "hooks").state == "ok"
 
 
-def test_hooks_of_lefthook_are_known(healthy: Project) -> None:
-    shutil.rmtree(healthy.path / ".git/hooks")
-    assert one(healthy, "hooks").state == "warn"
-    lines = (f"{hook}:\n  commands:\n    memory-ci:\n      run: '{hook_line(hook)}'\n" for hook in HOOKS)
-    healthy.write("lefthook.yml", "".join(lines))
+def managed(project: Project, tool: str) -> str:
+    """Everything for a tool that manages hooks is in its file; the tool itself is not in this clone."""
+    shutil.rmtree(project.path / ".git/hooks")
+    project.write(*(("lefthook.yml", "") if tool == "lefthook" else (".husky/pre-commit", "npm test\n")))
+    manager = find_manager(project.path, HOOKS)
+    assert manager is not None
+    for path, text in manager.additions.items():
+        project.write(path, text)
+    return ".git/hooks" if tool == "lefthook" else ".husky/_"
+
+
+@pytest.mark.parametrize("tool", ["lefthook", "husky"])
+def test_what_a_tool_is_told_is_run_only_where_the_tool_is_installed(healthy: Project, tool: str) -> None:
+    place = managed(healthy, tool)
+    healthy.write(".git/hooks/post-merge", "#!/bin/sh\nmake\n")
+    found = probes(healthy, "hooks")
+    assert [probe.state for probe in found] == ["warn"] * len(HOOKS)
+    assert {probe.remedy for probe in found} == {"lefthook install" if tool == "lefthook" else "npx husky"}
+    for hook in HOOKS:
+        healthy.write(f"{place}/{hook}", '#!/bin/sh\n. "$(dirname "$0")/lefthook"\n').chmod(0o755)
+    if tool == "husky":
+        healthy.git("config", "core.hooksPath", place)
     assert one(healthy, "hooks").state == "ok"
+
+
+def test_a_call_in_a_comment_is_none(healthy: Project) -> None:
+    managed(healthy, "husky")
+    healthy.git("config", "core.hooksPath", ".husky")
+    for hook in HOOKS:
+        healthy.write(f".husky/{hook}", "# memory-ci hook sync and memory-ci hook pre-push are off\n").chmod(0o755)
+    assert one(healthy, "hooks").what == f"not installed: {', '.join(HOOKS)}"
+
+
+def test_ours_beside_a_hook_that_is_gone_is_not_run(healthy: Project) -> None:
+    hook = healthy.path / ".git/hooks/pre-push"
+    hook.rename(hook.with_name("pre-push.legacy"))
+    assert "not installed: pre-push" in [probe.what for probe in probes(healthy, "hooks")]
+    hook.write_text("#!/bin/sh\n# File generated by pre-commit: https://pre-commit.com\n")
+    assert one(healthy, "hooks").state == "ok"
+
+
+def test_a_hook_of_ours_that_somebody_changed_may_not_do_its_work(healthy: Project) -> None:
+    hook = healthy.path / ".git/hooks/post-commit"
+    hook.write_text(hook.read_text().replace("#!/bin/sh\n", "#!/bin/sh\nexit 0\n"))
+    (probe,) = [probe for probe in probes(healthy, "hooks") if probe.state != "ok"]
+    assert (probe.state, "post-commit was changed since" in probe.what) == ("warn", True)
+
+
+@pytest.mark.parametrize("folder", ["it's", 'a "b" & c', "a # b"])
+def test_an_interpreter_in_a_strange_place_is_found_there(healthy: Project, tmp_path: Path, folder: str) -> None:
+    python = tmp_path / folder / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    install(healthy.workspace, str(python), agents=["claude-code"])
+    names = ("hooks", "merge-driver", "agents")
+    assert [probe.state for name in names for probe in probes(healthy, name)] == ["ok"] * 3
+    python.unlink()
+    found = [probe for name in names for probe in probes(healthy, name)]
+    assert [f"calls {python}, which is not there" in probe.what for probe in found] == [True] * (len(HOOKS) + 2)
 
 
 PRE_COMMIT = """\
@@ -315,6 +406,12 @@ def test_a_driver_whose_interpreter_is_gone_is_named(healthy: Project) -> None:
     assert NOBODY in one(healthy, "merge-driver").what
 
 
+def test_a_driver_that_is_not_ours_is_named(healthy: Project) -> None:
+    healthy.git("config", "merge.memory-ci.driver", "false")
+    probe = one(healthy, "merge-driver")
+    assert (probe.state, "another driver, false" in probe.what) == ("fail", True)
+
+
 # -- agents and sessions
 
 
@@ -352,6 +449,18 @@ def test_merged_changes_that_wait_for_long_are_told(healthy: Project) -> None:
     healthy.commit("One more", {"a.txt": "more\n"})
     probe = one(healthy, "cursor")
     assert (probe.state, probe.what) == ("warn", "21 merged changes wait since the last record")
+
+
+def test_a_tip_from_the_future_waits_like_any_other(healthy: Project) -> None:
+    now = healthy.clock.now
+    commit_from_the_future(healthy)
+    healthy.at(now)
+    healthy.commit("Work", {"a.txt": "a\n"})
+    assert one(healthy, "cursor").what == "2 merged changes wait to be recorded"
+    healthy.record()
+    assert one(healthy, "cursor").what == "everything that was merged is recorded"
+    healthy.commit("More work", {"a.txt": "b\n"})
+    assert one(healthy, "cursor").what == "1 merged change waits to be recorded"
 
 
 def test_memory_that_was_never_recorded_is_told(project: Project) -> None:
@@ -435,6 +544,13 @@ def test_an_engine_that_was_never_called_is_said_to_be_so(healthy: Project) -> N
     assert "last answer 2026-11-21 12:00 UTC" in one(healthy, "engine", environ).what
 
 
+def test_a_key_without_the_package_that_uses_it_is_a_warning(healthy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert one(healthy, "engine", {}).state == "ok"
+    monkeypatch.setattr("memory_ci.extraction.engines.choose.importlib.util.find_spec", lambda _: None)
+    probe = one(healthy, "engine", {"ANTHROPIC_API_KEY": "sk-" + "x" * 20})
+    assert (probe.state, probe.remedy) == ("warn", "pip install 'memory-ci[anthropic]'")
+
+
 # -- the index and the vectors
 
 
@@ -448,6 +564,17 @@ def test_an_index_that_is_behind_heals_itself_and_one_that_is_damaged_is_told(he
     index_path(healthy.workspace).write_bytes(b"SQLite format 3\0" + b"x" * 4096)
     probe = one(healthy, "index")
     assert (probe.state, probe.remedy) == ("warn", "memory-ci index")
+
+
+def test_a_directory_in_the_place_of_the_index_is_not_built_again_but_named(healthy: Project) -> None:
+    path = index_path(healthy.workspace)
+    path.mkdir(parents=True)
+    probe = one(healthy, "index")
+    assert (probe.state, probe.remedy, "every retrieval builds its own" in probe.what) == (
+        "warn",
+        f"Remove {path}.",
+        True,
+    )
 
 
 def embed(asked: Asked) -> Answer:
@@ -593,4 +720,5 @@ def test_a_bare_repository_is_looked_at_too(healthy: Project, tmp_path: Path) ->
     bare = healthy.bare(tmp_path / "shop.git")
     found = look(bare)
     assert [probe for probe in found.probes if "the check itself failed" in probe.what] == []
+    assert [probe.name for probe in found.probes if probe.remedy in ("memory-ci install", "memory-ci init")] == []
     shutil.rmtree(tmp_path / "shop.git")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -79,6 +80,121 @@ def test_uninstalling_leaves_every_byte_as_it_was(project: Project, attributes: 
     assert removed(project) == ["absent"] * PARTS
 
 
+MINE = "echo MINE >/dev/null\n"
+
+
+def edit(project: Project, name: str = HOOK) -> str:
+    """Our hook with a line of its user's; the text that must not be lost."""
+    hook = project.path / ".git/hooks" / name
+    text = hook.read_text() + MINE
+    hook.write_text(text)
+    return text
+
+
+def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_installing_again(project: Project) -> None:
+    install(project.workspace, sys.executable)
+    before = snapshot(project)
+    text = edit(project)
+    steps = [step for step in install(project.workspace, sys.executable, dry_run=True) if step.result != "kept"]
+    assert [step.result for step in steps] == ["renamed", "written"]
+    assert (project.path / ".git/hooks" / HOOK).read_text() == text
+    assert [s for s in install(project.workspace, sys.executable) if s.result != "kept"] == steps
+    aside = project.path / f".git/hooks/{HOOK}.memory-ci-edited"
+    assert (steps[0].path, aside.read_text()) == (str(aside), text)
+    aside.rename(aside.with_name("elsewhere"))
+    (project.path / ".git/hooks/elsewhere").unlink()
+    assert snapshot(project) == before
+
+
+def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_uninstalling(project: Project) -> None:
+    put_hook(project, REFUSING)
+    for number in ("", "-2"):
+        install(project.workspace, sys.executable)
+        text = edit(project)
+        assert "renamed" in removed(project)
+        assert (project.path / f".git/hooks/{HOOK}.memory-ci-edited{number}").read_text() == text
+        assert (project.path / ".git/hooks" / HOOK).read_text() == REFUSING
+
+
+def test_another_interpreter_is_no_change_of_a_user(project: Project) -> None:
+    install(project.workspace, "/opt/it's/python")
+    hook = project.path / ".git/hooks" / HOOK
+    hook.write_text(hook.read_text().replace(shlex.quote("/opt/it's/python"), "/opt/moved/python"))
+    assert results(project) == ["written", "kept", *["written"] * len(HOOKS)]
+
+
+OLD = {
+    "post-commit": """\
+#!/bin/sh
+# Written by `memory-ci install`; `memory-ci uninstall` takes it out.
+previous="${0%/*}/post-commit.memory-ci-previous"
+if [ -x "$previous" ]; then "$previous" "$@" || exit $?; fi
+# memory-ci: bring the index up to what git just did, in the background, if memory changed. @@
+[ -n "$CI" ] && exit 0
+(
+  kept="$(git rev-parse --git-common-dir)/memory-ci"
+  set --
+  { read -r commit; while IFS= read -r spec; do set -- "$@" "$spec"; done; } <"$kept/warmed" &&
+    [ -f "$kept/index.db" ] && git diff-tree -r --quiet "$commit" HEAD -- "$@" && exit
+  command -v /opt/python && exec /opt/python -P -m memory_ci hook sync --detached
+) </dev/null >/dev/null 2>&1 &
+exit 0
+""".replace("@@", "It says nothing, never fails."),
+    "prepare-commit-msg": """\
+#!/bin/sh
+# Written by `memory-ci install`; `memory-ci uninstall` takes it out.
+previous="$(dirname "$0")/prepare-commit-msg.memory-ci-previous"
+if [ -x "$previous" ]; then "$previous" "$@" || exit $?; fi
+# memory-ci: note in the commit message which entries this work was given. It never stands in the way of a commit.
+command -v /opt/python >/dev/null 2>&1 && /opt/python -P -m memory_ci hook prepare-commit-msg "$@"
+exit 0
+""",
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_hook_of_an_older_version_is_renewed_and_an_edited_one_is_kept(project: Project, name: str) -> None:
+    install(project.workspace, sys.executable)
+    new = (project.path / ".git/hooks" / name).read_text()
+    put_hook(project, OLD[name], name=name)
+    assert sorted(results(project)) == ["kept"] * (PARTS - 1) + ["written"]
+    assert (project.path / ".git/hooks" / name).read_text() == new
+    put_hook(project, OLD[name] + MINE, name=name)
+    assert results(project).count("renamed") == 1
+
+
+def test_a_hook_that_was_put_aside_comes_back_though_ours_was_deleted(project: Project) -> None:
+    put_hook(project, REFUSING, 0o744)
+    before = snapshot(project)
+    install(project.workspace, sys.executable)
+    (project.path / ".git/hooks" / HOOK).unlink()
+    assert "restored" in removed(project, dry_run=True)
+    assert "restored" in removed(project)
+    assert snapshot(project) == before
+
+
+def test_ours_that_was_deleted_is_put_in_again_before_the_one_that_was_put_aside(project: Project) -> None:
+    put_hook(project, REFUSING)
+    install(project.workspace, sys.executable)
+    before = snapshot(project)
+    (project.path / ".git/hooks" / HOOK).unlink()
+    install(project.workspace, sys.executable)
+    assert snapshot(project) == before
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_ours_beside_a_tool_that_is_gone_is_found(project: Project, is_again: bool) -> None:
+    before = snapshot(project)
+    theirs = put_hook(project, GENERATED.format("pre-commit"))
+    install(project.workspace, sys.executable)
+    theirs.unlink()
+    if is_again:
+        assert results(project).count("written") == 1
+        assert not theirs.with_name(f"{HOOK}.legacy").exists()
+    assert removed(project) == ["removed"] * PARTS
+    assert snapshot(project) == before
+
+
 def test_lines_written_around_our_block_stay_lines(project: Project) -> None:
     attributes = project.write(".gitattributes", "*.png binary")
     install(project.workspace, sys.executable)
@@ -151,11 +267,15 @@ def test_a_hook_that_git_would_not_run_is_not_run_by_us(project: Project) -> Non
     put_hook(project, REFUSING, 0o644)
     install(project.workspace, sys.executable)
     project.commit("Go on")
+    previous = project.path / ".git/hooks" / previous_name(HOOK)
+    assert (previous.read_text(), previous.stat().st_mode & 0o777) == (REFUSING, 0o644)
 
 
 def test_an_interpreter_that_is_gone_does_not_stand_in_the_way_of_a_commit(project: Project) -> None:
     install(project.workspace, "/nowhere/bin/python")
     project.commit("Go on")
+    assert "/nowhere/bin/python" in (project.path / ".git/hooks" / HOOK).read_text(), "it was there and did not run"
+    assert project.git("log", "-1", "--format=%s").strip() == "Go on"
 
 
 def test_hooks_kept_elsewhere_are_refused_before_anything_is_written(project: Project) -> None:

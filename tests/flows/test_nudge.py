@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.nudge import find_nudge, nudge_agent, nudge_once, session_of
+from memory_ci.flows.nudge import find_nudge, is_branch_pushed, nudge_agent, nudge_once, session_of
 from memory_ci.flows.remarks import list_remarks
 from memory_ci.store.edit import format_entry
 from tests.flows.project import TODAY, Project, make_project
@@ -60,6 +60,80 @@ def test_commits_of_a_branch_count_and_its_merge_does_not(shop: Project) -> None
     shop.checkout("main")
     shop.merge("topic")
     assert find_nudge(shop.workspace) == ""
+
+
+def branch_with_memory(shop: Project, at: datetime) -> None:
+    """A branch whose only commit changes memory; main is checked out again."""
+    now = shop.clock.now
+    shop.branch("topic")
+    shop.at(at)
+    shop.put_fragment(make_entry(3))
+    shop.at(now).checkout("main")
+
+
+@pytest.mark.parametrize("year", [2025, 2026, 2040])
+def test_memory_that_a_branch_changed_long_ago_changes_when_it_is_merged(shop: Project, year: int) -> None:
+    branch_with_memory(shop, datetime(year, 1, 5, 9, 30, tzinfo=UTC))
+    work(shop, 4)
+    shop.merge("topic")
+    assert find_nudge(shop.workspace) == ""
+    work(shop, 2)
+    assert find_nudge(shop.workspace) == ""
+    work(shop, 1)
+    assert find_nudge(shop.workspace) == LINE
+
+
+def test_work_of_a_merged_branch_counts_from_the_last_change_of_memory_on(shop: Project) -> None:
+    shop.branch("topic")
+    work(shop, 3)
+    shop.checkout("main")
+    shop.put_fragment(make_entry(3))
+    assert find_nudge(shop.workspace) == ""
+    shop.merge("topic")
+    assert find_nudge(shop.workspace) == LINE
+
+
+def test_a_merge_that_changes_memory_itself_begins_the_count_again(shop: Project) -> None:
+    shop.branch("topic")
+    work(shop, 4)
+    shop.checkout("main")
+    shop.git("merge", "-q", "--no-ff", "--no-commit", "topic")
+    shop.commit("Merge, and note", {"MEMORY.md": format_entry(make_entry(4, title="Okapi"))})
+    assert find_nudge(shop.workspace) == ""
+
+
+def test_a_tip_from_the_future_is_counted_like_any_other(shop: Project) -> None:
+    now = shop.clock.now
+    shop.at(datetime(2040, 1, 1, tzinfo=UTC))
+    shop.put_fragment(make_entry(3))
+    shop.at(now)
+    work(shop, 2)
+    assert find_nudge(shop.workspace) == ""
+    work(shop, 1)
+    assert find_nudge(shop.workspace) == LINE
+
+
+OID, ZEROS = "1" * 40, "0" * 40
+
+
+@pytest.mark.parametrize(
+    ("updates", "environment", "expected"),
+    [
+        ([f"refs/heads/main {OID} refs/heads/main {ZEROS}"], {}, True),
+        ([f"refs/tags/v1 {OID} refs/tags/v1 {ZEROS}", f"HEAD {OID} refs/heads/main {OID}"], {}, True),
+        ([f"refs/tags/v1 {OID} refs/tags/v1 {ZEROS}"], {}, False),
+        ([f"(delete) {ZEROS} refs/heads/main {OID}"], {}, False),
+        ([f"refs/heads/main {OID} refs/memory-ci/x {ZEROS}"], {}, False),
+        (["nonsense", ""], {}, False),
+        ([], {}, False),
+        ([], {"PRE_COMMIT_REMOTE_BRANCH": "refs/heads/main"}, True),
+        ([], {"PRE_COMMIT_REMOTE_BRANCH": "refs/tags/v1"}, False),
+    ],
+)
+def test_only_a_push_of_commits_to_a_branch_is_one(
+    updates: list[str], environment: dict[str, str], expected: bool
+) -> None:
+    assert is_branch_pushed([f"{update}\n".encode() for update in updates], environment) is expected
 
 
 def test_merged_changes_are_counted_where_that_is_asked(shop: Project) -> None:

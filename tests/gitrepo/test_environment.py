@@ -7,7 +7,13 @@ import sys
 
 import pytest
 
-from memory_ci.gitrepo.environment import clean_environment, config_variables, without_hook_variables
+from memory_ci.gitrepo.environment import (
+    OFFLINE,
+    clean_environment,
+    config_variables,
+    offline,
+    without_hook_variables,
+)
 
 PASSES = [
     ("GIT_SSH_COMMAND", True),
@@ -117,3 +123,11 @@ def test_the_read_path_loads_nothing_heavy() -> None:
 
 def test_the_write_path_does_load_gitpython() -> None:
     assert "git" in loaded_by("writer")
+
+
+def test_being_offline_is_passed_on_to_git_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https")
+    with offline():
+        assert {name: clean_environment()[name] for name in OFFLINE} == OFFLINE
+    assert os.environ["GIT_ALLOW_PROTOCOL"] == "https"
+    assert "GIT_NO_LAZY_FETCH" not in os.environ
