@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.rendering.hook_format import ASK
 from memory_ci.store.edit import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
@@ -32,7 +31,7 @@ def count_git(trace: Path) -> list[str]:
 
 def call_hook(run: Run, project: Project, session: str) -> str:
     given = {"hook_event_name": "SessionStart", "cwd": str(project.path), "session_id": session, "prompt": "zebra"}
-    return run("retrieve", "--hook", stdin=json.dumps(given)).stdout
+    return run("retrieve", "--hook", "--no-record", stdin=json.dumps(given)).stdout
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def told(shop: Project, run: Run) -> Callable[[str], str]:
 
 
 def test_a_session_s_first_context_ends_with_it(told: Callable[[str], str]) -> None:
-    assert told("one").endswith(f"</recalled-memory>\n{ASK}{LINE}\n")
+    assert told("one").endswith(f"</recalled-memory>\n{LINE}\n")
     assert LINE not in told("one")
 
 

@@ -319,7 +319,14 @@ def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path
     assert make_id(2) in linked.git("log", "-1", "--format=%B")
 
 
-@pytest.mark.parametrize("merge", ["merge --no-edit beside", "cherry-pick beside", "revert --no-edit HEAD"])
+def test_a_merge_is_no_work_that_was_given_anything(project: Project) -> None:
+    project.git("stash", "-q")
+    record_injected(project.workspace, [make_id(1)], NOW)
+    assert run_git(project.path, "merge --no-edit beside").status == 0
+    assert make_id(1) not in project.git("log", "-1", "--format=%B")
+
+
+@pytest.mark.parametrize("merge", ["cherry-pick beside", "revert --no-edit HEAD"])
 def test_whatever_makes_a_commit_notes_what_its_work_was_given(project: Project, merge: str) -> None:
     project.git("stash", "-q")
     record_injected(project.workspace, [make_id(1)], NOW)
