@@ -68,18 +68,31 @@ class Uses(msgspec.Struct, frozen=True):
 class Chronicle:
     """Tells one change after another. `tellings` are new; what an earlier run told is not told again.
 
-    `base` is the commit that holds all of them.
+    `base` is the commit that holds all of them; `deleted` are ids of what a person took out, which stays out.
     """
 
-    def __init__(self, workspace: Workspace, base: str, known: Episodes, draft: Draft, phase: Phase | None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        base: str,
+        known: Episodes,
+        deleted: frozenset[str],
+        draft: Draft,
+        phase: Phase | None,
+    ) -> None:
         self._workspace, self._base, self._draft, self._phase = workspace, base, draft, phase
         self._episodes = {episode.id: episode for episode in combine(known.tellings)}
-        self._known = {telling.id for telling in known.tellings}
+        self._known = {telling.id for telling in known.tellings} | deleted
         self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
         self._outcomes = {episode.id: episode.outcome for episode in self._episodes.values()}
         self._reverted: set[str] = set()
         self._undone_at: dict[str, datetime] = {}
         self.tellings: list[Telling] = []
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The ids of all that was told, and of what a person took out since."""
+        return frozenset(self._known)
 
     @property
     def episodes(self) -> Mapping[str, Episode]:

@@ -31,9 +31,10 @@ class Window(NamedTuple):
     told: frozenset[str] = frozenset()
 
 
-def find_window(workspace: Workspace, base: str, since: datetime, episodes: Collection[Episode]) -> Window:
+def find_window(
+    workspace: Workspace, base: str, since: datetime, told: frozenset[str], episodes: Collection[Episode]
+) -> Window:
     """Back to the newest declined request that was told, for the oldest come first; never before memory-ci came in."""
-    told = frozenset(episode.id for episode in episodes)
     added = find_addition(workspace.repo, base, CONFIG_FILE)
     if added is None or not workspace.config.episodes.write:
         return Window(since, since, told)

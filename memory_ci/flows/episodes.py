@@ -75,7 +75,9 @@ def find_episode_findings(read: Iterable[tuple[bytes, EpisodeFile]]) -> tuple[Fi
         found += (*file.findings, *find_credentials(file.path, data))
         for line, telling in zip(file.lines, file.tellings, strict=True):
             # Text by text: words of a title and of a branch, one after the other, are nobody's sentence.
-            found += dict.fromkeys(one for text in list_texts(telling) for one in find_unsafe_text(file.path, line, text))
+            found += dict.fromkeys(
+                one for text in list_texts(telling) for one in find_unsafe_text(file.path, line, text)
+            )
             known, place = first.setdefault(telling.id, (telling, f"{file.path}:{line}"))
             if known != telling:
                 message = f"{telling.id} stands at {place} already, and says something else"

@@ -39,11 +39,15 @@ from memory_ci.records.plan import Counts, Join
 from memory_ci.sources.reviews import is_outside
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
+from memory_ci.text import plural
 
 Progress = Callable[[int, int], None]
 """Called with (merged changes done, merged changes in all)."""
 
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
+MAX_FAILURES = 3
+"""Declined requests that a model may fail at before a run asks it for no more of them."""
+
 EARLIEST = date(2000, 1, 1)
 """Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
 
@@ -96,6 +100,7 @@ class Learner:
         self.failure: EngineError | None = None
         self.covered: str | None = None
         self.declined = 0
+        self.problems: list[str] = []
         self._left_out: Counter[str] = Counter()
         self._commits = self._redactions = 0
 
@@ -129,25 +134,45 @@ class Learner:
             yield from self.draft.take(changes)
             progress(done, history.change_count)
 
-    def learn_declined(self, since: datetime, base: str) -> Iterator[Change]:
-        """The additions of what was closed without a merge since then: negative knowledge, and what reviewers said.
+    def list_declined(self, since: datetime, base: str) -> tuple[PullRequest, ...]:
+        """The requests that were closed without a merge since then, and those that earlier runs left.
 
-        Comes before the range is learned from, and takes up what earlier runs left. Where the list cannot be read
-        nothing of the range is covered, so that the next run asks again: what was not merged is in no history that a
-        later run would find it in.
+        Comes before the range is learned from: where the list cannot be read nothing of it is covered, so that the next
+        run asks again. What was not merged is in no history that a later run would find it in.
         """
         try:
-            window = find_window(self.workspace, base, since, self.chronicle.episodes.values())
-            for request in self.gatherer.list_declined(window):
-                # A run that ended between the merge it covered and this closing may have learned from it.
-                self.past |= list_past_ids(self.workspace, base) if not self.declined else frozenset()
-                _, changes = self._study(Work.declined(request), self.gatherer.gather_declined(request))
-                given, used = list_uses([request.body])
-                self.chronicle.tell_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
-                self.declined += 1
-                yield from self.draft.take(changes)
+            told, episodes = self.chronicle.known, self.chronicle.episodes.values()
+            return self.gatherer.list_declined(find_window(self.workspace, base, since, told, episodes))
         except EngineError as error:
             self.failure = error
+            return ()
+
+    def learn_declined(self, requests: Sequence[PullRequest], base: str) -> Iterator[Change]:
+        """The additions of what was declined: negative knowledge, and what reviewers said.
+
+        Comes after what was merged. What a model fails at is a problem of the run, and is found again by the next one;
+        after `MAX_FAILURES` of them the rest is left to it as well.
+        """
+        failures: list[EngineError] = []
+        for number, request in enumerate(requests):
+            if self.failure is not None or len(failures) == MAX_FAILURES:
+                left = plural(len(requests) - number, "closed request")
+                self.problems.append(f"{left} not read: the run had stopped asking")
+                return
+            # A run that ended between the merge it covered and this closing may have learned from it.
+            self.past |= list_past_ids(self.workspace, base) if not self.declined else frozenset()
+            try:
+                yield from self.draft.take(self._learn_one(request))
+            except EngineError as error:
+                failures.append(error)
+                self.problems.append(f"#{request.number}, closed without a merge: {error.message} [{error.slug}]")
+
+    def _learn_one(self, request: PullRequest) -> list[Change]:
+        _, changes = self._study(Work.declined(request), self.gatherer.gather_declined(request))
+        given, used = list_uses([request.body])
+        self.chronicle.tell_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
+        self.declined += 1
+        return changes
 
     def _learn(self, merged: MergedChange) -> list[Change]:
         gathered = self.gatherer.gather(merged)

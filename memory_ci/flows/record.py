@@ -27,12 +27,20 @@ from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.rejected import list_rejected
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
-from memory_ci.flows.telling import find_fold_day, plan_files
+from memory_ci.flows.telling import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
 from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.buried import BuriedTrailers
-from memory_ci.gitrepo.history import Cursor, find_addition, find_cursor, find_lost_cursor, list_counted, list_reverting
+from memory_ci.gitrepo.history import (
+    Cursor,
+    find_addition,
+    find_cursor,
+    find_lost_cursor,
+    list_counted,
+    list_reverting,
+    plan_range,
+)
 from memory_ci.gitrepo.past import commit_time
 from memory_ci.gitrepo.push import connect
 from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
@@ -47,6 +55,7 @@ from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
 from memory_ci.records.report import Finding
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
+from memory_ci.text import plural
 
 REMOTE = "origin"
 """Where the sessions that others captured are fetched from."""
@@ -97,8 +106,9 @@ def plan_record(
     learner = _learner(workspace, options, span, draft, gatherer, asker, today)
     folded, findings = _fold(draft)
     with closing(model):
-        negative = tuple(learner.learn_declined(_time_of(workspace, span.since, today), base))
-        extracted = (*negative, *learner.learn(span.since, base, progress))
+        requests = learner.list_declined(_time_of(workspace, span.since, today), base)
+        merged = tuple(learner.learn(span.since, base, progress))
+        extracted = (*merged, *learner.learn_declined(requests, base))
     plan = Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -112,7 +122,12 @@ def plan_record(
         joins=tuple(learner.joins),
         windows=tuple(learner.windows),
         dropped=dict(sorted(learner.dropped.items())),
-        problems=(*_lost_cursor(workspace, options, base, cursor), *gatherer.problems),
+        problems=(
+            *_lost_cursor(workspace, options, base, cursor),
+            *_passed_over(workspace, span),
+            *gatherer.problems,
+            *learner.problems,
+        ),
     )
     return plan if plan.until is None else _with_steps(workspace, plan, span, draft, learner, folded, extracted)
 
@@ -139,7 +154,8 @@ def _learner(
     past = list_past_ids(workspace, span.base) if options.since is not None else frozenset()
     past |= list_rejected(workspace, span.base)
     phase = current_phase(workspace, span.base)
-    chronicle = Chronicle(workspace, span.base, load_episodes(workspace, span.base), draft, phase)
+    told = load_episodes(workspace, span.base)
+    chronicle = Chronicle(workspace, span.base, told, list_deleted(workspace, span.base), draft, phase)
     buried = BuriedTrailers(workspace.repo, span.base)
     copies = Copies(workspace.repo, span.since)
     return Learner(workspace, draft, gatherer, asker, chronicle, buried, copies, today, past, phase)
@@ -177,6 +193,21 @@ def _with_episodes(workspace: Workspace, plan: Plan, chronicle: Chronicle, today
     before = find_fold_day(workspace, plan.base, files, today)
     problems = [*plan.problems, *problems]
     return msgspec.structs.replace(plan, episodes=tuple(files), fold_before=before, problems=tuple(problems))
+
+
+def _passed_over(workspace: Workspace, span: Span) -> tuple[str, ...]:
+    """That a range which begins after the cursor leaves out what lies between, and no later run comes back to it."""
+    cursor = span.cursor
+    if cursor is None or span.since is None or cursor.source == span.since:
+        return ()
+    if not is_ancestor(workspace.repo, cursor.source, span.since):
+        return ()
+    count = plan_range(workspace.repo, cursor.source, span.since).change_count
+    message = (
+        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) and --since: "
+        "later runs go on from here. Without --since they are read"
+    )
+    return (message,)
 
 
 def _lost_cursor(workspace: Workspace, options: RecordOptions, base: str, cursor: Cursor | None) -> tuple[str, ...]:

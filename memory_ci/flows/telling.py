@@ -10,6 +10,9 @@ from memory_ci.flows.episodes import list_episode_files, load_episodes
 from memory_ci.flows.screening import find_credentials, is_unsafe
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import find_obstacle, list_paths, read_files
+from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.feedback import BY_FACTS, work_ref
 from memory_ci.records.episode import Episode, Telling
 from memory_ci.records.plan import EpisodeFile, Plan
@@ -25,6 +28,20 @@ from memory_ci.store.episodes import (
     parse_episode_file,
     telling_path,
 )
+from memory_ci.store.layout import EPISODES
+
+
+def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
+    """The ids of tellings whose file a commit took away and did not fold: a person did not want them."""
+    asked = ("--first-parent", *FILES, "--no-renames", "--diff-filter=D", "--end-of-options", rev, "--", f"{EPISODES}/")
+    gone = {
+        file.path.rpartition("/")[2].removesuffix(".md")
+        for commit, _ in read_log(workspace.repo, *asked)
+        if not find_trailers(commit.message, (STEP,))
+        for file in commit.files
+        if is_episode_path(file.path)
+    }
+    return frozenset(gone)
 
 
 def plan_files(workspace: Workspace, base: str, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:

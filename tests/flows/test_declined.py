@@ -46,7 +46,7 @@ class Forge:
             return json_answer([self.pull] if self.status == 200 else {"message": "no"}, self.status)
         if asked.path.startswith(f"{root}/collaborators/"):
             return json_answer({"permission": "read" if "/eve/" in asked.path else "write"})
-        if asked.path == f"{root}/pulls/128":
+        if asked.path.startswith(f"{root}/pulls/") and asked.path.count("/") == 5:
             return json_answer({"message": "Not Found"}, 404)
         return json_answer(self.comments if asked.path == f"{root}/issues/150/comments" else [])
 
@@ -249,20 +249,43 @@ def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: 
     project.at(JUNE + timedelta(days=10))
     base = project.commit("Add pages", {"pages.py": "1"})
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
-    window = find_window(project.workspace, base, JUNE + timedelta(days=10), episodes)
+    window = find_window(project.workspace, base, JUNE + timedelta(days=10), frozenset(one.id for one in episodes), episodes)
     assert (window.start, window.told) == (JUNE + timedelta(days=4), frozenset({"pr-1", "pr-2", "pr-3"}))
-    assert find_window(project.workspace, base, JUNE + timedelta(days=1), episodes).start == JUNE + timedelta(days=1)
+    assert find_window(project.workspace, base, JUNE + timedelta(days=1), frozenset(), episodes).start == JUNE + timedelta(days=1)
 
 
 def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(project: Project) -> None:
     project.at(JUNE)
     base = project.commit("Add pages", {"pages.py": "1"})
-    assert find_window(project.workspace, base, JUNE, []).start == JUNE - timedelta(days=90)
+    assert find_window(project.workspace, base, JUNE, frozenset(), []).start == JUNE - timedelta(days=90)
     project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
-    assert find_window(project.workspace, base, JUNE, []).start == JUNE
+    assert find_window(project.workspace, base, JUNE, frozenset(), []).start == JUNE
 
 
 def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
     found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
     window = Window(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
     assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
+
+
+def test_a_model_that_fails_at_what_was_declined_keeps_what_was_merged_and_is_asked_again(
+    project: Project, tmp_path: Path
+) -> None:
+    model = StandIn(tmp_path / "model")
+    model.will_find(fail_on=PROPOSAL)
+    done = record(project, Forge(), model)
+    assert done.until == done.base
+    assert project.entries()
+    assert any(problem.startswith("#150, closed without a merge: ") for problem in done.problems)
+    model.will_find(make_learning(PROPOSAL, title="Callers retry by themselves"))
+    record(project, Forge(), model)
+    assert declined(project) == [("pr:150", "rejected")]
+
+
+def test_an_episode_that_a_person_deleted_stays_out(project: Project) -> None:
+    record(project, Forge(REASON))
+    paths = [path for path in project.git("ls-files", ".memory/episodes").splitlines() if "pr-150" in path]
+    project.commit("Not this one", dict.fromkeys(paths))
+    project.merge_work("Add pages", "pages", 151)
+    record(project, Forge(REASON))
+    assert "pr-150" not in project.git("ls-files", ".memory/episodes")

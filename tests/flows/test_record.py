@@ -427,3 +427,12 @@ def test_a_non_utf8_message_and_a_strange_path_do_not_stop_the_run(project: Proj
     )
     project.record()
     assert any("tabs in a path" in title.lower() for title in project.titles())
+
+
+def test_a_range_that_begins_after_the_last_run_says_what_it_passes_over(project: Project) -> None:
+    project.record()
+    project.merge_work("Learning: pages are cached for a minute because they are slow.", "pages", 150)
+    since = project.sha()
+    project.merge_work("Rename", "rename", 151)
+    assert "later runs go on from here" in " ".join(project.plan(since=since).problems)
+    assert project.plan().problems == ()
