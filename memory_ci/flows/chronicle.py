@@ -32,6 +32,7 @@ from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.episodes import combine, make_amendment
 from memory_ci.lifecycle.feedback import Work, derive_feedback, find_commands, is_spoken_of, undone_feedback, work_ref
+from memory_ci.lifecycle.names import find_id
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert
 from memory_ci.lifecycle.situation import situation_of, time_context
 from memory_ci.records.candidate import Judged
@@ -231,13 +232,9 @@ class Chronicle:
             if review.permission != "write" or review.is_bot:
                 continue
             for kind, prefix in find_commands(review.body):
-                if (entry_id := self._resolve(prefix)) and request:
+                if (entry_id := find_id(self._draft.entries, prefix)) and request:
                     ref, at = f"review:{request.number}#{review.id}", review.at.astimezone(UTC)
                     yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
-
-    def _resolve(self, prefix: str) -> str | None:
-        fits = {entry.id for entry in self._draft.entries if entry.id.startswith(prefix)}
-        return fits.pop() if len(fits) == 1 else None
 
     # -- what later changes say
 

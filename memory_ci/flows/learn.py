@@ -28,6 +28,8 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.trailers import format_trailers
+from memory_ci.lifecycle.fold import is_covered
+from memory_ci.lifecycle.names import find_id
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
@@ -209,6 +211,7 @@ class Learner:
             pieces=evidence.pieces,
             existing=self.draft.entries,
             is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
+            known_to=self._list_known,
         )
         by_rules = list(
             judge_reply(case, RulesEngine().extract(Request(change=case.label, evidence=case.pieces)).text).judged
@@ -222,6 +225,11 @@ class Learner:
         self.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
         self.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
+
+    def _list_known(self, candidate: Candidate) -> list[Entry]:
+        """What all are given already that a candidate is for."""
+        wanted = parse_target(candidate.scope)
+        return [place.entry for place in self.draft.kept if is_covered(wanted, place.scope)]
 
     def _not_again(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
         """What was written before is not written again, when a person has reworded or removed it since."""
@@ -296,14 +304,9 @@ class Learner:
         return len(shas) == 2 and len(made) == 1 and None not in made
 
     def _resolve(self, written: Iterable[str]) -> tuple[str, ...]:
-        """Known entries by whole id, or by a prefix of eight or more characters that only one has; in order."""
-        found: dict[str, None] = {}
-        for prefix in dict.fromkeys(text.lower() for text in written if len(text) >= 8):
-            fits = {
-                entry.id for entry in self.draft.entries if entry.id.startswith(prefix) or prefix in entry.supersedes
-            }
-            found |= dict.fromkeys(fits if len(fits) == 1 else ())
-        return tuple(found)
+        """The known entries that are meant, in order."""
+        found = (find_id(self.draft.entries, text) for text in dict.fromkeys(written))
+        return tuple(dict.fromkeys(filter(None, found)))
 
 
 def find_fault(entry: Entry) -> str | None:

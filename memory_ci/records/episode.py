@@ -22,7 +22,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that was injected into the work: its place in the answer and its score where they are known.
+    """An entry that was injected into the work: its place among those that the work names, its score where known.
 
     `at` is the commit that the work stood at. `rank` 0: not known.
     """

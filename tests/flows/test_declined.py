@@ -249,9 +249,13 @@ def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: 
     project.at(JUNE + timedelta(days=10))
     base = project.commit("Add pages", {"pages.py": "1"})
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
-    window = find_window(project.workspace, base, JUNE + timedelta(days=10), frozenset(one.id for one in episodes), episodes)
+    window = find_window(
+        project.workspace, base, JUNE + timedelta(days=10), frozenset(one.id for one in episodes), episodes
+    )
     assert (window.start, window.told) == (JUNE + timedelta(days=4), frozenset({"pr-1", "pr-2", "pr-3"}))
-    assert find_window(project.workspace, base, JUNE + timedelta(days=1), frozenset(), episodes).start == JUNE + timedelta(days=1)
+    assert find_window(
+        project.workspace, base, JUNE + timedelta(days=1), frozenset(), episodes
+    ).start == JUNE + timedelta(days=1)
 
 
 def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(project: Project) -> None:

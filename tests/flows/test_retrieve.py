@@ -215,7 +215,9 @@ def test_a_message_without_text_stays_empty_so_that_git_can_abort(project: Proje
     assert message.read_text() == "\n# Please enter the commit message\n"
 
 
-@pytest.mark.parametrize("command", [["retrieve", "charge"], ["check", "--staged"], ["hook", "prepare-commit-msg", "msg"]])
+@pytest.mark.parametrize(
+    "command", [["retrieve", "charge"], ["check", "--staged"], ["hook", "prepare-commit-msg", "msg"]]
+)
 def test_the_hot_paths_import_neither_gitpython_nor_an_sdk(project: Project, command: list[str]) -> None:
     project.record()
     project.write("msg", "Do it\n")

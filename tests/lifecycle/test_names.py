@@ -1,0 +1,30 @@
+"""Which entry is meant by an id, or by the beginning of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.lifecycle.names import find_id
+from tests.make import make_entry, make_id
+
+ENTRIES = [make_entry(1), make_entry(2, supersedes=(make_id(7),)), make_entry(3, supersedes=(make_id(1),))]
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        (make_id(1), make_id(1)),
+        (make_id(2)[:8].upper(), make_id(2)),
+        (make_id(7)[:8], make_id(2)),
+        (make_id(9), None),
+        (make_id(1)[:7], None),
+        ("", None),
+    ],
+    ids=["a whole id", "eight characters", "one that was taken in", "nobody's", "too short", "nothing"],
+)
+def test_one_entry_is_meant_or_none(written: str, found: str | None) -> None:
+    assert find_id(ENTRIES, written) == found
+
+
+def test_what_fits_two_means_none() -> None:
+    assert find_id([make_entry(1), make_entry(1, id=make_id(1)[:-1] + "f")], make_id(1)[:8]) is None
