@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import at_option, dry_run_option, echo_json, json_option, workspace
-from memory_ci.rendering.table import render_finding
+from memory_ci.rendering.table import count_levels, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def _show(report: CheckReport) -> None:
     """Findings on stdout, the verdict on stderr."""
     for finding in report.findings:
         click.echo(render_finding(finding))
-    errors = sum(finding.level == "error" for finding in report.findings)
-    verdict = f"{plural(errors, 'error')}, " if report.findings else ""
-    more = f"{plural(len(report.findings) - errors, 'warning')}, " if len(report.findings) > errors else ""
-    click.echo(f"{verdict}{more}{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked", err=True)
+    counted = count_levels(report.findings)
+    found = f"{counted}, " if counted else ""
+    click.echo(f"{found}{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked", err=True)

@@ -9,7 +9,7 @@ import click
 
 from memory_ci.cli.common import committed_workspace, echo_json
 from memory_ci.rendering.annotations import render_annotations
-from memory_ci.rendering.table import render_finding
+from memory_ci.rendering.table import count_levels, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -63,8 +63,5 @@ def show_report(report: CheckReport, form: str) -> None:
 
 def say_verdict(report: CheckReport) -> str:
     """How many findings of each level, in what."""
-    levels = [finding.level for finding in report.findings]
-    counted = [plural(levels.count(level), level) for level in ("error", "warning", "notice") if level in levels]
-    return (
-        f"{', '.join(counted) or 'nothing found'}: {plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
-    )
+    counted = count_levels(report.findings) or "nothing found"
+    return f"{counted}: {plural(report.entries, 'entry')} in {plural(report.files, 'file')}"

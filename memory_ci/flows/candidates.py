@@ -22,7 +22,7 @@ from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.retrieval.corpus import Corpus
 from memory_ci.retrieval.corrections import put_corrections_first
 from memory_ci.retrieval.diversify import diversify
-from memory_ci.retrieval.fuse import Lane, Place, Traits, fuse, place_of
+from memory_ci.retrieval.fuse import Lane, Place, Traits, fuse, place_of, weigh_outcome
 from memory_ci.retrieval.query import build_terms
 from memory_ci.retrieval.rank import Weights, rank
 from memory_ci.retrieval.verdict import verdict
@@ -100,7 +100,7 @@ def _with_vectors(
 
     def traits(place: Place) -> Traits:
         entry = located[place].entry
-        return Traits(effective_importance(entry), standing.recency(entry))
+        return Traits(effective_importance(entry), standing.recency(entry), weigh_outcome(standing.utility(entry)))
 
     settings = config.retrieve
     fused = fuse(settings.fusion, known, answer.matches, traits, weight=settings.vector_weight)

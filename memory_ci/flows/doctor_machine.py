@@ -84,9 +84,8 @@ def check_engine(case: Case) -> Iterator[Probe]:
     model = choose_model(case.workspace.config.engine, None, case.environ)
     model.close()
     if model.name == "rules":
-        state_of_package = "is not installed" in model.reason
-        remedy = "pip install 'memory-ci[anthropic]'" if state_of_package else ""
-        yield Probe("engine", "warn" if state_of_package else "ok", f"rules: {model.reason}", remedy)
+        remedy = f"pip install '{model.lacks}'" if model.lacks else ""
+        yield Probe("engine", "warn" if model.lacks else "ok", f"rules: {model.reason}", remedy)
         return
     last = _last_answer(case.workspace.repo.common_dir / "memory-ci" / "replies", model.name)
     if model.name not in KEPT:

@@ -7,24 +7,22 @@ from datetime import UTC
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
-from memory_ci.evidence.filters import OWN
 from memory_ci.flows.agents import plan_agents_out
 from memory_ci.flows.doctor_case import Case, find_tip
+from memory_ci.flows.eligible import is_work
 from memory_ci.flows.install import MADE
 from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.workspace import memory_test
 from memory_ci.gitrepo.history import (
-    SOURCE,
-    STEP,
+    Cursor,
     find_addition,
     find_cursor,
+    find_lost_cursor,
     iter_merged_changes,
     plan_range,
 )
-from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.repo import find_commit, is_ancestor, is_shallow
+from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.gitrepo.sessionrefs import list_stored
-from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.doctor import Probe
 from memory_ci.records.history import MergedChange
 from memory_ci.text import plural
@@ -98,7 +96,7 @@ def _is_capturing(case: Case) -> bool:
 
 
 def _last_changes(case: Case) -> Sequence[MergedChange] | None:
-    """The newest merged changes that are not our own; None where history is cut off before it can be told."""
+    """The newest merged changes that are work; None where history is cut off before it can be told."""
     repo, tip = case.workspace.repo, find_tip(case)
     if tip is None:
         return ()
@@ -108,13 +106,7 @@ def _last_changes(case: Case) -> Sequence[MergedChange] | None:
         if error.slug == "shallow-clone":
             return None
         raise
-    return [change for change in iter_merged_changes(repo, recent) if not _is_own(change)][-LAST:]
-
-
-def _is_own(change: MergedChange) -> bool:
-    """Whether memory-ci made all of a change."""
-    work = [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
-    return all(OWN.search(commit.message) for commit in work)
+    return [change for change in iter_merged_changes(repo, recent) if is_work(case.workspace, change)][-LAST:]
 
 
 # -- the cursor
@@ -122,20 +114,23 @@ def _is_own(change: MergedChange) -> bool:
 
 def check_cursor(case: Case) -> Iterator[Probe]:
     """How many merged changes wait to be recorded, and whether the place where the last run ended is still there."""
-    tip = find_tip(case)
+    repo, tip = case.workspace.repo, find_tip(case)
     if tip is None:
         yield Probe("cursor", "skip", "nothing is committed yet")
-    elif lost := _lost_cursor(case, tip):
-        source, commit = lost
-        what = f"the last run ended at {source[:12]}, which the branch does not hold: it was rewritten"
-        yield Probe("cursor", "fail", what, f"memory-ci record --since {commit[:12]}")
+        return
+    is_memory = memory_test(case.workspace)
+    cursor = find_cursor(repo, tip, is_memory)
+    # Of a shallow clone the source may be before its begin.
+    lost = None if is_shallow(repo) else find_lost_cursor(repo, tip, cursor, is_memory)
+    if lost:
+        what = f"the last run ended at {lost.source[:12]}, which the branch does not hold: it was rewritten"
+        yield Probe("cursor", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
     else:
-        yield _find_lag(case, tip)
+        yield _find_lag(case, tip, cursor)
 
 
-def _find_lag(case: Case, tip: str) -> Probe:
+def _find_lag(case: Case, tip: str, cursor: Cursor | None) -> Probe:
     repo = case.workspace.repo
-    cursor = find_cursor(repo, tip, memory_test(case.workspace))
     if cursor is None and is_shallow(repo):  # its oldest commit seems to add everything
         return Probe("cursor", "skip", CUT)
     since = cursor.source if cursor else find_addition(repo, tip, CONFIG_FILE)
@@ -162,19 +157,4 @@ def _count_waiting(case: Case, since: str, tip: str) -> int:
     waiting = plan_range(case.workspace.repo, since, tip)
     if waiting.change_count > MAX_READ:
         return waiting.change_count
-    return sum(not _is_own(change) for change in iter_merged_changes(case.workspace.repo, waiting))
-
-
-def _lost_cursor(case: Case, tip: str) -> tuple[str, str] | None:
-    """(source, commit) of the newest record commit, if its source is not in its history; `record` passes it over."""
-    repo, is_memory = case.workspace.repo, memory_test(case.workspace)
-    asked = ("--first-parent", *FILES, "--no-renames", "--fixed-strings", f"--grep={SOURCE}:", "--end-of-options", tip)
-    for commit, _ in read_log(repo, *asked, "--"):
-        sources = [value for _, value in find_trailers(commit.message, (SOURCE,))]
-        is_ours = find_trailers(commit.message, (STEP,)) and all(is_memory(file.path) for file in commit.files)
-        if not sources or not is_ours or not commit.files:
-            continue
-        is_here = any(find_commit(repo, one) == one and is_ancestor(repo, one, commit.sha) for one in sources)
-        # Of a shallow clone the source may be before its begin.
-        return None if is_here or is_shallow(repo) else (sources[-1], commit.sha)
-    return None
+    return sum(is_work(case.workspace, change) for change in iter_merged_changes(case.workspace.repo, waiting))

@@ -18,8 +18,9 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.episodes import combine, event_key, list_feedback, make_amendment
 from memory_ci.lifecycle.feedback import REF_WIDTH, work_ref
-from memory_ci.lifecycle.utility import NO_FEEDBACK, Utility, delta_of, replay
-from memory_ci.records.entry import Located
+from memory_ci.lifecycle.heirs import find_heirs_among
+from memory_ci.lifecycle.utility import Utility, delta_of, replay
+from memory_ci.records.entry import NO_FEEDBACK, Located
 from memory_ci.records.episode import Episode, Feedback
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import telling_path
@@ -57,7 +58,8 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
     work_tree(workspace)
     delta_of(said.kind)
     by = said.by or find_setting(workspace.repo, "user.name") or ""
-    entry = _find(load_memory(workspace, None).located, said.id).entry
+    located = load_memory(workspace, None).located
+    entry = _find(located, said.id).entry
     said = msgspec.structs.replace(said, id=entry.id, by=_safe("by", by), ref=_reference(_safe("ref", said.ref)))
     told = load_episodes(workspace, None)
     episode = _find_episode(combine(told.tellings), said.ref)
@@ -65,7 +67,10 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
         said = msgspec.structs.replace(said, ref=work_ref(episode.action.pr, episode.action.commit))
     known = list_feedback(told.tellings)
     policy = workspace.config.episodes.ignored_policy
-    before, after = (replay(events, policy).get(said.id, Utility(NO_FEEDBACK, 0)) for events in (known, (*known, said)))
+    heirs = find_heirs_among(place.entry for place in located)
+    before, after = (
+        replay(events, policy, heirs=heirs).get(said.id, Utility(NO_FEEDBACK, 0)) for events in (known, (*known, said))
+    )
     amends = episode.id if episode else ""
     values = before.value, after.value, told.findings
     if event_key(said) in map(event_key, known):
@@ -77,7 +82,7 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
 
 
 def name_work(workspace: Workspace, session: str | None) -> str:
-    """The reference of an agent's work at hand: its session, else the commit it goes on from. Said twice counts once."""
+    """The reference of an agent's work at hand: its session, else the commit it goes on from."""
     if session:
         return f"session:{session}"
     return f"mcp:{(find_commit(workspace.repo, 'HEAD') or 'none')[:REF_WIDTH]}"
@@ -97,10 +102,15 @@ def parse_time(text: str) -> datetime:
         raise UsageError(f"{text!r} is not a time", slug="bad-time", hint=hint) from error
 
 
-def _find(located: Sequence[Located], prefix: str) -> Located:
+def check_length(prefix: str) -> None:
+    """Raises UsageError (short-id) for the start of an id that is easily another entry's."""
     if len(prefix) < SHORTEST_ID:
         hint = f"Write at least {SHORTEST_ID} characters of it; `memory-ci list` shows as many."
         raise UsageError(f"{prefix!r} is too short for an id", slug="short-id", hint=hint)
+
+
+def _find(located: Sequence[Located], prefix: str) -> Located:
+    check_length(prefix)
     try:
         return find_entry(located, prefix)
     except UsageError as error:

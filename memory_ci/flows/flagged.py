@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from memory_ci.lifecycle.episodes import list_feedback
+from memory_ci.lifecycle.heirs import find_heirs_among
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
@@ -18,8 +19,10 @@ HINT = (
 
 def find_flagged(config: Config, located: Iterable[Located], tellings: Iterable[Telling]) -> Iterator[Finding]:
     """A notice for each entry of low utility that is not retired, after all that episodes tell."""
-    utilities = replay(list_feedback(tellings), config.episodes.ignored_policy)
-    for place in located:
+    places = tuple(located)
+    heirs = find_heirs_among(place.entry for place in places)
+    utilities = replay(list_feedback(tellings), config.episodes.ignored_policy, heirs=heirs)
+    for place in places:
         utility = utilities.get(place.entry.id)
         if utility is not None and utility.is_low and place.entry.status != "retired":
             message = f"utility {utility.value:.2f} after {utility.events} events of feedback"

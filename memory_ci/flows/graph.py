@@ -12,8 +12,8 @@ from memory_ci.index.database import Index
 from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import said
-from memory_ci.records.entry import Entry, Located
+from memory_ci.lifecycle.similarity import words_of
+from memory_ci.records.entry import Located
 from memory_ci.records.graph import Edge, Graph, Node
 from memory_ci.rendering.table import scope_name
 from memory_ci.text import plural
@@ -76,7 +76,7 @@ class _Neighbourhood:
 
     def _list_similar(self, ids: Sequence[str]) -> dict[str, list[Edge]]:
         places = [self._places[id_] for id_ in ids if id_ in self._places and not _is_retired(self._places[id_])]
-        found = find_similar(self._index, places, _words, scopes=None)
+        found = find_similar(self._index, places, words_of, scopes=None)
         self._is_by_words |= any(one.basis == "words" for one in found)
         return {
             place.entry.id: [
@@ -94,10 +94,6 @@ class _Neighbourhood:
 
 def _is_retired(place: Located) -> bool:
     return place.entry.status == "retired"
-
-
-def _words(entry: Entry) -> frozenset[str]:
-    return said(entry).words
 
 
 def _list_stated(places: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:

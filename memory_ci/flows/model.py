@@ -27,7 +27,7 @@ from memory_ci.records.plan import EngineUse
 class Model(NamedTuple):
     """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
 
-    `is_metered`: the engine counts its calls on that meter itself.
+    `is_metered`: the engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Model(NamedTuple):
     meter: Meter
     settings: EngineConfig
     is_metered: bool = False
+    lacks: str = ""
 
     def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
@@ -89,6 +90,7 @@ def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Map
         meter or Meter(settings),
         settings,
         is_metered=meter is not None,
+        lacks=choice.lacks,
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from memory_ci.evidence.machines import find_machine
 from memory_ci.flows.check import CheckReport
 from memory_ci.flows.touched import parse_range
-from memory_ci.flows.workspace import Workspace, load_memory, memory_test
+from memory_ci.flows.workspace import Workspace, load_places, memory_test
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.merges import find_merge_base
@@ -40,17 +40,13 @@ def find_machine_priorities(workspace: Workspace, start: str, head: str) -> tupl
     What is taken back does not count, nor does a machine's word that a person has set again. An entry may keep the
     priority of one that was united into it.
     """
-    before, after = _entries(workspace, start), _entries(workspace, head)
+    before, after = load_places(workspace, start), load_places(workspace, head)
     changed = {id_ for id_, place in after.items() if _is_set(place.entry, [before])}
     if not changed:
         return ()
     setters = dict(_find_setters(workspace, start, head, changed))
     found = ((after[id_], _find_machine(workspace, commit), commit) for id_, commit in sorted(setters.items()))
     return tuple(_finding(place, machine, commit) for place, machine, commit in found if machine)
-
-
-def _entries(workspace: Workspace, rev: str) -> dict[str, Located]:
-    return {place.entry.id: place for place in load_memory(workspace, rev).located}
 
 
 def _is_set(entry: Entry, befores: Iterable[Places]) -> bool:
@@ -77,8 +73,8 @@ def _find_setters(workspace: Workspace, start: str, head: str, ids: set[str]) ->
             return
         if not any(is_memory(file.path) for file in commit.files):
             continue
-        after = _entries(workspace, commit.sha)
-        befores = [_entries(workspace, parent) for parent in commit.parents]
+        after = load_places(workspace, commit.sha)
+        befores = [load_places(workspace, parent) for parent in commit.parents]
         for id_ in sorted(waiting & after.keys()):
             if _is_set(after[id_].entry, befores or [{}]):
                 waiting.remove(id_)

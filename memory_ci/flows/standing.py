@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from memory_ci.index.database import Index
-from memory_ci.index.search import list_feedback
+from memory_ci.index.search import list_feedback, list_held
 from memory_ci.lifecycle.prominence import Retention, recency
 from memory_ci.records.config import Config, Decay
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.retrieval import Hit
-from memory_ci.retrieval.rank import NO_FEEDBACK
 
 if TYPE_CHECKING:
+    from memory_ci.lifecycle.heirs import Heirs
     from memory_ci.lifecycle.utility import Utility
     from memory_ci.records.episode import Feedback
 
@@ -45,20 +45,34 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def find_standing(index: Index, config: Config, entries: Iterable[Entry], today: date) -> Standing:
-    """What stands in the index about `entries`, by one query. Raises UsageError (missing-extra) for `fsrs`."""
+    """What stands in the index about `entries`, by one query, and one more where some supersede others.
+
+    Raises UsageError (missing-extra) for `fsrs`.
+    """
     chosen = {entry.id: entry for entry in entries}
+    heirs = _find_heirs(index, chosen.values())
     with_ignored = config.episodes.ignored_policy == "split"
-    told = list_feedback(index, chosen, with_ignored=with_ignored) if chosen else []
+    told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
     if not told:
         return Standing(today, config.prominence.decay)
-    from memory_ci.lifecycle.utility import (
-        job_of,
-        replay_some,
-    )  # nobody pays for these of whose entries nothing was said
+    # Nobody pays for these of whose entries nothing was said.
+    from memory_ci.lifecycle.heirs import pass_on
+    from memory_ci.lifecycle.utility import job_of, replay_some
 
     feedback = [said for said, _ in told]
-    utilities = replay_some(feedback, {job_of(said): count for said, count in told if said.kind == "ignored"})
-    return make_standing(chosen.values(), feedback, utilities, config, today)
+    shares: dict[object, int] = {job_of(said): count for said, count in told if said.kind == "ignored"}
+    utilities = replay_some(feedback, shares, heirs)
+    return make_standing(chosen.values(), pass_on(feedback, heirs), utilities, config, today)
+
+
+def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
+    """Which of the entries inherit what was said of those that no file has any more."""
+    merged = [entry for entry in entries if entry.supersedes]
+    if not merged:
+        return {}
+    from memory_ci.lifecycle.heirs import find_heirs  # most entries supersede nothing
+
+    return find_heirs(merged, list_held(index, (older for entry in merged for older in entry.supersedes)))
 
 
 def make_standing(

@@ -12,9 +12,9 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
 from memory_ci.index.neighbours import Naming, find_by_ids, find_similar, list_naming
 from memory_ci.lifecycle.relations import parse_relation
-from memory_ci.lifecycle.similarity import said
+from memory_ci.lifecycle.similarity import words_of
 from memory_ci.records.config import Config
-from memory_ci.records.entry import Entry, Located
+from memory_ci.records.entry import Located
 from memory_ci.records.retrieval import Hit, Retrieval, Withheld
 from memory_ci.rendering.context import entry_cost
 from memory_ci.retrieval.budget import fit
@@ -86,7 +86,7 @@ def _find_ways(index: Index, answer: Retrieval, asked: Asked) -> Found:
     """Of several ways to an entry the one that counts most, of equal ones the one from the better hit."""
     naming = list_naming(index, **asked.filters)
     around = answer.hits[:LOOKED_AROUND]
-    similar = find_similar(index, [hit.located for hit in around], _words, **asked.filters)
+    similar = find_similar(index, [hit.located for hit in around], words_of, **asked.filters)
     names = {"vectors": "cosine", "words": "words in common"}
     alike = (
         (near.located.entry.id, Way(hit, f"similar to it ({names[found.basis]} {near.weight:.2f})", near.weight))
@@ -99,10 +99,6 @@ def _find_ways(index: Index, answer: Retrieval, asked: Asked) -> Found:
         if id_ not in barred and (id_ not in ways or way.score > ways[id_].score):
             ways[id_] = way
     return Found(ways, any(found.basis == "words" for found in similar))
-
-
-def _words(entry: Entry) -> frozenset[str]:
-    return said(entry).words
 
 
 def _list_replaced(index: Index, asked: Asked) -> set[str]:

@@ -12,7 +12,7 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.asked import RetrieveOptions
 from memory_ci.flows.candidates import weights_of
 from memory_ci.flows.episodes import load_episodes
-from memory_ci.flows.feedback import SHORTEST_ID
+from memory_ci.flows.feedback import check_length
 from memory_ci.flows.feeding import mask_feedback
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.lookup import find_entry
@@ -23,6 +23,7 @@ from memory_ci.flows.truth import judge_located, weigh_truth
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.episodes import combine, event_key, list_feedback
+from memory_ci.lifecycle.heirs import Heirs, find_heirs_among, pass_on
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, retrievability
 from memory_ci.lifecycle.stability import find_retentions
 from memory_ci.lifecycle.utility import Turn, list_turns, replay
@@ -59,9 +60,7 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
 
     Raises UsageError (short-id, unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
     """
-    if len(prefix) < SHORTEST_ID:
-        hint = f"Write at least {SHORTEST_ID} characters of it; `memory-ci list` shows as many."
-        raise UsageError(f"{prefix!r} is too short for an id", slug="short-id", hint=hint)
+    check_length(prefix)
     if at is None:
         return _explain(workspace, prefix, None, today)
     moment = find_moment(workspace, at)
@@ -75,9 +74,11 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     place = find_entry(located, prefix)
     told = load_episodes(workspace, view)
     case = _Case(workspace, view, today, told.tellings)
-    heard = _hear(case, place.entry.id)
-    feedback = list_feedback(told.tellings)
-    utilities = replay(feedback, case.config.episodes.ignored_policy)
+    heirs = find_heirs_among(one.entry for one in located)
+    heard = _hear(case, place.entry.id, heirs)
+    said = list_feedback(told.tellings)
+    feedback = pass_on(said, heirs)
+    utilities = replay(said, case.config.episodes.ignored_policy, heirs=heirs)
     standing = make_standing([place.entry], feedback, utilities, case.config, today)
     retention, lacking = _find_retention(place, feedback)
     truth = judge_located(workspace, [place], view) if place.scope.name != "global" else {}
@@ -152,11 +153,11 @@ def _why_not_ranked(place: Located, today: date, *, is_ranked: bool) -> Iterator
 # -- feedback
 
 
-def _hear(case: _Case, entry_id: str) -> tuple[Heard, ...]:
+def _hear(case: _Case, entry_id: str, heirs: Heirs) -> tuple[Heard, ...]:
     """Each event of an entry in the order of replay, with the episode that it belongs to."""
     episodes = combine(case.tellings)
-    told = {event_key(said): episode for episode in reversed(episodes) for said in episode.feedback}
-    turns = list_turns(list_feedback(case.tellings), case.config.episodes.ignored_policy)
+    told = {event_key(said): episode for episode in reversed(episodes) for said in pass_on(episode.feedback, heirs)}
+    turns = list_turns(list_feedback(case.tellings), case.config.episodes.ignored_policy, heirs=heirs)
     return tuple(_heard(turn, told) for turn in turns if turn.said.id == entry_id)
 
 

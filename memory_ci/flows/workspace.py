@@ -150,6 +150,11 @@ def load_memory(workspace: Workspace, view: str | None) -> Memory:
     return Memory(tuple(load_files(workspace, list_memory_files(workspace, view))))
 
 
+def load_places(workspace: Workspace, view: str | None) -> dict[str, Located]:
+    """The entries of a view by their ids; of several places the last."""
+    return {place.entry.id: place for place in load_memory(workspace, view).located}
+
+
 def read_bytes(workspace: Workspace, rev: str, paths: Iterable[str]) -> dict[str, bytes]:
     """The content that a revision has of `paths`; one it does not have is left out.
 

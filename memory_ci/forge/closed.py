@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from memory_ci.errors import EngineError
 from memory_ci.forge.budget import Budget
 from memory_ci.forge.failures import LASTING
+from memory_ci.forge.problems import Problems
 from memory_ci.forge.rest import Listing, T
 from memory_ci.records.forge import PullRequest
 
@@ -20,6 +23,17 @@ def require(listing: Listing[T]) -> Listing[T]:
         hint = "Check the token and its rights, or try again later (docs/forge.md)."
         raise EngineError(listing.problem, slug=listing.slug, hint=hint)
     return listing
+
+
+def complete_closed(
+    with_reviews: Callable[[Problems], PullRequest], with_commits: Callable[[PullRequest, Problems], PullRequest]
+) -> PullRequest:
+    """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
+    problems = Problems()
+    request = with_reviews(problems)
+    if request.permission != "read":
+        request = with_commits(request, problems)
+    return msgspec.structs.replace(request, problems=problems.texts)
 
 
 def complete_each(

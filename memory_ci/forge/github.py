@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import github_shapes as shapes
-from memory_ci.forge.closed import complete_each, require
+from memory_ci.forge.closed import complete_closed, complete_each, require
 from memory_ci.forge.failures import LASTING
 from memory_ci.forge.problems import Problems
 from memory_ci.forge.rest import Client, Listing
@@ -63,7 +64,7 @@ class GitHub:
 
     def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
         """As in Forge."""
-        return complete_each(requests, lambda number: self._complete_closed(self._closed[number]), self._client.budget)
+        return complete_each(requests, self._complete_closed, self._client.budget)
 
     def _complete(self, pull: shapes.Pull) -> PullRequest:
         """The record with all parts; each costs one request or more."""
@@ -72,13 +73,8 @@ class GitHub:
         checks = self._checks(request.commits, problems)
         return msgspec.structs.replace(request, checks=checks, problems=problems.texts)
 
-    def _complete_closed(self, pull: shapes.Pull) -> PullRequest:
-        """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
-        problems = Problems()
-        request = self._with_reviews(pull, problems)
-        if request.permission != "read":
-            request = self._with_commits(request, problems)
-        return msgspec.structs.replace(request, problems=problems.texts)
+    def _complete_closed(self, number: int) -> PullRequest:
+        return complete_closed(partial(self._with_reviews, self._closed[number]), self._with_commits)
 
     def _with_reviews(self, pull: shapes.Pull, problems: Problems) -> PullRequest:
         pulls, issues = f"{self._root}/pulls/{pull.number}", f"{self._root}/issues/{pull.number}"

@@ -96,6 +96,13 @@ class MergeRequest(msgspec.Struct, frozen=True):
     web_url: str = ""
     description: str | None = None
     state: str = ""
+    source_project_id: int | None = None
+    target_project_id: int | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its branch is of the project that it asks, and not of a fork."""
+        return self.source_project_id is not None and self.source_project_id == self.target_project_id
 
     def to_proposal(self) -> Proposal:
         return Proposal(self.iid, self.web_url, self.description or "")
@@ -133,6 +140,7 @@ class GitLabProposals:
         self._client.write("PUT", f"{self._path}/{proposal.number}", {"state_event": "close"}, MergeRequest)
 
     def _list(self, state: str, branch: str, base: str) -> tuple[MergeRequest, ...]:
-        """Newest first, as the API gives them unless asked otherwise."""
+        """Newest first, as the API gives them unless asked otherwise; a branch of a fork may have the same name."""
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
-        return self._client.find(f"{self._path}?{query}", tuple[MergeRequest, ...]) or ()
+        found = self._client.find(f"{self._path}?{query}", tuple[MergeRequest, ...]) or ()
+        return tuple(request for request in found if request.is_ours)

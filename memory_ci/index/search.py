@@ -68,6 +68,8 @@ SELECT {COLUMNS}, best.lexical FROM best JOIN entries AS e ON e.row = best.row
 ORDER BY best.lexical DESC, e.id, e.path, e.line
 """  # noqa: S608
 
+HELD = "SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(:ids))"
+
 KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored"))
 """Those of records.episode, which is not loaded where nothing was said."""
 
@@ -166,6 +168,11 @@ def list_feedback(index: Index, ids: Iterable[str], *, with_ignored: bool) -> li
     from memory_ci.records.episode import Feedback  # nobody pays for it of whose entries nothing was said
 
     return [(Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count) for entry, kind, at, by, ref, count in rows]
+
+
+def list_held(index: Index, ids: Iterable[str]) -> frozenset[str]:
+    """Those of `ids` that an entry has, whatever its scope and status."""
+    return frozenset(index.read(HELD, {"ids": json.dumps(sorted(set(ids)))}, lambda row: str(row[0])))
 
 
 def _checked(row: Row) -> Row:

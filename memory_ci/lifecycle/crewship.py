@@ -17,9 +17,6 @@ WORN_OUT_DAYS = 180
 LINKS = 3
 """Crewship links an entry with so many others at most."""
 
-LINKED = 0.80
-"""The cosine above which it does."""
-
 TOP_K = 5
 """How many entries its recall gives where nobody says."""
 

@@ -11,7 +11,7 @@ SHORTEST = 8
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:
-    """The one entry whose id begins like this, or which has taken in or replaced one that does; None if not one does."""
+    """The one entry whose id begins like this, or that has taken in one which does; None if not one does."""
     wanted = prefix.lower()
     if len(wanted) < SHORTEST:
         return None

@@ -68,6 +68,11 @@ def said(entry: Entry) -> Said:
     return Said(frozenset(content), tuple(dict.fromkeys(claims)))
 
 
+def words_of(entry: Entry) -> frozenset[str]:
+    """What an entry is compared by."""
+    return said(entry).words
+
+
 def _plain(word: str) -> str:
     return "not" if word in NEGATIONS or word.endswith("n't") else word
 

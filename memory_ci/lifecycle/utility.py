@@ -10,6 +10,8 @@ import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import unique_events
+from memory_ci.lifecycle.heirs import NO_HEIRS, Heirs, pass_on
+from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Feedback, FeedbackKind
 
 DELTAS: Mapping[FeedbackKind, float] = {
@@ -19,9 +21,6 @@ DELTAS: Mapping[FeedbackKind, float] = {
     "undone": -0.4,
     "ignored": -0.05,
 }
-NO_FEEDBACK = 0.5
-"""What an entry is worth of which nothing was said yet."""
-
 LOW_UTILITY = 0.2
 LEAST_EVENTS = 3
 """Below this utility, by so many events, a person should look at an entry. It is never retired for it."""
@@ -48,34 +47,41 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 def replay(
-    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK
+    feedback: Iterable[Feedback],
+    policy: Literal["split", "full"],
+    start: float = NO_FEEDBACK,
+    heirs: Heirs = NO_HEIRS,
 ) -> dict[str, Utility]:
     """The utility of each entry of which something was said, whatever order that comes in; each event counts once.
 
     Raises UsageError (unknown-feedback).
     """
-    events = unique_events(feedback)
-    return {turn.said.id: turn.utility for turn in _turns(events, _list_shares(events, policy), start)}
+    return {turn.said.id: turn.utility for turn in list_turns(feedback, policy, start, heirs)}
 
 
-def replay_some(feedback: Iterable[Feedback], shares: Mapping[object, int]) -> dict[str, Utility]:
+def replay_some(
+    feedback: Iterable[Feedback], shares: Mapping[object, int], heirs: Heirs = NO_HEIRS
+) -> dict[str, Utility]:
     """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it.
 
     That is among how many entries the price of being ignored is split, by `job_of`.
     """
-    return {turn.said.id: turn.utility for turn in _turns(unique_events(feedback), shares, NO_FEEDBACK)}
+    return {turn.said.id: turn.utility for turn in _turns(pass_on(feedback, heirs), shares, NO_FEEDBACK)}
 
 
 def list_turns(
-    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK
+    feedback: Iterable[Feedback],
+    policy: Literal["split", "full"],
+    start: float = NO_FEEDBACK,
+    heirs: Heirs = NO_HEIRS,
 ) -> Iterator[Turn]:
-    """Each event and what it made of its entry, in the order of replay.
+    """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay.
 
     `split` shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of
     events matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback).
     """
     events = unique_events(feedback)
-    return _turns(events, _list_shares(events, policy), start)
+    return _turns(pass_on(events, heirs), _list_shares(events, policy), start)
 
 
 def _list_shares(events: Iterable[Feedback], policy: Literal["split", "full"]) -> dict[object, int]:

@@ -86,4 +86,6 @@ class AddLearning(Arguments, frozen=True):
 class RecordFeedback(Arguments, frozen=True):
     id: Annotated[Word, Meta(description="The id of an entry, or at least 8 characters of its start.")]
     kind: Annotated[FeedbackKind, Meta(description="What became of the entry's advice.")]
-    ref: Annotated[Word, Meta(description="The work it is about: pr:128, or commit:9d0c3f2.")] = ""
+    ref: Annotated[
+        Word, Meta(description="The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")
+    ] = ""

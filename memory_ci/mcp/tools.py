@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from memory_ci.errors import MemoryCIError, UsageError
+from memory_ci.errors import MemoryCIError
 from memory_ci.flows.add import add_entry, draft_entry, split_text
-from memory_ci.flows.feedback import SHORTEST_ID, give_feedback, parse_time
+from memory_ci.flows.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.flows.health import measure_health
 from memory_ci.flows.injected import record_injected
 from memory_ci.flows.noting import Noted, create_episode, mark_important
@@ -26,6 +26,7 @@ from memory_ci.records.health import Health
 from memory_ci.records.recall import Recalled
 from memory_ci.rendering.context import render_context, render_hints
 from memory_ci.rendering.health import render_health
+from memory_ci.rendering.hook_format import ASK, render_asking
 from memory_ci.rendering.recall import render_recalled
 from memory_ci.rendering.table import printable
 
@@ -41,11 +42,13 @@ NOTHING = "Memory knows nothing about this."
 def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
     workspace = caller.workspace()
     fields = {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"}
-    options = caller.options(**fields, total_chars=MAX_CHARS)
+    options = caller.options(**fields, total_chars=MAX_CHARS - len(ASK))
     answer = retrieve(workspace, asked.task, options, caller.today, caller.environ)
-    ids, context = injected_ids(answer), render_context(answer)
-    with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
-        record_injected(workspace, ids, caller.now)
+    is_noted = asked.at is None  # the work at hand is given memory as it is now
+    ids, context = injected_ids(answer), render_asking(render_context(answer), is_noted)
+    if is_noted:
+        with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
+            record_injected(workspace, ids, caller.now)
     return _say(context or NOTHING, answer.notes), Retrieved(context, ids, answer.mode, answer.verdict, answer.notes)
 
 
@@ -97,13 +100,11 @@ def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str
 
 
 def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tuple[str, Judged]:
-    """Only of an entry that the caller may see. A session without a `ref` is the work that the feedback is of."""
+    """Only of an entry that the caller may see. Without a `ref` the work at hand is what the feedback is of."""
     workspace = caller.workspace()
-    if len(asked.id) < SHORTEST_ID:
-        hint = f"Write at least {SHORTEST_ID} characters of it."
-        raise UsageError(f"{asked.id!r} is too short for an id", slug="short-id", hint=hint)
+    check_length(asked.id)
     entry = find_visible(workspace, asked.id, caller.options(), caller.today).entry
-    ref = asked.ref or (f"session:{caller.session}" if caller.session else "")
+    ref = asked.ref or name_work(workspace, caller.session)
     said = Feedback(id=entry.id, kind=asked.kind, at=caller.now.replace(microsecond=0), by=BY, ref=ref)
     given = give_feedback(workspace, said)
     judged = Judged(entry.id, asked.kind, given.path, given.is_new, given.before, given.after)
@@ -146,7 +147,8 @@ TOOLS = (
     ),
     Tool(
         "record_feedback",
-        "Say whether an entry of memory helped: it moves the entry's utility. Once for each entry, kind and ref.",
+        "Say whether an entry of memory helped: it moves the entry's utility. Once for each entry, kind and ref; "
+        "without a ref once for each session, or where there is none for each commit that work goes on from.",
         arguments.RecordFeedback,
         Judged,
         call_record_feedback,

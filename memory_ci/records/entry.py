@@ -15,6 +15,9 @@ Adoption = Literal["rejected"]
 Phase = Literal["specification", "planning", "design", "implementation", "review", "maintenance", "unknown"]
 ScopeName = Literal["global", "institutional", "project", "session", "team"]
 
+NO_FEEDBACK = 0.5
+"""The utility of an entry of which nothing was said yet: it leaves a score as it is."""
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One learning. Fields are those of the front matter, in canonical order, then the Markdown.

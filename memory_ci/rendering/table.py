@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import get_args
 
 from memory_ci.records.entry import Located, ScopeOf
-from memory_ci.records.report import Finding
-from memory_ci.text import shorten
+from memory_ci.records.report import Finding, Level
+from memory_ci.text import plural, shorten
 
 JOINERS = "\u200c\u200d"
 """Zero-width, but Persian, Indic scripts and emoji are spelled with them; they neither move nor hide anything."""
@@ -18,6 +19,12 @@ def render_finding(finding: Finding, *, with_level: bool = True) -> str:
     level = f"{finding.level}: " if with_level and finding.level != "error" else ""
     hint = f" {printable(finding.hint)}" if finding.hint else ""
     return f"{printable(finding.path)}:{finding.line}: {level}{printable(finding.message)} [{finding.code}]{hint}"
+
+
+def count_levels(findings: Iterable[Finding]) -> str:
+    """`1 error, 2 notices`: how many there are of each level; "" for none."""
+    levels = [finding.level for finding in findings]
+    return ", ".join(plural(levels.count(level), level) for level in get_args(Level) if level in levels)
 
 
 def render_entries(ranked: Sequence[tuple[float, Located]]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Episode
 from memory_ci.records.recall import Factor, RecalledEpisode
 from memory_ci.retrieval.similar_tasks import (
@@ -20,9 +21,6 @@ from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 LEAST = 0.18
 """The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks."""
-
-NO_FEEDBACK = 0.5
-"""The utility of an entry of which nobody said anything."""
 
 BLANKS = 20
 """Blank episodes that are thought beside the others: among a few, no word passes for a common one."""

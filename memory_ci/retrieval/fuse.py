@@ -27,7 +27,7 @@ LEAST_RELEVANCE = 1e-9
 
 
 class Traits(NamedTuple):
-    """What the seeds' own formulas know of an entry besides its text. `outcome`: success 1.2, failure 0.8, else 1."""
+    """What the seeds' own formulas know of an entry besides its text. `outcome` is that of `weigh_outcome`."""
 
     importance: float
     recency: float
@@ -89,6 +89,11 @@ def linear4(cosine: float, traits: Traits) -> float:
     """T4DM: 0.4 semantic + 0.25 recency + 0.2 outcome + 0.15 importance; at most 1.04, brought to at most 1."""
     total = 0.4 * cosine + 0.25 * traits.recency + 0.2 * traits.outcome + 0.15 * traits.importance
     return total / 1.04
+
+
+def weigh_outcome(utility: float) -> float:
+    """T4DM counts a success 1.2, a failure 0.8, and 1 what is neither: ours is what feedback says came of an entry."""
+    return 0.8 + 0.4 * utility
 
 
 def _min_max(lane: Lane) -> Lane:

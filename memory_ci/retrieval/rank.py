@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from memory_ci.records.entry import Entry, ScopeName, ScopeOf
+from memory_ci.records.entry import NO_FEEDBACK, Entry, ScopeName, ScopeOf
 from memory_ci.records.retrieval import Hit, Match
 from memory_ci.retrieval.fuse import LEAST_RELEVANCE, Lane, place_of, shares
 
@@ -15,9 +15,6 @@ SCOPE_FACTORS: Mapping[ScopeName, float] = {"team": 1.5, "project": 1.2, "sessio
 """The nearer, the better (docs/ranking.md); institutional memory is not ranked."""
 
 OWN_SESSION_FACTOR = 1.5
-
-NO_FEEDBACK = 0.5
-"""The utility of an entry of which nobody has said anything: it leaves the score as it is."""
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

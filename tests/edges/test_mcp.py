@@ -29,6 +29,7 @@ from memory_ci.mcp import tools
 from memory_ci.mcp.caller import Caller
 from memory_ci.mcp.server import Desk, build_server
 from memory_ci.records.episode import Episode, Situation
+from memory_ci.rendering.hook_format import ASK
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import NOW, Project, copy_project, make_project
@@ -150,6 +151,7 @@ def test_the_process_ends_with_its_input_and_prints_nothing_but_the_protocol(zoo
         out, err = process.communicate(lines, timeout=SECONDS)
     assert process.returncode == 0
     assert all(line.startswith(b'{"jsonrpc":"2.0"') for line in out.splitlines())
+    assert b'"id":1' in out, "the ping is answered"
     assert b"Traceback" not in err
 
 
@@ -263,6 +265,19 @@ def test_retrieve_gives_hints_in_their_wrapper_and_notes_that(zoo: Project) -> N
     assert make_id(2) in (zoo.path / ".git/memory-ci/retrieved.jsonl").read_text()
 
 
+def test_what_is_noted_is_followed_by_the_line_that_asks_what_was_used(zoo: Project) -> None:
+    given = call(zoo, "retrieve", {"task": "zebra"})
+    assert given.structured_content["context"].endswith(f"</recalled-memory>\n{ASK}")
+    assert ASK.rstrip() in text_of(given)
+
+
+def test_memory_of_the_past_is_neither_noted_nor_asked_after(zoo: Project) -> None:
+    given = call(zoo, "retrieve", {"task": "zebra", "at": "HEAD"})
+    assert given.structured_content["ids"] == [make_id(1), make_id(2)]
+    assert "Memory-Used" not in text_of(given)
+    assert not (zoo.path / ".git/memory-ci/retrieved.jsonl").exists()
+
+
 def test_retrieve_of_an_unknown_revision_is_an_error_of_the_tool(zoo: Project) -> None:
     assert slug_of(call(zoo, "retrieve", {"task": "zebra", "at": "no-such"})) == "unknown-revision"
 
@@ -323,6 +338,34 @@ def test_a_session_says_the_same_of_an_entry_once(zoo: Project) -> None:
     assert call(zoo, "record_feedback", said, session="job-7").structured_content["is_new"] is True
     later = call(zoo, "record_feedback", said, session="job-7", now=NOW + timedelta(days=1))
     assert later.structured_content["is_new"] is False
+
+
+def test_without_a_session_the_same_is_said_once_for_each_commit_that_work_goes_on_from(zoo: Project) -> None:
+    said = {"id": make_id(2), "kind": "confirmed"}
+    for n in range(4):
+        given = call(zoo, "record_feedback", said, now=NOW + timedelta(minutes=n)).structured_content
+    assert (given["is_new"], given["after"]) == (False, 0.7)
+    zoo.commit("Go on", {"src/go.py": "GO = 1\n"})
+    assert call(zoo, "record_feedback", said).structured_content["is_new"] is True
+
+
+@pytest.mark.parametrize("session", ["job-7", None])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("add_learning", LEARNING),
+        ("record_feedback", {"id": make_id(2), "kind": "confirmed"}),
+        ("create_episode", {"content": "Tried a queue; the worker starved"}),
+        ("mark_important", {"episode_id": "pr-1"}),
+    ],
+)
+def test_a_call_that_is_repeated_writes_nothing_more_as_the_hint_says(
+    zoo: Project, tool: str, arguments: dict[str, Any], session: str | None
+) -> None:
+    remember(zoo, "pr-1", "Tried a queue for retries")
+    first = call(zoo, tool, arguments, session).structured_content
+    again = call(zoo, tool, arguments, session, now=NOW + timedelta(hours=1)).structured_content
+    assert (first["is_new"], again["is_new"]) == (True, False)
 
 
 @pytest.mark.parametrize(

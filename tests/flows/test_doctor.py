@@ -451,6 +451,12 @@ def test_merged_changes_that_wait_for_long_are_told(healthy: Project) -> None:
     assert (probe.state, probe.what) == ("warn", "21 merged changes wait since the last record")
 
 
+def test_what_is_no_work_does_not_wait(healthy: Project) -> None:
+    healthy.commit("Bump", {"a.txt": "1\n"}, author="dependabot[bot] <1+dependabot[bot]@users.noreply.github.com>")
+    healthy.commit("Word it better", {"MEMORY.md": "# Memory\n\nBy hand.\n"})
+    assert one(healthy, "cursor").what == "everything that was merged is recorded"
+
+
 def test_a_tip_from_the_future_waits_like_any_other(healthy: Project) -> None:
     now = healthy.clock.now
     commit_from_the_future(healthy)

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from memory_ci.flows.asked import RetrieveOptions
+from memory_ci.flows.episodes import save_telling
 from memory_ci.flows.retrieve import retrieve
+from memory_ci.lifecycle.episodes import make_amendment
+from memory_ci.records.episode import Feedback
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.store.edit import format_entry
-from tests.flows.project import TODAY, Project
-from tests.make import make_entry
+from tests.flows.project import NOW, TODAY, Project
+from tests.make import make_entry, make_id
 from tests.servers import Answer, Asked, Server, json_answer, serve
 
 MONEY = ("charge", "refund", "payment")
@@ -81,6 +84,20 @@ def test_every_fusion_answers(memory: Project, server: Server, fusion: str) -> N
     memory.commit("Fuse", {".memory-ci.yaml": f"retrieve:\n  embedder: ollama\n  fusion: {fusion}\n"})
     answer = ask(memory, {"OLLAMA_HOST": server.url})
     assert (answer.mode, len(answer.hits)) == ("hybrid", 3)
+
+
+def test_what_feedback_says_of_an_entry_is_its_outcome_in_linear4(memory: Project, server: Server) -> None:
+    memory.commit("Fuse", {".memory-ci.yaml": "retrieve:\n  embedder: ollama\n  fusion: linear4\n"})
+
+    def relevance() -> dict[str, float]:
+        hits = ask(memory, {"OLLAMA_HOST": server.url}).hits
+        return {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
+
+    assert relevance()[make_id(1)] == relevance()[make_id(3)]
+    rejected = Feedback(id=make_id(1), kind="rejected", at=NOW, ref="pr:1")
+    confirmed = Feedback(id=make_id(3), kind="confirmed", at=NOW, ref="pr:1")
+    save_telling(memory.workspace, make_amendment(NOW, feedback=(rejected, confirmed)))
+    assert relevance()[make_id(3)] - relevance()[make_id(1)] == pytest.approx(0.2 * 0.4 * (0.7 - 0.2) / 1.04)
 
 
 def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server) -> None:

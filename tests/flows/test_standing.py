@@ -6,10 +6,13 @@ import subprocess
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from memory_ci.flows.feedback import give_feedback
 from memory_ci.flows.index import build_index, index_key, verify_index
 from memory_ci.flows.retrieve import injected_ids
+from memory_ci.flows.why import explain_entry
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Situation
 from memory_ci.records.retrieval import Hit
@@ -17,7 +20,7 @@ from memory_ci.rendering.context import render_context
 from memory_ci.rendering.explain import render_explanation
 from memory_ci.store.edit import format_entry
 from memory_ci.store.episodes import format_telling, telling_path
-from tests.flows.project import Project
+from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
 
 WHEN = datetime(2026, 11, 19, 14, tzinfo=UTC)
@@ -202,3 +205,45 @@ def test_a_retired_entry_needs_nobody_to_look(zoo: Project) -> None:
     tell(zoo, *(said(1, "rejected", f"pr:{n}") for n in (1, 2, 3)))
     zoo.write("MEMORY.md", format_entry(make_entry(1, status="retired")))
     assert zoo.check().findings == ()
+
+
+# -- entries that were merged away
+
+
+def absorb(project: Project, *, is_held: bool) -> None:
+    """The second entry superseded a ninth, which is gone from memory or still there."""
+    entries = [make_entry(n, title="Zebra crossing", body=f"Wait for it, {n}.") for n in (1, 2)]
+    entries[1] = msgspec.structs.replace(entries[1], supersedes=(make_id(9),))
+    rest = [make_entry(9, title="Something else", status="retired")] if is_held else []
+    project.write("MEMORY.md", "\n".join(map(format_entry, [*entries, *rest])))
+
+
+def test_what_was_said_of_an_entry_that_was_merged_away_counts_for_the_one_that_stayed(zoo: Project) -> None:
+    absorb(zoo, is_held=False)
+    tell(zoo, said(9, "confirmed", "pr:1"), said(2, "confirmed", "pr:2"))
+    assert order(zoo) == (make_id(2), make_id(1))
+    assert dict(hit_of(zoo, 2).factors)["utility"] == pytest.approx(0.75 + 0.5 * 0.9)
+    found = explain_entry(zoo.workspace, make_id(2), TODAY)
+    assert found.utility == pytest.approx(0.9)
+    assert [heard.ref for heard in found.heard] == ["pr:1", "pr:2"]
+
+
+def test_an_older_entry_that_is_still_in_memory_keeps_what_was_said_of_it(zoo: Project) -> None:
+    absorb(zoo, is_held=True)
+    tell(zoo, said(9, "confirmed", "pr:1"))
+    assert dict(hit_of(zoo, 2).factors)["utility"] == 1.0
+    assert explain_entry(zoo.workspace, make_id(2), TODAY).heard == ()
+
+
+def test_the_utility_by_feedback_begins_where_the_merged_entries_came_to(zoo: Project) -> None:
+    absorb(zoo, is_held=False)
+    tell(zoo, said(9, "confirmed", "pr:1"))
+    given = give_feedback(zoo.workspace, said(2, "rejected", "pr:2"), dry_run=True)
+    assert (given.before, given.after) == pytest.approx((0.7, 0.4))
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_ill_that_was_said_of_a_merged_entry_flags_the_one_that_stayed(zoo: Project, is_held: bool) -> None:
+    absorb(zoo, is_held=is_held)
+    tell(zoo, *(said(9, "rejected", f"pr:{n}") for n in (1, 2, 3)))
+    assert [one.code for one in zoo.check().findings] == ([] if is_held else ["low-utility"])

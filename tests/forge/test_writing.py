@@ -17,7 +17,9 @@ from tests.forge.make import TOKEN, make_client
 from tests.servers import Answer, Handler, by_path, json_answer, serve
 
 PULL: dict[str, Any] = {"number": 7, "html_url": "https://github.com/acme/shop/pull/7"}
-REQUEST: dict[str, Any] = {"iid": 3, "web_url": "https://gitlab.com/acme/shop/-/merge_requests/3"}
+OWN: dict[str, Any] = {"source_project_id": 42, "target_project_id": 42}
+FORKED: dict[str, Any] = {"source_project_id": 66, "target_project_id": 42}
+REQUEST: dict[str, Any] = {"iid": 3, "web_url": "https://gitlab.com/acme/shop/-/merge_requests/3", **OWN}
 HEAD = "1" * 40
 
 
@@ -81,11 +83,21 @@ def test_github_names_the_newest_closed_request_unless_it_was_merged(
 def test_gitlab_names_the_newest_closed_request_unless_it_was_merged(
     tmp_path: Path, states: tuple[str, ...], number: int | None
 ) -> None:
-    requests = [{"iid": 7 - age, "state": state, "description": "held"} for age, state in enumerate(states)]
+    requests = [{**OWN, "iid": 7 - age, "state": state, "description": "held"} for age, state in enumerate(states)]
     with serve(lambda _: json_answer(requests)) as server:
         declined = GitLabProposals(make_client(server.url, tmp_path), "42").find_declined("m", "main")
     assert declined == (None if number is None else Proposal(number, "", "held"))
     assert server.asked[0].query["target_branch"] == "main"
+
+
+@pytest.mark.parametrize("whose", [FORKED, {}])
+def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(tmp_path: Path, whose: dict[str, Any]) -> None:
+    keys = "memory-ci-keys: 0123456789ab"
+    requests = [{"iid": 9, "state": "opened", **whose}, {"iid": 8, "state": "closed", "description": keys, **whose}]
+    with serve(lambda _: json_answer([*requests, {**REQUEST, "state": "opened"}])) as server:
+        forge = GitLabProposals(make_client(server.url, tmp_path), "42")
+        assert forge.find("memory-ci/update", "main") == Proposal(3, REQUEST["web_url"])
+        assert forge.find_declined("memory-ci/update", "main") is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import make_amendment
-from memory_ci.lifecycle.utility import DELTAS, NO_FEEDBACK, Utility, replay
+from memory_ci.lifecycle.utility import DELTAS, Utility, replay
+from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Feedback, FeedbackKind
 from memory_ci.store.episodes import format_telling, parse_episode_file
 from tests.make import ID, make_id

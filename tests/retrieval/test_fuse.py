@@ -9,7 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.retrieval.fuse import Fusion, Lane, Place, Traits, blend, cosine_x_importance, fuse, linear4, rrf, shares
+from memory_ci.retrieval.fuse import (
+    Fusion,
+    Lane,
+    Place,
+    Traits,
+    blend,
+    cosine_x_importance,
+    fuse,
+    linear4,
+    rrf,
+    shares,
+    weigh_outcome,
+)
 
 A, B, C = ("a.md", 1), ("b.md", 1), ("c.md", 1)
 MODES: tuple[Fusion, ...] = get_args(Fusion)
@@ -79,3 +91,7 @@ def test_everything_found_has_a_relevance_that_is_a_number(mode: Fusion, lexical
 def test_a_score_that_is_no_number_counts_least(broken: float) -> None:
     assert order(shares({A: broken, B: 0.5}))[0] == B
     assert order(blend({A: broken, B: 0.5, C: 0.1}, {C: 0.5}))[-1] == A
+
+
+def test_an_entry_of_which_nothing_was_said_had_no_outcome() -> None:
+    assert [weigh_outcome(utility) for utility in (0.0, 0.5, 1.0)] == pytest.approx([0.8, 1.0, 1.2])

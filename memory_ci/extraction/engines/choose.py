@@ -15,11 +15,15 @@ REPLAY = "MEMORY_CI_REPLAY"
 """Names the recordings that the replay engine answers with."""
 
 
+EXTRA = "memory-ci[anthropic]"
+
+
 class EngineChoice(NamedTuple):
-    """Which engine runs, and why that one, for the report."""
+    """Which engine runs, and why that one, for the report. `lacks` is what would have to be installed for a better."""
 
     name: str
     reason: str
+    lacks: str = ""
 
 
 def choose_engine(settings: EngineConfig, environ: Mapping[str, str]) -> tuple[Engine, EngineChoice]:
@@ -40,7 +44,7 @@ def _choice(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
     if reason is None:
         return EngineChoice("rules", "no model is configured")
     if importlib.util.find_spec("anthropic") is None:
-        return EngineChoice("rules", f"{reason}, but the package anthropic is not installed")
+        return EngineChoice("rules", f"{reason}, but the package anthropic is not installed", EXTRA)
     return EngineChoice("anthropic", reason)
 
 

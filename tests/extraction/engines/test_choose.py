@@ -42,8 +42,8 @@ def test_a_model_is_taken_when_it_is_configured_and_can_be_asked(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if is_installed else None)
     _, choice = choose_engine(EngineConfig(), KEY)
     reason = "ANTHROPIC_API_KEY is set"
-    missing = ("rules", f"{reason}, but the package anthropic is not installed")
-    assert choice == (("anthropic", reason) if is_installed else missing)
+    missing = ("rules", f"{reason}, but the package anthropic is not installed", "memory-ci[anthropic]")
+    assert choice == (("anthropic", reason, "") if is_installed else missing)
 
 
 @pytest.mark.parametrize("name", ["command", "replay"])
