@@ -37,7 +37,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What is judged: the evidence of one merged change, named by `label` and the sha of its `tip`.
 
     `existing` are the entries known so far, those of earlier changes of the same run included; `scopes` the extraction
-    scopes that a model was asked for. `is_writable` says why a candidate could not be kept as an entry, or None.
+    scopes that a model was asked for. `known_to` gives of `existing` what all are given that a candidate is for.
+    `is_writable` says why a candidate could not be kept as an entry, or None.
     `is_declined`: the request was closed without a merge, so that what it proposes is nothing to follow.
     """
 
@@ -48,6 +49,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     is_declined: bool = False
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None
+    known_to: Callable[[Candidate], Sequence[Entry]] | None = None
 
     @property
     def by_id(self) -> dict[str, Evidence]:
@@ -120,7 +122,7 @@ def _judged(learning: Learning, case: Case, engine: str) -> Judged:
         return Judged(candidate=_masked(candidate), verdict="quarantined", reason=refusal, change=case.label)
     if doubt := _doubt(learning, pieces) if engine == RULES else _find_trivial(candidate):
         return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=case.label)
-    if known := _find_known(learning, candidate, case.existing):
+    if known := _find_known(learning, candidate, case):
         reason = "known already"
         return Judged(candidate=candidate, verdict="restates", reason=reason, change=case.label, entry_id=known)
     reason = f"marked by its author ({learning.marker})" if engine == RULES else f"quoted, found by {engine}"
@@ -141,10 +143,15 @@ def _find_unasked(learning: Learning, case: Case) -> str | None:
     return "scope-not-asked" if case.scopes and learning.extraction_scope not in case.scopes else None
 
 
-def _find_known(learning: Learning, candidate: Candidate, existing: Sequence[Entry]) -> str | None:
-    """The entry that says this already: as code compares words, else as the engine claims of one that there is."""
-    ids = {entry.id for entry in existing}
-    return find_restated(candidate, existing) or (learning.restates if learning.restates in ids else None)
+def _find_known(learning: Learning, candidate: Candidate, case: Case) -> str | None:
+    """The entry that says this already: as code compares words, else as the engine claims of one that there is.
+
+    What was retired is no answer to an author who marks it again: it is on its way out.
+    """
+    given = case.existing if case.known_to is None else case.known_to(candidate)
+    known = [entry for entry in given if not (candidate.is_marked and entry.status == "retired")]
+    ids = {entry.id for entry in known}
+    return find_restated(candidate, known) or (learning.restates if learning.restates in ids else None)
 
 
 def _find_trivial(candidate: Candidate) -> str | None:

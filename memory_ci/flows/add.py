@@ -12,7 +12,7 @@ from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.lifecycle.fold import is_same_learning
+from memory_ci.lifecycle.fold import is_kept
 from memory_ci.records.entry import Entry, Located
 from memory_ci.store.edit import format_entry
 from memory_ci.store.files import write_file
@@ -31,9 +31,8 @@ class Added(msgspec.Struct, frozen=True):
 
 
 def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> Added:
-    """Write the entry to `.memory/inbox/`, unless memory has the same learning already.
+    """Write the entry to `.memory/inbox/`, unless memory has the same learning already where it is for.
 
-    What a session keeps for itself counts for that session alone.
     Raises FindingsError (refused-text) for what must not be in memory, UsageError (bad-scope, entry-not-writable),
     RepositoryError (bare-repository, write-failed).
     """
@@ -46,12 +45,11 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)
     entry = msgspec.structs.replace(entry, scope=format_target(target))
     text = format_entry(entry)
-    for finding in find_unsafe(Located(entry, "", 1, target)):
+    new = Located(entry, "", 1, target)
+    for finding in find_unsafe(new):
         raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
     for place in load_memory(workspace, None).located:
-        if place.scope.name == "session" and place.scope != target:
-            continue
-        if is_same_learning(place.entry, entry) and place.entry.status != "retired":
+        if is_kept(new, place):
             return Added(place.path, place.entry, is_new=False)
     path = fragment_path(entry.id)
     if not dry_run:

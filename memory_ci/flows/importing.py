@@ -169,10 +169,15 @@ def _sort(workspace: Workspace, root: Path, items: Sequence[_Item]) -> tuple[lis
     waiting = {str(number): item for number, item in enumerate(items) if item.place.entry.id not in gone}
     fragments = [Located(item.place.entry, key, 0, item.place.scope) for key, item in waiting.items()]
     changes, _ = plan_fold(fragments, located, {key: item.target for key, item in waiting.items()})
-    twins = {change.moved_from: change for change in changes if change.kind == "drop"}
+    places = {change.moved_from: change for change in changes}
+    paths = {place.entry.id: place.path for place in located} | {one.entry.id: one.path for one in changes}
     known = [_taken(item, target="") for item in past]
-    known += [_taken(item, twins[key].path, twins[key].entry.id) for key, item in waiting.items() if key in twins]
-    return [item for key, item in waiting.items() if key not in twins], tuple(known)
+    for key, item in waiting.items():
+        if key not in places:  # an entry of other words has its id
+            known.append(_taken(item, paths[item.place.entry.id]))
+        elif places[key].kind == "drop":
+            known.append(_taken(item, places[key].path, places[key].entry.id))
+    return [item for key, item in waiting.items() if key in places and places[key].kind == "move"], tuple(known)
 
 
 def _past_ids(workspace: Workspace, root: Path, located: Sequence[Located]) -> frozenset[str]:

@@ -15,7 +15,7 @@ from memory_ci.flows.additions import Additions
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.gitrepo.repo import list_foreign
-from memory_ci.lifecycle.fold import is_same_learning
+from memory_ci.lifecycle.fold import is_kept
 from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, PlannedStep
@@ -137,11 +137,12 @@ class _Referee:
             yield "an entry of that id is there already"
 
     def _drop(self, change: Change) -> Iterator[str]:
-        waiting = {place.path: place.entry for place in self._draft.inbox}.get(change.moved_from or "")
-        if waiting is None or not is_same_learning(waiting, change.entry):
-            yield "not what that inbox file says"
-        if self._known(change) != change.entry:
+        waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")
+        kept = [place for place in self._draft.kept if (place.path, place.entry) == (change.path, change.entry)]
+        if not kept:
             yield "the entry is not kept there"
+        elif waiting is None or not is_kept(waiting, kept[0]):
+            yield "not what that inbox file says, for all that it is for"
 
     def _update(self, change: Change) -> Iterator[str]:
         known = self._known(change)

@@ -13,8 +13,8 @@ from memory_ci.gitrepo.blobs import find_obstacle, list_paths, read_files
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.feedback import BY_FACTS, work_ref
-from memory_ci.records.episode import Episode, Telling
+from memory_ci.lifecycle.feedback import BY_FACTS, REF_WIDTH, work_ref
+from memory_ci.records.episode import Action, Episode, Telling
 from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
@@ -111,6 +111,8 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     if len(set(paths)) < len(paths):
         yield "it writes an episode twice"
     for telling in told:
+        if isinstance(telling, Episode) and telling.id not in _list_ids(telling.action):
+            yield f"episode {telling.id!r}: is not named after what it tells of"
         if not _is_own_word(telling, _ref_of(workspace, plan, telling, told)):
             yield f"episode {telling.id!r}: speaks for another piece of work"
 
@@ -129,6 +131,15 @@ def _objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
     said = [text for told in read.tellings for text in list_texts(told)]  # YAML escapes hide nothing here
     if any(map(is_unsafe, said)) or any(find_credentials(file.path, "\n".join([*said, file.text]).encode())):
         yield "holds what must not be given to an agent"
+
+
+def _list_ids(action: Action) -> frozenset[str]:
+    """What the episode of a piece of work may be called: by its request, where two have its number by both, else by
+    its commit."""
+    sha = action.commit[:REF_WIDTH]
+    if action.pr is None:
+        return frozenset({f"commit-{sha}"} if sha else ())
+    return frozenset({f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])})
 
 
 def _is_own_word(telling: Telling, ref: str | None) -> bool:

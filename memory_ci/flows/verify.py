@@ -16,9 +16,9 @@ from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.priorities import find_machine_priorities
 from memory_ci.flows.touched import find_touched
-from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, readable_path
+from memory_ci.flows.workspace import Workspace, config_at, load_places, memory_test, readable_path
 from memory_ci.gitrepo.blobs import list_tree
-from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.merges import find_default_branch
 from memory_ci.gitrepo.past import resolve_merge_base
@@ -33,6 +33,7 @@ BACK_HINT = "Take it out again; what holds after all gets a new id (`memory-ci a
 REVIVED_HINT = "Right if the code it is about is back; else set `status: retired` again."
 LOST_HINT = "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
 REMOVED_HINT = "Right if it is meant. `status: retired` does the same, and leaves a trace."
+OWN_HINT = "Reword the commit without the trailer: record runs alone write it, and read by it how far they came."
 FORK_HINT = "Put learnings into the inbox (`memory-ci add`): they are folded after review. Leave the rest as it was."
 
 Places = Mapping[str, Located]
@@ -65,7 +66,7 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
         *report.findings,
         *_find_resurrected(sides),
         *_find_lost(sides),
-        *(_find_foreign(sides) if is_fork else ()),
+        *((*_find_foreign(sides), *_find_forged(sides)) if is_fork else ()),
         *find_touched(sides.workspace, start, tip),
         *find_machine_priorities(sides.workspace, start, tip),
         *_prove_index(sides.workspace, tip),
@@ -82,11 +83,7 @@ def _default_base(repo: Repository) -> str:
 
 
 def _read_sides(workspace: Workspace, start: str, head: str) -> Sides:
-    return Sides(workspace, start, head, _entries(workspace, start), _entries(workspace, head))
-
-
-def _entries(workspace: Workspace, rev: str) -> Places:
-    return {place.entry.id: place for place in load_memory(workspace, rev).located}
+    return Sides(workspace, start, head, load_places(workspace, start), load_places(workspace, head))
 
 
 def _find_resurrected(sides: Sides) -> Iterator[Finding]:
@@ -140,8 +137,8 @@ def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
 
 
 def _removed_by(workspace: Workspace, commit: Commit) -> set[str]:
-    before = _entries(workspace, commit.parents[0]) if commit.parents else {}
-    return before.keys() - _entries(workspace, commit.sha).keys()
+    before = load_places(workspace, commit.parents[0]) if commit.parents else {}
+    return before.keys() - load_places(workspace, commit.sha).keys()
 
 
 def _is_ours(commit: Commit, workspace: Workspace) -> bool:
@@ -157,6 +154,14 @@ def _find_foreign(sides: Sides) -> Iterator[Finding]:
     for path in sorted(changed):
         if path == CONFIG_FILE or (is_memory(path) and not is_fragment(path)):
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
+
+
+def _find_forged(sides: Sides) -> Iterator[Finding]:
+    """Commits of a fork that speak as record runs do: no run of ours made them."""
+    for commit, _ in read_log(sides.workspace.repo, "--end-of-options", sides.head, f"^{sides.start}", "--"):
+        if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (STEP, SOURCE, COUNTED))):
+            message = f"the commit {commit.sha[:12]} says {' and '.join(keys)}, which record runs alone may say"
+            yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
 
 
 def _prove_index(workspace: Workspace, head: str) -> tuple[Finding, ...]:

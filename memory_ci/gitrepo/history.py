@@ -23,7 +23,7 @@ STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COUNTED = "Memory-CI-Counted"
 INBOX = ".memory/inbox/"
-"""Where strangers may add notes; a record run only takes them away, so that a commit which adds one is no record."""
+"""Where strangers may write notes; a record run only takes them away, and writes elsewhere what they say."""
 
 FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -259,8 +259,7 @@ def _list_claims(
 ) -> Iterator[tuple[Commit, list[str]]]:
     """The record commits among `which` of `rev`, newest first, and the sources that they name."""
     for commit in _record_commits(repo, rev, SOURCE, is_memory, *which):
-        if not any(file.status == "A" and file.path.startswith(INBOX) for file in commit.files):
-            yield commit, [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
+        yield commit, [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
 
 
 def _is_held(repo: Repository, source: str, commit: Commit) -> bool:
@@ -297,10 +296,17 @@ def _record_commits(
 ) -> Iterator[Commit]:
     """Commits of `rev`, newest first, that record made, and that have `key:` in the message.
 
-    A record commit, or a squash of some, says its step and changes memory, and nothing but memory.
+    A record commit, or a squash of some, says its step and changes memory, and nothing but memory. What a stranger
+    may do is none: to write notes into the inbox, or to take some away and do nothing else.
     """
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
     for commit, _ in read_log(repo, *which, *FILES, "--no-renames", *grep, "--end-of-options", rev, "--"):
         is_step = bool(find_trailers(commit.message, (STEP,)))
-        if is_step and commit.files and all(is_memory(file.path) for file in commit.files):
+        if is_step and all(is_memory(file.path) for file in commit.files) and not _is_of_notes(commit):
             yield commit
+
+
+def _is_of_notes(commit: Commit) -> bool:
+    """Whether a commit writes a note into the inbox, or changes nothing outside of it."""
+    notes = [file for file in commit.files if file.path.startswith(INBOX)]
+    return len(notes) == len(commit.files) or any(file.status != "D" for file in notes)

@@ -194,6 +194,32 @@ def test_a_learning_of_a_scope_that_was_not_asked_for_is_quarantined() -> None:
     assert (judged.verdict, judged.candidate.engine) == ("written", "anthropic")
 
 
+@pytest.mark.parametrize(("status", "verdict"), [("active", "restates"), ("retired", "written")])
+def test_what_is_marked_again_after_it_was_retired_is_written_again(status: str, verdict: str) -> None:
+    known = msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status=status)
+    (judged,) = judge_messages(f"feat: y\n\n{LEARNING}", existing=(known,))
+    assert judged.verdict == verdict
+
+
+def claim_of(known: Entry) -> tuple[Case, str]:
+    """A case with one known entry, and the reply of a model that claims to say it again."""
+    piece = make_piece("please keep the public API small", trust="T1", kind="text")
+    quotes = (RawQuote("e1", "please keep the public API small"),)
+    learning = make_learning(quotes=quotes, extraction_scope="project", restates=known.id)
+    return Case(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,)), format_reply((learning,))
+
+
+def test_what_a_model_finds_again_after_it_was_retired_is_known() -> None:
+    case, reply = claim_of(msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status="retired"))
+    assert judge_reply(case, reply, "anthropic").judged[0].verdict == "restates"
+
+
+def test_what_is_given_to_others_alone_is_not_known_and_no_engine_can_claim_it() -> None:
+    case, reply = claim_of(to_written(f"feat: x\n\n{LEARNING}"))
+    apart = msgspec.structs.replace(case, known_to=lambda candidate: ())
+    assert judge_reply(apart, reply, "anthropic").judged[0].verdict == "written"
+
+
 def test_what_a_model_calls_trivial_is_only_proposed_and_what_contradicts_is_linked() -> None:
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     known = to_written(f"feat: x\n\n{LEARNING}")

@@ -328,6 +328,22 @@ def test_a_plan_may_not_say_that_other_work_confirmed_an_entry(known: Project, r
         preview_plan(known.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW)
 
 
+@pytest.mark.parametrize("wanted", ["pr-7", "commit-{sha}", "pr-7-{sha}", "pr-150-000000000000"])
+def test_a_plan_may_not_name_an_episode_after_other_work(known: Project, wanted: str) -> None:
+    """The episode of #7 would then be known, and never be told."""
+    known.merge_work("Charge once", "once", 150)
+    plan, name = known.plan(), wanted.format(sha=known.sha()[:12])
+    bad = [EpisodeFile(file.path.replace("pr-150", name), file.text.replace("pr-150", name)) for file in plan.episodes]
+    with pytest.raises(FindingsError, match="is not named after what it tells of"):
+        preview_plan(known.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW)
+
+
+def test_a_plan_may_name_an_episode_after_the_commit_that_it_tells_of(known: Project) -> None:
+    sha = known.commit("Charge once", {"src/client.py": "once\n"})
+    known.record()
+    assert f"commit-{sha[:12]}" in episodes(known)
+
+
 # -- what the forge knows
 
 

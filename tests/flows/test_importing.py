@@ -47,6 +47,14 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
+def test_an_entry_whose_id_memory_has_for_other_words_is_not_imported_again(project: Project, tmp_path: Path) -> None:
+    project.commit("Remember", {"MEMORY.md": format_entry(make_entry(1, title="As it is said here"))})
+    (file := tmp_path / "MEMORY.md").write_text(format_entry(make_entry(1, title="As it was said there")))
+    report = take(project, file)
+    assert not report.imported
+    assert [(taken.id, taken.target) for taken in report.known] == [(make_id(1), "MEMORY.md")]
+
+
 def inbox(project: Project) -> set[str]:
     return {path.name for path in (project.path / ".memory/inbox").glob("*")}
 

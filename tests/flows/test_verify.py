@@ -140,6 +140,14 @@ def test_a_fork_may_add_to_the_inbox_and_nothing_else(shop: Project) -> None:
     assert found(shop) == set()
 
 
+@pytest.mark.parametrize("key", ["Memory-CI-Step", "memory-ci-source", "Memory-CI-Counted"])
+def test_a_fork_may_not_speak_as_a_record_run(shop: Project, key: str) -> None:
+    path = shop.put_fragment(make_entry(4, title="Four", scope="project"))
+    shop.commit(f"Take it back\n\n{key}: {shop.sha('main')}\n", {path: None})
+    assert found(shop, is_fork=True) == {(".", "own-trailer-from-fork", "error")}
+    assert "own-trailer-from-fork" not in {code for _, code, _ in found(shop)}
+
+
 def test_a_change_of_scopes_hides_nothing_from_the_rules_of_the_base(shop: Project) -> None:
     hide = "scopes:\n  project: ['NOTES.md']\n  team: ['notes/{where}/MEMORY.md']\n"
     shop.commit("Hide it", {"MEMORY.md": memory(ONE), ".memory-ci.yaml": hide})

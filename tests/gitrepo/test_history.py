@@ -452,8 +452,29 @@ def test_a_note_of_a_stranger_brings_no_cursor_however_it_is_merged(
     else:
         record(builder, f"Memory-CI-Source: {first}", ".memory/inbox/note.md")
     assert find_cursor(repo, "HEAD") is None
-    builder.commit(f"Fold\n\nMemory-CI-Step: fold\nMemory-CI-Source: {first}", {".memory/inbox/note.md": None})
+    fold = {".memory/inbox/note.md": None, "MEMORY.md": "note\n"}
+    builder.commit(f"Fold\n\nMemory-CI-Step: fold\nMemory-CI-Source: {first}", fold)
     assert find_cursor(repo, "HEAD") == Cursor(first, builder.sha())
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".memory/inbox/note.md": "mended\n"},
+        {".memory/inbox/note.md": None},
+        {".memory/inbox/note.md": "mended\n", "MEMORY.md": "x\n"},
+    ],
+    ids=["mended", "taken away", "mended with memory"],
+)
+def test_what_a_stranger_may_do_to_notes_moves_no_cursor_and_counts_nothing(
+    builder: RepoBuilder, repo: Repository, files: dict[str, str | None]
+) -> None:
+    first = builder.sha()
+    builder.commit("Note", {".memory/inbox/note.md": "note\n"})
+    trailers = f"Memory-CI-Step: fold\nMemory-CI-Source: {first}\nMemory-CI-Counted: {first}"
+    builder.commit(f"memory: mend a note\n\n{trailers}\n", files)
+    assert find_cursor(repo, "HEAD") is None
+    assert list_counted(repo, "HEAD") == frozenset()
 
 
 def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(builder: RepoBuilder, repo: Repository) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from memory_ci.lifecycle.fold import plan_fold
+import pytest
+
+from memory_ci.lifecycle.fold import is_covered, plan_fold
 from memory_ci.records.entry import Located, ScopeOf
 from tests.make import make_entry, make_id, make_located
 
@@ -32,6 +34,66 @@ def test_two_equal_fragments_become_one_entry() -> None:
     one, two = fragment(1, title="Same", body="x"), fragment(2, title="Same", body="x")
     changes, _ = plan_fold([two, one], [], {one.path: "MEMORY.md", two.path: "MEMORY.md"})
     assert [(c.kind, c.moved_from) for c in changes] == [("move", one.path), ("drop", two.path)]
+
+
+def fold_note(kept: Located, scope: ScopeOf) -> list[str]:
+    """What becomes of a note with the words of `kept`, for this scope."""
+    path = fragment(2).path
+    place = Located(make_entry(2, title=kept.entry.title), path, 1, scope)
+    changes, _ = plan_fold([place], [kept], {path: "MEMORY.md"})
+    return [change.kind for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("kept", "wanted", "kind"),
+    [
+        (ScopeOf("session", "job-7"), ScopeOf("project"), "move"),
+        (ScopeOf("session", "job-7"), ScopeOf("session", "job-8"), "move"),
+        (ScopeOf("session", "job-7"), ScopeOf("session", "job-7"), "drop"),
+        (ScopeOf("project"), ScopeOf("session", "job-7"), "drop"),
+        (ScopeOf("team", "src"), ScopeOf("project"), "move"),
+        (ScopeOf("team", "src"), ScopeOf("team", "src/api"), "drop"),
+        (ScopeOf("team", "src"), ScopeOf("team", "srcs"), "move"),
+    ],
+)
+def test_a_twin_counts_where_the_note_is_for(kept: ScopeOf, wanted: ScopeOf, kind: str) -> None:
+    assert fold_note(make_located(1, scope=kept.name, where=kept.where), wanted) == [kind]
+
+
+def test_what_covers_a_directory_covers_what_is_below_it_and_nothing_above() -> None:
+    places = [ScopeOf("team", where) for where in ("src", "src/api", "src/api/v1")]
+    assert [[is_covered(wanted, scope) for wanted in places] for scope in places] == [
+        [True, True, True],
+        [False, True, True],
+        [False, False, True],
+    ]
+
+
+def test_what_was_retired_keeps_no_note_out_but_itself() -> None:
+    kept = make_located(1, title="Run the tests first", status="retired")
+    assert fold_note(kept, ScopeOf("project")) == ["move"]
+    changes, _ = plan_fold([again := fragment(1, title=kept.entry.title)], [kept], {again.path: "MEMORY.md"})
+    assert [change.kind for change in changes] == ["drop"]
+
+
+def test_equal_notes_of_two_sessions_are_kept_for_both() -> None:
+    notes = [
+        Located(make_entry(number, title="Same"), f".memory/inbox/{number}.md", 1, ScopeOf("session", f"job-{number}"))
+        for number in (1, 2)
+    ]
+    changes, _ = plan_fold(notes, [], {note.path: f"{note.scope.where}.md" for note in notes})
+    assert [(c.kind, c.path) for c in changes] == [("move", "job-1.md"), ("move", "job-2.md")]
+
+
+@pytest.mark.parametrize("kept", [make_located(1, title="Other"), None], ids=["kept", "in the inbox"])
+def test_a_note_with_the_id_of_other_words_stays_and_is_named(kept: Located | None) -> None:
+    note = fragment(1, title="Words")
+    first = [] if kept else [Located(make_entry(1, title="First"), ".memory/inbox/0.md", 1, ScopeOf("project"))]
+    changes, findings = plan_fold(
+        [note, *first], [kept] if kept else [], dict.fromkeys((note.path, ".memory/inbox/0.md"), "MEMORY.md")
+    )
+    assert note.path not in {change.moved_from for change in changes}
+    assert [(one.path, one.code, one.level) for one in findings] == [(note.path, "taken-id", "notice")]
 
 
 def test_a_fragment_that_says_something_else_is_not_taken_for_the_same() -> None:
