@@ -120,12 +120,13 @@ def main(history: Path) -> None:
         loop.git("revert", "--no-edit", "-m", "1", last)
         loop.record()
         _show("#902 reverted", loop, entry_id)
-        print(loop.memory_ci("why", entry_id))
 
 
 def _show(step: str, loop: Loop, entry_id: str) -> None:
     rank, score, utility, events = loop.look(entry_id)
-    print(f"{step}: rank {rank} (score {score:.3f}), utility {utility:.2f}; {'; '.join(events) or 'nothing said'}")
+    print(f"== {step}")
+    print(f"rank {rank} (score {score:.3f}), utility {utility:.2f}; {len(events)} events")
+    print(loop.memory_ci("why", entry_id))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ TEMPLATE = """
     help="project, institutional, team:<directory> or session:<job>.",
 )
 @click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="0 to 1.")
+@click.option("--source", metavar="TEXT", help="Where it comes from: commit:3f2ab91, pr:128, or an address.")
 @dry_run_option
 @json_option
 def command(
@@ -53,6 +54,7 @@ def command(
     domain: str,
     scope: str,
     importance: float,
+    source: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -64,7 +66,7 @@ def command(
 
     \b
     Example:
-      memory-ci add --type corrective --title "Retry a POST only with an idempotency key"
+      memory-ci add --type corrective --title "Retry a POST only with an idempotency key" --source pr:128
       echo "Builds need Node 20" | memory-ci add --scope team:web
     """
     from memory_ci.flows.add import add_entry, draft_entry, split_text
@@ -73,6 +75,7 @@ def command(
         raise click.UsageError("--body needs a --title.")
     text = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
     fields = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
+    fields["source"] = " ".join(utf8(source or "").split()) or None
     added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), text, **fields), dry_run=dry_run)
     if as_json:
         echo_json(added)

@@ -35,7 +35,8 @@ def command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool
     captured sessions along, and the four that run after git moved the work tree build the index ahead, in the
     background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
     and the lines to add are printed. With --agent, the agent's own settings of this project get a hook that captures
-    each session. Nothing outside of this clone is written, and running it again changes nothing.
+    each session; settings that name an interpreter of this machine are put into .git/info/exclude, unless git tracks
+    them. Nothing outside of this clone is written, and running it again changes nothing.
 
     \b
     Example:
@@ -56,6 +57,16 @@ def command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool
         _show_additions(manager)
     if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
         click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
+    _warn_of_local(agents, is_excluded=any(step.part == "exclude" for step in steps))
+
+
+def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
+    """Which settings are not to be committed, and whether git passes them over."""
+    from memory_ci.flows.agents import local_files
+
+    for file in local_files(agents):
+        how = "git passes over it in this clone" if is_excluded else f"where git tracks it, `git rm --cached {file}`"
+        click.echo(f"\nDo not commit {file}: it names an interpreter of this machine ({how}).")
 
 
 def _show_additions(manager: Manager) -> None:

@@ -7,7 +7,7 @@ are committed, it calls `memory-ci` by name, and holds no path of anyone's machi
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,11 @@ class AgentEdit(msgspec.Struct, frozen=True):
     after: str
     root: Path
     is_out: bool = False
+
+
+def local_files(names: Collection[str]) -> tuple[str, ...]:
+    """Which settings of the agents of these names hold a path of this machine, so that no commit should have them."""
+    return tuple(agent.file for agent in AGENTS if agent.is_local and agent.name in names)
 
 
 def plan_agent(root: Path, name: str, python: str) -> AgentEdit:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.agents import plan_agents_out
-from memory_ci.flows.doctor_case import Case, find_tip
+from memory_ci.flows.doctor_case import Case, find_tip, peek_text
 from memory_ci.flows.eligible import is_work
 from memory_ci.flows.install import MADE
 from memory_ci.flows.joining import SessionFinder
+from memory_ci.flows.questions import is_setup
 from memory_ci.flows.workspace import memory_test
 from memory_ci.gitrepo.history import (
     Cursor,
@@ -63,12 +64,16 @@ def check_sessions(case: Case) -> Iterator[Probe]:
         return
     finder = SessionFinder(case.workspace)
     joined = sum(any(True for _ in finder.find(change, None)) for change in changes)
-    yield _judge_sessions(case, joined, len(changes))
+    since = _find_capture(case)
+    if since is not None and changes and not joined and not _merged_since(case, changes, since):
+        yield Probe("sessions", "skip", "nothing was merged since capture was set up")
+    else:
+        yield _judge_sessions(case, joined, len(changes), is_capturing=since is not None)
     for problem in dict.fromkeys(finder.problems):
         yield Probe("sessions", "warn", problem, "See docs/sessions.md for where sessions are kept and fetched from.")
 
 
-def _judge_sessions(case: Case, joined: int, count: int) -> Probe:
+def _judge_sessions(case: Case, joined: int, count: int, *, is_capturing: bool) -> Probe:
     stored = list_stored(case.workspace.repo)
     newest = max((one.at for one in stored), default=None)
     kept = f"{plural(len(stored), 'session')} kept, the newest of {newest.astimezone(UTC).date()}" if newest else ""
@@ -79,7 +84,7 @@ def _judge_sessions(case: Case, joined: int, count: int) -> Probe:
         return Probe(
             "sessions", "ok", f"{joined} {of} {'has' if joined == 1 else 'have'} a session; {kept or 'none kept here'}"
         )
-    if not stored and not _is_capturing(case):
+    if not stored and not is_capturing:
         return Probe("sessions", "skip", f"none {of} has a session, and nothing captures any (see agents)")
     remedy = (
         "Is the agent's hook run, are its commits on these branches? `memory-ci sessions` lists what agents keep here; "
@@ -90,9 +95,24 @@ def _judge_sessions(case: Case, joined: int, count: int) -> Probe:
     )
 
 
-def _is_capturing(case: Case) -> bool:
+def _find_capture(case: Case) -> datetime | None:
+    """Since when an agent's hook captures sessions, as far as files tell; None where none does.
+
+    Agents write their settings again and again: where `install` made them, its note of that is as old as the hook.
+    """
     repo = case.workspace.repo
-    return repo.root is not None and bool(plan_agents_out(repo.root, repo.git_dir / MADE))
+    if repo.root is None:
+        return None
+    note = repo.git_dir / MADE
+    made = peek_text(note).splitlines()
+    hooked = [edit.path for edit in plan_agents_out(repo.root, note)]
+    files = [*hooked, *([note] if any(str(path) in made for path in hooked) else [])]
+    return min((datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in files), default=None)
+
+
+def _merged_since(case: Case, changes: Sequence[MergedChange], since: datetime) -> bool:
+    """Whether there was work since then; to commit the set-up itself is none."""
+    return any(one.tip.committed_at >= since and not is_setup(case.workspace, one) for one in changes)
 
 
 def _last_changes(case: Case) -> Sequence[MergedChange] | None:

@@ -18,7 +18,7 @@ from memory_ci.flows.hooks import HOOKS, hook_text, is_as_written, is_generated,
 from memory_ci.flows.install import ATTRIBUTES, MADE, SECTION
 from memory_ci.flows.managers import HUSKY, WITH_ARGUMENT, find_manager
 from memory_ci.flows.workspace import list_memory_files
-from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.blobs import list_staged, list_tree
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.settings import find_setting
@@ -47,6 +47,10 @@ CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTIL
 DRIVES = re.compile(r"\bmemory[-_]ci hook merge\b")
 SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
+HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
+"""Of an address as git takes it: `https://host/…`, `ssh://git@host/…`, `git@host:…`; a path has none."""
+
+FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
 
 
@@ -232,14 +236,25 @@ def check_agents(case: Case) -> Iterator[Probe]:
     texts = {edit.path: edit.before for edit in plan_agents_out(root, case.workspace.repo.git_dir / MADE)}
     hooked = {agent.name: texts[root / agent.file] for agent in AGENTS if root / agent.file in texts}
     if not hooked:
-        remedy = f"{INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
-        yield Probe("agents", "warn", "no agent of this clone captures its sessions", remedy)
+        remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
+        yield Probe("agents", "skip", "no agent of this clone captures its sessions", remedy)
     for name, text in hooked.items():
         commands = "\n".join(list_texts(msgspec.json.decode(text)))  # which was read as JSON just now
-        if fault := interpreter_fault(case, find_interpreter(commands), may_run=False):
+        python = find_interpreter(commands)
+        if python is not None:
+            yield from _shared(case, name)
+        if fault := interpreter_fault(case, python, may_run=False):
             yield Probe("agents", "fail", f"the hook of {name} {fault}", f"{INSTALL} --agent {name}")
         else:
             yield Probe("agents", "ok", f"{name} captures each session")
+
+
+def _shared(case: Case, name: str) -> Iterator[Probe]:
+    """Settings with a path of this machine that git tracks: in any other clone their hook does nothing."""
+    file = next(agent.file for agent in AGENTS if agent.name == name)
+    if list_staged(case.workspace.repo, [file]):
+        what = f"git tracks {file}, which names an interpreter of this machine: no other clone captures with it"
+        yield Probe("agents", "warn", what, f"git rm --cached {file}, commit that, then {INSTALL} --agent {name}")
 
 
 # -- the jobs of CI
@@ -255,11 +270,20 @@ def check_ci(case: Case) -> Iterator[Probe]:
     ours = {path: USES.findall(text) for path, text in texts.items() if USES.search(text) or CALLS.search(text)}
     if not ours and find_setting(case.workspace.repo, "remote.origin.url") is None:
         yield Probe("ci", "skip", "no remote `origin`, so no CI")
+    elif not ours and not any(texts.values()) and not _is_on_forge(case):
+        what = "nothing of CI is here, and `origin` is on no GitHub or GitLab"
+        yield Probe("ci", "skip", what, "optional: let any CI run `memory-ci ci --provider none` (docs/ci.md)")
     elif not ours:
         what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
         yield Probe("ci", "warn", what, "Copy the workflow of docs/ci.md to .github/workflows/memory.yml.")
     for path, pins in ours.items():
         yield from _judge_pins("ci", path, pins) or (Probe("ci", "ok", f"{path} runs memory-ci{_say_pins(pins)}"),)
+
+
+def _is_on_forge(case: Case) -> bool:
+    """Whether the host of `origin` is called as one of GitHub or GitLab."""
+    host = HOST.match(find_setting(case.workspace.repo, "remote.origin.url") or "")
+    return host is not None and bool(FORGE.search(host[1] or host[2]))
 
 
 def _ci_files(root: Path) -> Iterator[Path]:

@@ -22,6 +22,7 @@ from memory_ci.flows.eligible import count_judged, list_eligible, names_of, titl
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.past import Moment, find_moment
+from memory_ci.flows.questions import list_questions, name_question, names_of_episode
 from memory_ci.flows.screening import screen
 from memory_ci.flows.workspace import Workspace, config_at, list_memory_files, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
@@ -37,13 +38,11 @@ from memory_ci.lifecycle.crewship import score_age, score_hits, score_indexed, s
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.health import (
     COMMIT,
-    SHORT,
     Jobs,
     Measured,
     find_alike,
     find_related,
     is_in_force,
-    names_of_change,
     names_of_source,
     score_coherence,
     score_coverage,
@@ -52,7 +51,7 @@ from memory_ci.lifecycle.health import (
     score_reachability,
     weigh,
 )
-from memory_ci.lifecycle.similarity import said
+from memory_ci.lifecycle.similarity import words_of
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.health import Health, MetricName, Profile
@@ -61,6 +60,9 @@ from memory_ci.records.loaded import LoadedFile
 
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""
+
+MAX_NAMED = 50
+"""So many of those that find nothing are named."""
 
 MAX_ON_PAGE = 5_000
 """Of more entries than this the health is said when it is asked for, not on the page of every job."""
@@ -266,35 +268,29 @@ def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
         "coverage": _coverage(scene),
         "coherence": _coherence_of(scene.active),
         "efficiency": _efficiency(scene),
-        "reachability": score_reachability(_count_reached(scene), len(scene.active)),
+        "reachability": _reachability(scene),
     }
 
 
 def _coverage(scene: Scene) -> Measured:
     sources = frozenset().union(*map(names_of_source, scene.entries))
-    names = sources | frozenset().union(*map(_names_of_episode, scene.episodes))
+    names = sources | frozenset().union(*map(names_of_episode, scene.episodes))
     tip = scene.place.tip
     judged = count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
     return score_coverage(judged, len(scene.changes), len(scene.active), scene.left_out, scene.silence)
 
 
-def _names_of_episode(episode: Episode) -> Set[str]:
-    """The names of the change that an episode is of; its id alone says it as well."""
-    kind, _, name = episode.id.partition("-")
-    own = {f"{kind}:{name[:SHORT] if kind == 'commit' else name}"}
-    return own | names_of_change(episode.action.pr, filter(None, [episode.action.commit]))
-
-
 def _efficiency(scene: Scene) -> Measured:
     ranked = [place for place in scene.active if place.scope.name != "institutional"]
     asked = _newest_asked(scene) if ranked else []
-    empty = sum(1 for change in asked if not _finds(scene, change))
+    empty = [change for change in reversed(asked) if not _finds(scene, change)]
     silence = scene.silence or (NOT_ASKED if ranked else "there is no entry that would be ranked")
-    return score_efficiency(len(asked), empty, _count_jobs(scene), silence)
+    measured = score_efficiency(len(asked), len(empty), _count_jobs(scene), silence)
+    return measured._replace(missing=tuple(map(name_question, empty[:MAX_NAMED])))
 
 
 def _newest_asked(scene: Scene) -> list[MergedChange]:
-    return [change for change in scene.changes if title_of(change)][-MAX_ASKED:]
+    return list_questions(scene.workspace, scene.changes, scene.episodes)[-MAX_ASKED:]
 
 
 def _finds(scene: Scene, change: MergedChange) -> bool:
@@ -316,11 +312,19 @@ def _count_jobs(scene: Scene) -> Jobs:
     return Jobs(len(given), sum(len(ids) for ids, _ in given), sum(len(ids & set(used)) for ids, used in given))
 
 
-def _count_reached(scene: Scene) -> int:
+def _reachability(scene: Scene) -> Measured:
     reached = find_related(scene.entries, scene.known) | _find_proven(scene)
     left = frozenset(entry.id for entry in scene.entries) - reached
     reached |= find_alike(scene.entries, LEAST_JACCARD, left) if left else frozenset()
-    return sum(place.entry.id in reached for place in scene.active)
+    lone = _list_lone(scene, reached)
+    return score_reachability(len(scene.active) - len(lone), len(scene.active))._replace(missing=lone)
+
+
+def _list_lone(scene: Scene, reached: Set[str]) -> tuple[str, ...]:
+    """The ids of the entries that are not reached, newest first."""
+    lone = [entry for entry in scene.entries if entry.id not in reached]
+    lone.sort(key=lambda entry: (entry.created_at or date.min, entry.id), reverse=True)
+    return tuple(entry.id for entry in lone)
 
 
 def _find_proven(scene: Scene) -> frozenset[str]:
@@ -372,13 +376,13 @@ def _commits_of(entry: Entry) -> frozenset[str]:
 
 def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[MetricName, Measured]:
     close = _measure_closeness(scene, environ)
-    linked = find_related(scene.entries, scene.known) | _find_linked(scene, close)
+    lone = _list_lone(scene, find_related(scene.entries, scene.known) | _find_linked(scene, close))
     return {
         "freshness": score_age(scene.entries, scene.today),
         "coverage": score_indexed(len(scene.active), scene.left_out),
         "coherence": score_tightness(close.near, close.silence),
         "efficiency": score_hits(close.hits, close.silence),
-        "reachability": score_linked(sum(place.entry.id in linked for place in scene.active), len(scene.active)),
+        "reachability": score_linked(len(scene.active) - len(lone), len(scene.active))._replace(missing=lone),
     }
 
 
@@ -386,7 +390,7 @@ def _find_linked(scene: Scene, close: Closeness) -> frozenset[str]:
     """The ids of entries that are similar to another: by their vectors, or by words where there are none."""
     if not close.near:
         return find_alike(scene.entries, LEAST_JACCARD)
-    found = find_similar(scene.index, scene.active, lambda entry: said(entry).words, statuses=("active",))
+    found = find_similar(scene.index, scene.active, words_of, statuses=("active",))
     pairs = zip(scene.active, found, strict=True)
     others = ((place, other.located) for place, similar in pairs for other in similar.near)
     return frozenset(place.entry.id for pair in others for place in pair)

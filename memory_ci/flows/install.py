@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from memory_ci.flows.agents import plan_agent, plan_agents_out, put_agent
+from memory_ci.flows.agents import local_files, plan_agent, plan_agents_out, put_agent
 from memory_ci.flows.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
 from memory_ci.flows.stepping import InstallStep, Result, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.gitrepo.blobs import list_staged
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.settings import find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
@@ -20,6 +21,9 @@ from memory_ci.store.layout import EPISODES, INBOX, ORDER
 SECTION = "merge.memory-ci"
 TITLE = "memory-ci: memory files entry by entry"
 ATTRIBUTES = ".gitattributes"
+EXCLUDE = "info/exclude"
+"""In the git directory that all work trees share: what git passes over in this clone alone."""
+
 MADE = "memory-ci/made"
 """In the git directory: the files and directories that `install` made for agents, a path each line."""
 
@@ -42,13 +46,15 @@ def install(
     if with_hook:
         refuse_hooks(repo)
     hooked = [plan_agent(work_tree(workspace), name, python) for name in agents]
-    block = BLOCK.format("".join(f"{line}\n" for line in attribute_lines(workspace.config.scopes)))
+    block = _make_block(attribute_lines(workspace.config.scopes))
+    exclude = _plan_exclude(repo, local_files(agents))
     set_driver = _set_driver(repo, driver_command(python), dry_run)
     put_block = put_text(attributes, _with_block(read_text(attributes), block), dry_run)
     return (
         InstallStep("merge-driver", str(repo.common_dir / "config"), set_driver),
         InstallStep("attributes", str(attributes), put_block),
         *(put_hooks(repo, python, dry_run) if with_hook else ()),
+        *(InstallStep("exclude", str(path), put_text(path, text, dry_run)) for path, text in exclude),
         *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
     )
 
@@ -65,6 +71,7 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
         InstallStep("merge-driver", str(repo.common_dir / "config"), _unset_driver(repo, dry_run)),
         InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)),
         *take_hooks_out(repo, dry_run),
+        *_take_exclude_out(repo, dry_run),
         *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
     )
 
@@ -113,7 +120,11 @@ def _unset_driver(repo: Repository, dry_run: bool) -> Result:
     return "removed"
 
 
-# -- the attributes
+# -- the attributes, and what git passes over
+
+
+def _make_block(lines: Sequence[str]) -> str:
+    return BLOCK.format("".join(f"{line}\n" for line in lines))
 
 
 def _with_block(text: str, block: str) -> str:
@@ -135,3 +146,25 @@ def _take_block_out(path: Path, dry_run: bool) -> Result:
     elif not dry_run:
         path.unlink()
     return "removed"
+
+
+def _plan_exclude(repo: Repository, files: Sequence[str]) -> tuple[tuple[Path, str], ...]:
+    """The file that makes git pass over those of `files` that it does not track, as it will be; nothing for none.
+
+    One that is a symbolic link is not ours to replace.
+    """
+    path, tracked = _exclude_file(repo), {file.path for file in list_staged(repo, files)} if files else set()
+    untracked = [f"/{file}" for file in files if file not in tracked]
+    if not untracked or path.is_symlink():
+        return ()
+    return ((path, _with_block(read_text(path), _make_block(untracked))),)
+
+
+def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
+    path = _exclude_file(repo)
+    if not path.is_symlink() and (result := _take_block_out(path, dry_run)) != "absent":
+        yield InstallStep("exclude", str(path), result)
+
+
+def _exclude_file(repo: Repository) -> Path:
+    return repo.common_dir / EXCLUDE

@@ -1,19 +1,21 @@
 """Proposing: one branch and one pull request that hold what memory would gain, made anew by each run.
 
-What maintainers did on that branch stays: `flows.rejected`. The branch moves only from where it was read. What becomes
-of its pull request: `flows.request`.
+What maintainers did on that branch stays: `flows.rejected`, `flows.carried`. The branch moves only from where it was
+read. What becomes of its pull request: `flows.request`.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from memory_ci.errors import RepositoryError
 from memory_ci.flows.branch import PRIVATE
+from memory_ci.flows.carried import carry_over, list_lost
 from memory_ci.flows.landing import Run, contended, fetch, is_own_push, named, perform, refusal
 from memory_ci.flows.push_options import request_options
-from memory_ci.flows.rejected import KEEP, Verdicts, carry_over, read_verdicts
+from memory_ci.flows.rejected import KEEP, Verdicts, read_verdicts
 from memory_ci.flows.replan import COVERED, is_covered
-from memory_ci.flows.request import Built, Standing, find_answer, find_standing, update_request
+from memory_ci.flows.request import Built, Standing, close_request, find_answer, find_standing, update_request
 from memory_ci.flows.workspace import Workspace, config_at, memory_test
 from memory_ci.gitrepo.follow import private_ref, tree_of
 from memory_ci.gitrepo.history import STEP, find_cursor
@@ -21,6 +23,7 @@ from memory_ci.gitrepo.push import Outcome, find_remote_tip, push_tip
 from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.records.config import Config
 from memory_ci.records.publish import Published
+from memory_ci.text import plural
 
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
 
@@ -40,32 +43,38 @@ def propose(run: Run, reason: str = "") -> Published:
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
             verdicts = read_verdicts(Workspace(run.workspace.repo, settings), base, old) if old else Verdicts()
-            if old and verdicts.obstacle:
-                return Published("pr", old, tries=tries, reason=f"the branch is left as it is: {verdicts.obstacle}")
-            built = _build(run, ref, base, verdicts)
+            built = verdicts.obstacle or _build(run, ref, base, verdicts)
+            if isinstance(built, str):
+                return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
             published = _bring(run, settings, built, old, reason)
             if published is not None:
                 return named(run, msgspec.structs.replace(published, tries=tries))
     raise contended(run.branch)
 
 
-def _build(run: Run, ref: str, base: str, verdicts: Verdicts) -> Built:
-    """What maintainers decided first, so that the plan is made with it; then the plan."""
+def _build(run: Run, ref: str, base: str, verdicts: Verdicts) -> Built | str:
+    """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
     from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms
 
     workspace = Workspace(run.workspace.repo, config_at(run.workspace.repo, base))
-    files = carry_over(workspace, base, verdicts)
-    if files:
+    carried = carry_over(workspace, base, verdicts)
+    if carried.files:
         commit_series(
             workspace.repo,
             ref=ref,
             expected=base,
-            commits=[PlannedCommit(files, CARRIED)],
+            commits=[PlannedCommit(carried.files, CARRIED)],
             identity=IN_ACTIONS if "GITHUB_ACTIONS" in run.environ else MEMORY_CI,
             when=run.now,
         )
-    plan, applied = perform(run, ref, base if files else None)
-    return Built(base, applied.tip, plan, applied.subjects, verdicts)
+    try:
+        plan, applied = perform(run, ref, base if carried.files else None)
+    except RepositoryError as error:
+        if error.slug != "ref-moved" or not carried.files:
+            raise
+        return error.message  # what another job planned knows nothing of their words, which go before it
+    lost = list_lost(workspace, applied.tip, verdicts)
+    return Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
 
 
 def _bring(run: Run, settings: Config, built: Built, old: str | None, reason: str) -> Published | None:
@@ -75,13 +84,22 @@ def _bring(run: Run, settings: Config, built: Built, old: str | None, reason: st
     standing = find_standing(run, settings, built)
     if answer := find_answer(built, standing):
         return Published("pr", old or built.base, reason=answer, plan=built.plan)
+    # A forge closes the request of a branch that is gone, and its text would pass for an answer of people.
+    url = close_request(standing) if built.tip == built.base else ""
     outcome = _push(run, settings, built, old, standing)
     if outcome.state == "refused":
         raise refusal(settings.publish.branch, outcome)
     if outcome.state == "moved":
         return None
-    done = Published("pr", outcome.said or built.tip, reason=reason, plan=built.plan, subjects=built.subjects)
+    done = Published("pr", outcome.said or built.tip, url, 1, _reason(reason, built), built.plan, built.subjects)
     return update_request(run, settings, built, done, standing)
+
+
+def _reason(reason: str, built: Built) -> str:
+    """Why it went this way, and what of the words of maintainers went another."""
+    count = len(built.lost)
+    lost = f"{plural(count, 'edit')} of the branch could not be kept: see the pull request" if count else ""
+    return "; ".join(filter(None, (reason, lost)))
 
 
 def _why_left(run: Run, settings: Config, built: Built, old: str | None) -> str:

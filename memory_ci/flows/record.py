@@ -24,7 +24,7 @@ from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.learn import Learner, Progress, merged_on
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_model, trusted_config
-from memory_ci.flows.rejected import list_rejected
+from memory_ci.flows.rejected import list_rejected, list_rejected_paths
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.telling import find_fold_day, list_deleted, plan_files
@@ -155,7 +155,9 @@ def _learner(
     past |= list_rejected(workspace, span.base)
     phase = current_phase(workspace, span.base)
     told = load_episodes(workspace, span.base)
-    chronicle = Chronicle(workspace, span.base, told, list_deleted(workspace, span.base), draft, phase)
+    unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(workspace, span.base)}
+    deleted = list_deleted(workspace, span.base) | unwanted
+    chronicle = Chronicle(workspace, span.base, told, deleted, draft, phase)
     buried = BuriedTrailers(workspace.repo, span.base)
     copies = Copies(workspace.repo, span.since)
     return Learner(workspace, draft, gatherer, asker, chronicle, buried, copies, today, past, phase)

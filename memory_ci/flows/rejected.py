@@ -1,29 +1,30 @@
-"""What maintainers did to proposals: an entry taken out of the memory pull request does not come back.
+"""What maintainers did to proposals: what they take out of the memory pull request does not come back, and edits stay.
 
-The decision is kept in `.memory/rejected.txt`, written by memory-ci in that same pull request: a line for each, the
-hash of what it said and its title. It is history like any other; who changes their mind takes the line out.
+What they took out is kept in `.memory/rejected.txt`, written by memory-ci in that same pull request: a line for each,
+the hash of what it said and its title, or the path of an episode. It is history like any other; who changes their mind
+takes the line out. How their decisions come onto the branch that is made anew: `flows.carried`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import Workspace, load_memory, memory_test, read_bytes
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
+from memory_ci.gitrepo.merges import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
-from memory_ci.store.apply import apply_changes
-from memory_ci.store.layout import is_fragment
+from memory_ci.records.report import Finding
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
+from memory_ci.store.layout import classify_scope, is_fragment
 from memory_ci.text import shorten
 
 REJECTED_FILE = ".memory/rejected.txt"
-HEADING = "# Learnings that a maintainer took out of the memory pull request: they are not proposed again.\n"
 KEEP = "keep"
 """The step of the commit that carries over what maintainers decided."""
 
@@ -33,102 +34,199 @@ Kept = Mapping[str, Located]
 """Entries of one tree, by id."""
 
 
-class Verdicts(NamedTuple):
-    """What maintainers decided on the memory branch: entries they took out, and those they wrote or changed.
+class Edit(NamedTuple):
+    """What maintainers did to one entry: its place now, the entry as they found it or put it in, and what they changed.
 
-    `rejected` are lines of REJECTED_FILE. `written` has for each entry what it was before them, None where there was
-    none. `obstacle` says why nothing can be made of it, and the branch must stay as it is.
+    `fields` has for each field the values that the base may have for it to be changed, and the one it is to have.
+    `moved_from` is the file in which they found it, where that is another.
+    """
+
+    place: Located
+    first: Entry
+    fields: Mapping[str, tuple[tuple[object, ...], object]]
+    moved_from: str = ""
+
+
+class Touched(NamedTuple):
+    """A file that maintainers changed: what they found and what they left, None where there is none."""
+
+    path: str
+    old: bytes | None
+    new: bytes | None
+
+
+class Verdicts(NamedTuple):
+    """What maintainers decided on the memory branch: entries they took out, edited or added, and files they touched.
+
+    `rejected` are lines of REJECTED_FILE, `released` those that they took out again. `obstacle` says why nothing can be
+    made of it, and the branch must stay as it is.
     """
 
     rejected: tuple[str, ...] = ()
     taken_out: tuple[Entry, ...] = ()
-    written: tuple[tuple[Located, Entry | None], ...] = ()
+    edits: tuple[Edit, ...] = ()
+    touched: tuple[Touched, ...] = ()
+    released: frozenset[str] = frozenset()
     obstacle: str = ""
 
 
 def list_rejected(workspace: Workspace, rev: str) -> frozenset[str]:
     """The content keys of what was rejected."""
-    return frozenset(line.split()[0] for line in _read_lines(workspace, rev))
+    return frozenset(line.split()[0] for line in read_lines(workspace, rev))
+
+
+def list_rejected_paths(workspace: Workspace, rev: str) -> frozenset[str]:
+    """The episode files that were rejected."""
+    return frozenset(line for line in read_lines(workspace, rev) if is_episode_path(line))
 
 
 def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
     commits = list(_foreign_commits(workspace, base, branch))
-    gone: dict[str, Entry] = {}
-    before: dict[str, Entry | None] = {}
-    for commit in commits:
-        old, new = _entries(workspace, commit.parents[0]), _entries(workspace, commit.sha)
-        gone |= {key: place.entry for key, place in old.items() if key not in new}
-        changed = (key for key, place in new.items() if key not in old or old[key].entry != place.entry)
-        for key in changed:
-            before.setdefault(key, old[key].entry if key in old else None)
-    last = _entries(workspace, branch) if commits else {}
-    taken_out = tuple(entry for key, entry in gone.items() if key not in last)
+    lines = read_lines(workspace, branch)
+    if not commits:
+        return Verdicts(rejected=tuple(dict.fromkeys(lines)))
+    last = entries_at(workspace, branch)
+    fork = entries_at(workspace, find_merge_base(workspace.repo, base, branch) or base)
+    gone, edits = _read_edits(workspace, commits, fork)
+    released = _read_released(workspace, commits).difference(lines)
+    left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
+    taken_out = tuple(entry for entry in left_out if line_of(entry) not in released)
+    touched = tuple(
+        file for file in _read_touched(workspace, commits) if file.new is not None or file.path not in released
+    )
+    deleted = (file.path for file in touched if file.new is None and is_episode_path(file.path))
+    lines += [path for path in deleted if path.isprintable()]
     return Verdicts(
-        rejected=tuple(dict.fromkeys((*_read_lines(workspace, branch), *map(_line, taken_out)))),
+        rejected=tuple(dict.fromkeys((*lines, *map(line_of, taken_out)))),
+        released=released,
         taken_out=taken_out,
-        written=tuple((last[key], old) for key, old in before.items() if key in last),
-        obstacle=_obstacle(workspace, branch, commits),
+        edits=tuple(edit for key, edit in edits.items() if key in last),
+        touched=touched,
+        obstacle=_obstacle(workspace, base, branch, commits, touched),
     )
 
 
-def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> dict[str, bytes | None]:
-    """The files that make the verdicts true on `base`; what is decided there already is left as it is."""
-    changes = tuple(_list_changes(workspace, base, verdicts))
-    content = read_bytes(workspace, base, {*(change.path for change in changes), REJECTED_FILE})
-    files = apply_changes(content, changes)
-    known = list_rejected(workspace, base)
-    lines = [f"{line}\n" for line in verdicts.rejected if line.split()[0] not in known]
-    if lines:
-        files[REJECTED_FILE] = content.get(REJECTED_FILE, HEADING.encode()) + "".join(lines).encode()
-    return files
+def line_of(entry: Entry) -> str:
+    """The line of REJECTED_FILE for an entry."""
+    return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
 
 
-def _obstacle(workspace: Workspace, branch: str, commits: Sequence[Commit]) -> str:
+def read_lines(workspace: Workspace, rev: str) -> list[str]:
+    """The lines of REJECTED_FILE that say what was rejected."""
+    text = read_bytes(workspace, rev, [REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def entries_at(workspace: Workspace, rev: str) -> Kept:
+    """The entries of a tree."""
+    return {place.entry.id: place for place in load_memory(workspace, rev).located}
+
+
+def holds_entries(workspace: Workspace, path: str) -> bool:
+    """Whether a file of memory is one of entries."""
+    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
+
+
+def prose_of(data: bytes | None) -> list[str]:
+    """The words of a memory file that stand beside its entries."""
+    segments = parse_memory_file("", data or b"").segments
+    return [word for segment in segments if segment.entry is None for word in segment.raw.split()]
+
+
+def changes_prose(file: Touched) -> bool:
+    """Whether maintainers changed words of a memory file that stand beside its entries."""
+    return prose_of(file.old) != prose_of(file.new)
+
+
+def _read_edits(
+    workspace: Workspace, commits: Sequence[Commit], fork: Kept
+) -> tuple[dict[str, tuple[Entry, ...]], dict[str, Edit]]:
+    """(what was taken out, as it was found and as it was last; what was edited or added), by id."""
+    gone: dict[str, tuple[Entry, ...]] = {}
+    edits: dict[str, Edit] = {}
+    for commit in commits:
+        old, new = entries_at(workspace, commit.parents[0]), entries_at(workspace, commit.sha)
+        for key in old.keys() - new.keys():
+            found = edits[key].first if key in edits else old[key].entry
+            gone[key] = tuple(dict.fromkeys((found, old[key].entry)))
+        for key, place in new.items():
+            before = old.get(key)
+            if before is None or (before.entry, before.path) != (place.entry, place.path):
+                edits[key] = _edited(edits.get(key), before, place, fork.get(key))
+    return gone, edits
+
+
+def _edited(known: Edit | None, before: Located | None, place: Located, fork: Located | None) -> Edit:
+    """One more commit of an entry: a field may stand as it was before the first of them, or where the branch began."""
+    was = before or (known.place if known else None)
+    if was is None:
+        return Edit(place, place.entry, {})
+    fields = dict(known.fields) if known else {}
+    for name in place.entry.__struct_fields__:
+        then, now = getattr(was.entry, name), getattr(place.entry, name)
+        if then != now:
+            begun = (getattr(fork.entry, name),) if fork else ()
+            fields[name] = (fields[name][0] if name in fields else (then, *begun), now)
+    origin = known.moved_from or known.place.path if known else was.path
+    return Edit(place, known.first if known else was.entry, fields, origin if origin != place.path else "")
+
+
+def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[Touched]:
+    """The memory files that the commits changed, but REJECTED_FILE: their lines are read."""
+    is_memory = memory_test(workspace)
+    first: dict[str, bytes | None] = {}
+    last: dict[str, bytes | None] = {}
+    for commit in commits:
+        paths = [file.path for file in commit.files if is_memory(file.path) and file.path != REJECTED_FILE]
+        old, new = read_bytes(workspace, commit.parents[0], paths), read_bytes(workspace, commit.sha, paths)
+        for path in paths:
+            first.setdefault(path, old.get(path))
+            last[path] = new.get(path)
+    return (Touched(path, first[path], new) for path, new in last.items() if new != first[path])
+
+
+def _read_released(workspace: Workspace, commits: Sequence[Commit]) -> frozenset[str]:
+    """The lines of REJECTED_FILE that the commits took out: whoever did that changed their mind."""
+    found: set[str] = set()
+    for commit in commits:
+        if any(file.path == REJECTED_FILE for file in commit.files):
+            found |= set(read_lines(workspace, commit.parents[0])).difference(read_lines(workspace, commit.sha))
+    return frozenset(found)
+
+
+def _obstacle(
+    workspace: Workspace, base: str, branch: str, commits: Sequence[Commit], touched: Iterable[Touched]
+) -> str:
     """Why the work of others on the branch cannot be carried over."""
     is_memory = memory_test(workspace)
     if any(not is_memory(file.path) for commit in commits for file in commit.files):
         return "others changed more than memory there"
     broken = [finding for finding in load_memory(workspace, branch).findings if finding.level == "error"]
-    if commits and broken:
+    broken += [finding for file in touched for finding in _episode_findings(file)]
+    if broken:
         return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
-    return ""
+    known = read_bytes(workspace, base, [file.path for file in touched])
+    clashes = (file.path for file in touched if not _can_carry(workspace, file, known.get(file.path)))
+    return next((f"{path} was changed there, and is not the same in the base" for path in clashes), "")
 
 
-def _list_changes(workspace: Workspace, base: str, verdicts: Verdicts) -> Iterator[Change]:
-    """What maintainers wrote, put in; what they took out of what the base has, taken out there as well."""
-    kept = _entries(workspace, base)
-    past = list_past_ids(workspace, base) if verdicts.written else frozenset()
-    for place, old in verdicts.written:
-        known = kept.get(place.entry.id)
-        if _is_open(known, old, place, past):
-            kind: Literal["update", "add"] = "update" if known else "add"
-            path = known.path if known else place.path
-            yield Change(step="consolidate", kind=kind, path=path, entry=place.entry, why="")
-    for entry in verdicts.taken_out:
-        known = kept.get(entry.id)
-        if known is not None and not is_fragment(known.path) and _line(known.entry) == _line(entry):
-            yield Change(step="consolidate", kind="remove", path=known.path, entry=known.entry, why="")
+def _episode_findings(file: Touched) -> tuple[Finding, ...]:
+    """What cannot be read of an episode file that maintainers changed."""
+    if file.new is None or not is_episode_path(file.path):
+        return ()
+    return parse_episode_file(file.path, file.new).findings
 
 
-def _is_open(known: Located | None, old: Entry | None, place: Located, past: frozenset[str]) -> bool:
-    """Whether the base has not decided otherwise: it has the entry as it was before the edit, or never had it."""
-    if known is None:
-        return place.entry.id not in past
-    return known.entry == old and known.entry != place.entry
+def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool:
+    """Whether the base leaves room for what maintainers did beside entries: it says what they found, or what they left.
 
-
-def _line(entry: Entry) -> str:
-    return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
-
-
-def _read_lines(workspace: Workspace, rev: str) -> list[str]:
-    text = read_bytes(workspace, rev, [REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
-    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-
-
-def _entries(workspace: Workspace, rev: str) -> Kept:
-    return {place.entry.id: place for place in load_memory(workspace, rev).located}
+    A file that the base does not have is new. One of a whole month of episodes is not: it would be told twice.
+    """
+    if holds_entries(workspace, file.path):
+        return not changes_prose(file) or prose_of(known) in (prose_of(file.old), prose_of(file.new))
+    is_month = file.path == month_path(find_month(file.path) or "")
+    return known in (file.old, file.new) or (known is None and not is_month)
 
 
 def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:

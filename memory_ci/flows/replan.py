@@ -7,13 +7,15 @@ other. What it covers stays the same, so that the commits in between are for the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.branch import branch_tip
-from memory_ci.flows.rejected import list_rejected
+from memory_ci.flows.carried import COUNTERS
+from memory_ci.flows.rejected import list_rejected, list_rejected_paths
 from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, read_bytes
 from memory_ci.gitrepo.history import Cursor, find_cursor
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
@@ -42,7 +44,8 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         if plan.until is None or not _is_held(workspace.repo, plan.until, now.source):
             raise _unfit(plan, tip, "another run landed")
         return _without_changes(plan, ref, tip)
-    moved = msgspec.structs.replace(_without_known(workspace, plan, tip), ref=ref, base=tip)
+    fit = _onto_edits(workspace, _without_known(workspace, plan, tip), tip)
+    moved = msgspec.structs.replace(fit, ref=ref, base=tip)
     for reason in _changed(workspace, plan, moved):
         raise _unfit(plan, tip, reason)
     return moved
@@ -78,11 +81,45 @@ def _without_known(workspace: Workspace, plan: Plan, tip: str) -> Plan:
         return msgspec.structs.replace(step, changes=kept)
 
     told = read_bytes(workspace, tip, [file.path for file in plan.episodes])
+    unwanted = list_rejected_paths(workspace, tip).union(told)
     return msgspec.structs.replace(
         plan,
         steps=tuple(step for step in map(without, plan.steps) if step.changes),
-        episodes=tuple(file for file in plan.episodes if told.get(file.path) != file.text.encode()),
+        episodes=tuple(file for file in plan.episodes if file.path not in unwanted),
     )
+
+
+def _onto_edits(workspace: Workspace, plan: Plan, tip: str) -> Plan:
+    """The plan with what it counts put onto entries that were edited since, in other fields than the counters."""
+    before, after = _list_places(workspace, plan.base), _list_places(workspace, tip)
+
+    def onto(change: Change) -> Change:
+        then, now = _only(before, change), _only(after, change)
+        if change.step != "reinforce" or then is None or now is None or _counters(then) != _counters(now):
+            return change
+        return msgspec.structs.replace(change, entry=msgspec.structs.replace(now, **_counters(change.entry)))
+
+    steps = tuple(msgspec.structs.replace(step, changes=tuple(map(onto, step.changes))) for step in plan.steps)
+    return msgspec.structs.replace(plan, steps=steps)
+
+
+def _fits(change: Change, before: Places, after: Places) -> bool:
+    """Whether a change was put onto an entry as it is now: it differs from that in counters alone."""
+    then, now = _only(before, change), _only(after, change)
+    if change.step != "reinforce" or then is None or now is None:
+        return False
+    is_same = msgspec.structs.replace(now, **_counters(change.entry)) == change.entry
+    return is_same and _counters(then) == _counters(now)
+
+
+def _only(places: Places, change: Change) -> Entry | None:
+    """The entry of a change where it stands once, in the file of the change."""
+    found = places.get(change.entry.id, ())
+    return found[0][1] if len(found) == 1 and found[0][0] == change.path else None
+
+
+def _counters(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in COUNTERS}
 
 
 def _is_known(change: Change, rejected: frozenset[str], places: Places) -> bool:
@@ -97,8 +134,9 @@ def _changed(workspace: Workspace, plan: Plan, moved: Plan) -> Iterator[str]:
     if config_at(repo, plan.base) != config_at(repo, moved.base):
         yield "the configuration was changed"
     before, after = _list_places(workspace, plan.base), _list_places(workspace, moved.base)
+    fitted = {one.entry.id for step in moved.steps for one in step.changes if _fits(one, before, after)}
     for entry_id in dict.fromkeys(change.entry.id for step in moved.steps for change in step.changes):
-        if before.get(entry_id) != after.get(entry_id):
+        if before.get(entry_id) != after.get(entry_id) and entry_id not in fitted:
             yield f"the entry {entry_id} was changed"
 
 

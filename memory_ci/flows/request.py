@@ -14,9 +14,9 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
+from memory_ci.flows.carried import Carried
 from memory_ci.flows.landing import Run
 from memory_ci.flows.push_options import is_gitlab
-from memory_ci.flows.rejected import Verdicts
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.forge.choose import choose_proposals
 from memory_ci.forge.proposals import Proposal, Proposals
@@ -36,19 +36,21 @@ from memory_ci.rendering.pull_request import (
 )
 from memory_ci.store.edit import format_entry
 
-KEY_LENGTH = 12
-MAX_KEYS = 500
-"""Keys that the text of a pull request has room for; of more there is one key for all."""
+KEY_LENGTH = 8
+MAX_KEYS = 2_000
+"""Keys that the text of a pull request has room for; of the rest there is one key for all."""
 
 
 class Built(NamedTuple):
-    """The branch made anew: what it adds to `base`, and what of it maintainers decided."""
+    """The branch made anew: what it adds to `base`, what of it maintainers decided, and titles of what they lost."""
 
     base: str
     tip: str
     plan: Plan
     subjects: tuple[str, ...]
-    verdicts: Verdicts
+    rejected: tuple[str, ...] = ()
+    carried: Carried = Carried()
+    lost: tuple[str, ...] = ()
 
 
 class Standing(NamedTuple):
@@ -79,19 +81,36 @@ def find_answer(built: Built, standing: Standing) -> str:
 
 
 def update_request(run: Run, settings: Config, built: Built, done: Published, standing: Standing) -> Published:
-    """The pull request opened, brought up to date, or closed; without a forge the branch alone."""
+    """The pull request opened, or brought up to date; without a forge the branch alone."""
     forge = standing.forge
     if forge is None:
         why = f"the branch {settings.publish.branch} is pushed; no token for a forge: {_left_to_do(run)}"
         return msgspec.structs.replace(done, reason=why if built.tip != built.base else "nothing to propose")
     if built.tip == built.base:
-        return msgspec.structs.replace(done, reason="nothing to propose", url=_close(forge, standing.open))
+        return msgspec.structs.replace(done, reason="nothing to propose")
     proposed = _proposed(run, settings, built, standing)
     title, body = render_title(proposed), render_pull_request(proposed)
     if standing.open is None:
         return msgspec.structs.replace(done, url=forge.open(settings.publish.branch, run.branch, title, body).url)
     forge.update(standing.open, title, body)
     return msgspec.structs.replace(done, url=standing.open.url)
+
+
+def close_request(standing: Standing) -> str:
+    """Close the open request, if there is one, and say in its text that it was us; where it is. It keeps its branch.
+
+    Raises EngineError (`forge-…`).
+    """
+    forge, found = standing.forge, standing.open
+    if forge is None or found is None:
+        return ""
+    forge.update(found, TITLE, render_closed(found.body))
+    try:
+        forge.close(found)
+    except EngineError as error:
+        if error.slug != "forge-refused":  # it is closed already
+            raise
+    return found.url
 
 
 def _forge(run: Run, settings: Config) -> Proposals | None:
@@ -107,27 +126,16 @@ def _left_to_do(run: Run) -> str:
     return "open its pull request by hand"
 
 
-def _close(forge: Proposals, open_one: Proposal | None) -> str:
-    """A forge closes it by itself when its branch is gone; one that was slower is told."""
-    if open_one is None:
-        return ""
-    try:
-        forge.update(open_one, TITLE, render_closed(open_one.body))
-        forge.close(open_one)
-    except EngineError as error:
-        if error.slug != "forge-refused":  # it is closed already
-            raise
-    return open_one.url
-
-
 def _list_held(built: Built) -> Iterator[tuple[str, str]]:
     """(key, title) of all that is proposed: what a step does to which words, which words people wrote, the episodes."""
     for step in built.plan.steps:
         for change in step.changes:
             entry = change.entry
             yield _key(f"{step.step} {content_key(entry.title, entry.body)}"), entry.title
-    for place, _ in built.verdicts.written:
-        yield _key(f"written {content_key(place.entry.title, place.entry.body)}"), place.entry.title
+    for entry in built.carried.entries:
+        yield _key(f"written {content_key(entry.title, entry.body)}"), entry.title
+    for path in built.carried.paths:
+        yield _key(f"written {path}"), path
     for file in built.plan.episodes:
         yield _key(f"episode {file.path}"), file.path
 
@@ -135,7 +143,8 @@ def _list_held(built: Built) -> Iterator[tuple[str, str]]:
 def list_keys(built: Built) -> frozenset[str]:
     """The keys of all that is proposed, as many as the text of a pull request can hold."""
     keys = sorted({key for key, _ in _list_held(built)})
-    return frozenset(keys if len(keys) <= MAX_KEYS else [_key(" ".join(keys))])
+    rest = keys[MAX_KEYS:]
+    return frozenset((*keys[:MAX_KEYS], *([_key(" ".join(rest))] if rest else ())))
 
 
 def _key(text: str) -> str:
@@ -154,8 +163,9 @@ def _proposed(run: Run, settings: Config, built: Built, standing: Standing) -> P
     effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)
     return Proposed(
         plan=built.plan,
-        kept=tuple(place.entry.title for place, _ in built.verdicts.written),
-        rejected=tuple(line.partition(" ")[2] for line in built.verdicts.rejected),
+        kept=(*(entry.title for entry in built.carried.entries), *built.carried.paths),
+        rejected=tuple(line.partition(" ")[2] or line for line in built.rejected),
+        lost=built.lost,
         effect=effect,
         links=_links(run),
         held=tuple(sorted(list_keys(built))),

@@ -21,7 +21,7 @@ Result = Literal["written", "kept", "removed", "absent", "renamed", "restored"]
 class InstallStep(msgspec.Struct, frozen=True):
     """One part, where it is, and what became of it."""
 
-    part: Literal["merge-driver", "attributes", "hook", "agent"]
+    part: Literal["merge-driver", "attributes", "hook", "exclude", "agent"]
     path: str
     result: Result
 

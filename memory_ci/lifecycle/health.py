@@ -46,19 +46,23 @@ ADVICE: Mapping[MetricName, str] = {
     "freshness": "Retire what no longer holds: `memory-ci retire --stale`; work that uses an entry keeps it fresh.",
     "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
     "coherence": "Unite what says the same: `memory-ci compact`. Of two that contradict, let one supersede the other.",
-    "efficiency": "Note what recent work had to find out: `memory-ci add`; `memory-ci eval init` and"
-    " `memory-ci eval retrieval` show what is not found.",
-    "reachability": "Say where entries come from (`source`, `cites`, `relations`): `memory-ci show ID` names the file.",
+    "efficiency": "Where work taught something that the next such work should know, note it: `memory-ci add`, or a mark"
+    " in the next commit (docs/extraction.md). Where there was nothing to learn, it is no fault."
+    " `memory-ci health` names the titles.",
+    "reachability": "Say where an entry comes from: write `source: commit:<sha>` into it by hand, or `cites` or"
+    " `relations` (`memory-ci show ID` names the file); a new one gets it from `memory-ci add --source commit:<sha>`."
+    " `memory-ci health` names the entries.",
 }
 UNINDEXED = "See what is kept out of the index, and why: `memory-ci check`."
 
 
 class Measured(NamedTuple):
-    """A metric before it is weighed: None where there is no data, from what it is, and advice of its own."""
+    """A metric before it is weighed: None where there is no data, from what it is, advice of its own, what it lacks."""
 
     value: float | None
     basis: str
     advice: str = ""
+    missing: tuple[str, ...] = ()
 
 
 class Jobs(NamedTuple):
@@ -100,7 +104,8 @@ def band_of(score: float) -> Band:
 def _metric(name: MetricName, measured: Measured) -> Metric:
     value = None if measured.value is None else round(min(100.0, max(0.0, measured.value)), 1)
     advice = measured.advice or ADVICE[name] if value is not None and value < GREEN else ""
-    return Metric(name=name, weight=WEIGHTS[name], value=value, basis=measured.basis, advice=advice)
+    weight, missing = WEIGHTS[name], measured.missing
+    return Metric(name=name, weight=weight, value=value, basis=measured.basis, advice=advice, missing=missing)
 
 
 def is_in_force(entry: Entry, today: date) -> bool:

@@ -15,7 +15,8 @@ Profile = Literal["git", "crewship"]
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """One number in [0, 100], None where there is nothing to reckon it from. `basis` says from what it is.
 
-    `advice` is what to do about a weak one, with the command.
+    `advice` is what to do about a weak one, with the command. `missing` names, newest first, what it lacks: the titles
+    that find nothing, the ids of entries that nothing leads to.
     """
 
     name: MetricName
@@ -23,6 +24,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     basis: str
     advice: str = ""
+    missing: tuple[str, ...] = ()
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

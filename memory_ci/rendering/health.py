@@ -8,6 +8,8 @@ from memory_ci.records.health import Health, Metric
 from memory_ci.rendering.table import printable
 
 NAME_WIDTH = 12
+MAX_SHOWN = 5
+"""So many titles or entries are named below the advice."""
 
 
 def render_health(health: Health) -> str:
@@ -38,7 +40,15 @@ def _lines(health: Health) -> Iterator[str]:
     weak = [metric for metric in health.metrics if metric.advice]
     if weak:
         yield ""
-        yield from (f"{metric.name}: {metric.advice}" for metric in weak)
+        yield from (line for metric in weak for line in _advise(metric))
+
+
+def _advise(metric: Metric) -> Iterator[str]:
+    """What to do about a weak metric, and the newest of what it lacks."""
+    yield f"{metric.name}: {metric.advice}"
+    yield from (f"    {name}" for name in metric.missing[:MAX_SHOWN])
+    if len(metric.missing) > MAX_SHOWN:
+        yield f"    and {len(metric.missing) - MAX_SHOWN} more: `--json` names them"
 
 
 def _line(health: Health) -> str:

@@ -63,7 +63,8 @@ class Declined(msgspec.Struct, frozen=True):
 class Proposed(msgspec.Struct, frozen=True):
     """All that the text says: the plan, the titles of what maintainers wrote and took out, the effect.
 
-    `held` are the keys of all that is proposed: what a later run compares, should this pull request be closed.
+    `lost` are titles of what they wrote that does not stand here as they wrote it. `held` are the keys of all that is
+    proposed: what a later run compares, should this pull request be closed.
     """
 
     plan: Plan
@@ -73,6 +74,7 @@ class Proposed(msgspec.Struct, frozen=True):
     links: Links
     held: tuple[str, ...] = ()
     declined: Declined | None = None
+    lost: tuple[str, ...] = ()
 
 
 def render_pull_request(proposed: Proposed) -> str:
@@ -89,7 +91,7 @@ def render_title(proposed: Proposed) -> str:
 
 def render_closed(text: str) -> str:
     """The text of a pull request that memory-ci closes: with other words before its keys they count no more."""
-    return CLOSED + text
+    return text if text.startswith(CLOSED) else CLOSED + text
 
 
 def parse_held(text: str) -> frozenset[str]:
@@ -107,6 +109,7 @@ def _lines(proposed: Proposed) -> Iterator[str]:
         yield from _section_lines(section, changes, proposed.links)
     yield from _episodes(proposed.plan)
     yield from _titles("Kept as maintainers wrote it", proposed.kept)
+    yield from _titles("Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost)
     yield from _titles("Not proposed again", proposed.rejected)
     if proposed.declined is not None:
         yield from _declined(proposed.declined, proposed.links)

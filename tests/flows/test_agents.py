@@ -74,6 +74,49 @@ def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) ->
     assert not path.parent.exists()
 
 
+def excluded(project: Project, *, dry_run: bool = False) -> list[str]:
+    steps = install(project.workspace, sys.executable, with_hook=False, agents=["claude-code"], dry_run=dry_run)
+    return [step.result for step in steps if step.part == "exclude"]
+
+
+@pytest.mark.parametrize("text", [None, "# mine\n*.swp\n", "*.swp"])
+def test_git_passes_over_settings_with_a_path_of_this_machine_until_they_are_taken_out(
+    project: Project, text: str | None
+) -> None:
+    place = project.path / ".git/info/exclude"
+    place.unlink(missing_ok=True)
+    if text is not None:
+        project.write(".git/info/exclude", text)
+    assert excluded(project) == ["written"]
+    assert ".claude" not in project.status()
+    assert excluded(project) == ["kept"]
+    uninstall(project.workspace)
+    assert (place.read_text() if place.exists() else None) == text
+
+
+def test_a_dry_run_excludes_nothing_and_says_that_it_would(project: Project) -> None:
+    place = project.write(".git/info/exclude", "*.swp\n")
+    assert excluded(project, dry_run=True) == ["written"]
+    assert place.read_text() == "*.swp\n"
+
+
+def test_settings_that_git_tracks_or_that_hold_no_path_are_not_excluded(project: Project) -> None:
+    project.commit("Share", {FILES["claude-code"]: "{}\n"})
+    assert excluded(project) == []
+    steps = install(project.workspace, sys.executable, with_hook=False, agents=["codex"])
+    assert [step.part for step in steps] == ["merge-driver", "attributes", "agent"]
+
+
+def test_an_exclude_file_elsewhere_is_left_alone(project: Project, tmp_path: Path) -> None:
+    place = project.write(".git/info/exclude", "")
+    place.unlink()
+    (tmp_path / "mine").write_text("*.swp\n")
+    place.symlink_to(tmp_path / "mine")
+    assert excluded(project) == []
+    uninstall(project.workspace)
+    assert (place.is_symlink(), (tmp_path / "mine").read_text()) == (True, "*.swp\n")
+
+
 def test_what_its_owner_changed_meanwhile_stays(project: Project) -> None:
     path = project.write(".gemini/settings.json", '{"a": 1}')
     set_up(project, "gemini")

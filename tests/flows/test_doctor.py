@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -427,7 +427,43 @@ def test_the_interpreter_of_an_agents_hook_is_looked_for_but_never_started(healt
     assert one(healthy, "agents").remedy == "memory-ci install --agent claude-code"
 
 
+def date_capture(project: Project, at: datetime) -> None:
+    """Let the hook of the agent have been put in at that time, whatever the clock of this machine says."""
+    for path in (project.path / ".claude/settings.local.json", project.path / ".git/memory-ci/made"):
+        os.utime(path, (at.timestamp(), at.timestamp()))
+
+
+def test_settings_with_a_path_of_this_machine_that_git_tracks_are_told(healthy: Project) -> None:
+    healthy.git("add", "-f", ".claude/settings.local.json")
+    tracked, captures = probes(healthy, "agents")
+    assert (tracked.state, captures.state) == ("warn", "ok")
+    assert tracked.remedy.startswith("git rm --cached .claude/settings.local.json, commit that")
+
+
+def test_what_was_merged_before_capture_was_set_up_has_no_session_and_need_not(healthy: Project) -> None:
+    for number in range(10):
+        healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
+    date_capture(healthy, healthy.clock.now)
+    probe = one(healthy, "sessions")
+    assert (probe.state, probe.what) == ("skip", "nothing was merged since capture was set up")
+    healthy.commit("Set memory-ci up", {".memory-ci.yaml": "# ours\n"})
+    assert one(healthy, "sessions").state == "skip"
+    healthy.commit("Work since", {"a.txt": "since\n"})
+    assert one(healthy, "sessions").state == "warn"
+
+
+def test_settings_that_their_agent_writes_again_do_not_begin_capture_anew(healthy: Project) -> None:
+    healthy.write(".git/memory-ci/made", f"{healthy.path}/.claude/settings.local.json\n")
+    date_capture(healthy, healthy.clock.now)
+    for number in range(10):
+        healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
+    later = healthy.clock.now.timestamp() + 60
+    os.utime(healthy.path / ".claude/settings.local.json", (later, later))
+    assert one(healthy, "sessions").state == "warn"
+
+
 def test_capture_that_is_set_up_and_records_nothing_is_told(healthy: Project) -> None:
+    date_capture(healthy, healthy.clock.now)
     for number in range(10):
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
     probe = one(healthy, "sessions")
@@ -436,7 +472,8 @@ def test_capture_that_is_set_up_and_records_nothing_is_told(healthy: Project) ->
 
 
 def test_where_nothing_captures_sessions_their_absence_is_no_second_warning(project: Project) -> None:
-    assert [one(project, name).state for name in ("agents", "sessions")] == ["warn", "skip"]
+    assert [one(project, name).state for name in ("agents", "sessions")] == ["skip", "skip"]
+    assert one(project, "agents").remedy.startswith("optional: memory-ci install --agent claude-code")
 
 
 # -- what was merged
@@ -504,13 +541,37 @@ def test_the_version_in_a_workflow_is_judged(healthy: Project, owner: str, ref: 
 
 
 def test_a_workflow_that_only_speaks_of_memory_ci_is_none(healthy: Project) -> None:
-    healthy.git("remote", "add", "origin", "https://example.com/acme/shop.git")
+    healthy.git("remote", "add", "origin", "git@github.com:acme/shop.git")
     healthy.write(
         ".github/workflows/ci.yml", "# memory-ci ci\n" + USES.format(owner="#", ref="v1").replace("uses", "# uses")
     )
     assert one(healthy, "ci").state == "warn"
     healthy.write(".gitlab-ci.yml", "memory:\n  script:\n    - memory-ci ci --provider gitlab\n")
     assert one(healthy, "ci").what == ".gitlab-ci.yml runs memory-ci"
+
+
+@pytest.mark.parametrize(
+    ("remote", "state"),
+    [
+        ("git@github.com:acme/shop.git", "warn"),
+        ("https://ann:word@gitlab.example.com/acme/shop", "warn"),
+        ("ssh://git@github.example.com:22/shop", "warn"),
+        ("../github/shop.git", "skip"),
+        ("/srv/gitlab/shop.git", "skip"),
+        ("ann@git.example.com:gitlab/shop", "skip"),
+        ("https://github@git.example.com/shop", "skip"),
+    ],
+)
+def test_a_remote_that_no_forge_of_ours_holds_is_told_of_any_ci(project: Project, remote: str, state: str) -> None:
+    project.git("remote", "add", "origin", remote)
+    probe = one(project, "ci")
+    assert (probe.state, "memory-ci ci --provider none" in probe.remedy) == (state, state == "skip")
+
+
+def test_where_a_workflow_runs_something_else_a_job_of_memory_ci_is_missing(project: Project) -> None:
+    project.git("remote", "add", "origin", "ann@git.example.com:shop")
+    project.write(".gitlab-ci.yml", "test:\n  script:\n    - make\n")
+    assert one(project, "ci").state == "warn"
 
 
 # -- the forge

@@ -171,6 +171,65 @@ def test_what_was_learned_from_a_change_does_not_answer_for_it(project: Project)
     assert value(project, "efficiency") == 0
 
 
+def test_titles_that_find_nothing_are_named_newest_first(project: Project) -> None:
+    spoil(project, "efficiency")
+    assert metric(measure(project), "efficiency").missing == tuple(
+        f"#{at} Zebras wander {at}" for at in (132, 131, 130)
+    )
+
+
+def test_of_a_title_that_must_not_be_served_only_the_number_is_named(project: Project) -> None:
+    project.merge_work(INJECTION, "bad", 130, "src/bad.py")
+    assert metric(measure(project), "efficiency").missing == ("#130",)
+
+
+BLOCK = "# memory-ci: begin (memory-ci install)\n/MEMORY.md merge=memory-ci\n# memory-ci: end\n"
+
+
+def count_questions(project: Project) -> str:
+    return metric(measure(project), "efficiency").basis
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".gitattributes": BLOCK},
+        {".pre-commit-config.yaml": "repos:\n- repo: https://example.com/memory-ci\n", ".memory-ci.yaml": "# ours\n"},
+        {".github/workflows/memory.yml": "on: push\n", "MEMORY.md": "# Memory\n"},
+    ],
+)
+def test_setting_memory_ci_up_asks_for_nothing(project: Project, files: dict[str, str]) -> None:
+    rewrite(project, source=None)
+    before = count_questions(project)
+    text = {"MEMORY.md": project.show("HEAD", "MEMORY.md") + "\n"} if "MEMORY.md" in files else {}
+    project.commit("Zebra crossing", files | text)
+    assert count_questions(project) == before
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".gitattributes": "*.bin binary\n"},
+        {".gitattributes": BLOCK, "src/a.py": "1\n"},
+        {".github/workflows/test.yml": "on: push\n"},
+        {".memory-ci.yaml": "# ours\n", ".pre-commit-config.yaml": "repos: []\n"},
+    ],
+)
+def test_what_sets_up_something_else_as_well_asks(project: Project, files: dict[str, str]) -> None:
+    before = count_questions(project)
+    project.commit("Zebra crossing", files)
+    assert count_questions(project) != before
+
+
+def test_a_revert_and_what_only_talked_ask_for_nothing(project: Project) -> None:
+    before = count_questions(project)
+    work = project.commit("Zebras wander", {"src/zebra.py": "1\n"})
+    assert count_questions(project) != before
+    save_telling(project.workspace, make_episode(f"commit-{work[:12]}"))
+    project.commit(f'Revert "Zebras wander"\n\nThis reverts commit {work}.\n', {"src/zebra.py": None})
+    assert count_questions(project) == before
+
+
 def anchor_cite(project: Project) -> tuple[str, ...]:
     """A line of the project as an entry cites it, with the hash of its text."""
     project.commit("Code", {"src/long.py": "def compute_the_total_of_a_charge(amount: int) -> int:\n"})
@@ -198,6 +257,16 @@ def test_what_jobs_used_counts_once_there_are_twenty(project: Project, jobs: int
 
 
 # -- reachability
+
+
+def test_entries_that_nothing_leads_to_are_named_newest_first_and_a_source_reaches_them(project: Project) -> None:
+    days = {1: date(2026, 11, 2), 2: date(2026, 11, 9), 3: date(2026, 11, 5)}
+    titles = {1: "Zebras wander", 2: "Lanterns glow", 3: "Harbours freeze"}
+    lone = [make_entry(at, title=titles[at], body=titles[at], created_at=day) for at, day in days.items()]
+    put(project, *lone)
+    assert metric(measure(project), "reachability").missing == tuple(map(make_id, (2, 3, 1)))
+    rewrite(project, source=f"commit:{project.sha()[:12]}")
+    assert metric(measure(project), "reachability").missing == ()
 
 
 def test_a_relation_or_a_similar_entry_makes_reachable(project: Project) -> None:

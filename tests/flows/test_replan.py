@@ -77,7 +77,6 @@ def test_a_plan_for_the_tip_is_left_as_it_is(project: Project) -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"MEMORY.md": format_entry(KNOWN).replace("Known before", "Known better")}, f"{make_id(7)} was changed"),
         ({"MEMORY.md": ""}, f"{make_id(7)} was changed"),
         ({"MEMORY.md": None, "src/MEMORY.md": format_entry(KNOWN)}, f"{make_id(7)} was changed"),
         ({".memory-ci.yaml": "episodes: {write: false}\n"}, "configuration"),
@@ -89,6 +88,15 @@ def test_a_plan_that_speaks_of_what_was_changed_since_is_refused(
     plan = project.plan()
     project.commit("Meanwhile", files)
     assert words in refuse(project, plan)
+
+
+def test_what_is_counted_is_put_onto_an_entry_that_was_reworded_since(project: Project) -> None:
+    plan = project.plan()
+    project.commit("Say it better", {"MEMORY.md": format_entry(KNOWN).replace("Known before", "Known better")})
+    moved = move(project, plan)
+    apply_plan(project.workspace, moved, NOW)
+    (entry,) = (one for one in project.entries() if one.id == make_id(7))
+    assert (entry.title, entry.reinforcement_count) == ("Known better", KNOWN.reinforcement_count + 1)
 
 
 def test_a_note_of_the_inbox_that_was_changed_is_not_folded_as_it_was(project: Project) -> None:

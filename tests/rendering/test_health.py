@@ -40,6 +40,14 @@ def test_where_it_was_measured_is_told() -> None:
     assert starts == ["The work tree", "Commit abababababab", "Before the first commit,"]
 
 
+def test_below_the_advice_stand_the_newest_five_of_what_is_missing() -> None:
+    titles = tuple(f"#{number} \x1b[2JTitle" for number in range(7, 0, -1))
+    measured = {name: Measured(100, "") for name in WEIGHTS} | {"efficiency": Measured(10, "", missing=titles)}
+    lines = render_health(weigh("git", date(2026, 11, 21), None, measured)).splitlines()
+    assert lines[-6:-1] == [f"    #{number} \\x1b[2JTitle" for number in (7, 6, 5, 4, 3)]
+    assert lines[-1] == "    and 2 more: `--json` names them"
+
+
 def test_history_is_a_line_each() -> None:
     text = render_history([make_health(*[100] * 5, commit="ab" * 20), make_health(*[None] * 5, commit="cd" * 20)])
     assert text.splitlines()[0].startswith("2026-11-21  abababababab  100.0 of 100, green  freshness 100.0  coverage")
