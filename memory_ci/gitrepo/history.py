@@ -40,10 +40,6 @@ class HistoryRange(msgspec.Struct, frozen=True):
     groups: tuple[tuple[str, ...], ...]
 
     @property
-    def commit_count(self) -> int:
-        return sum(map(len, self.groups))
-
-    @property
     def change_count(self) -> int:
         return len(self.groups)
 

@@ -67,12 +67,6 @@ class _Milestone(msgspec.Struct, frozen=True):
     line: int
 
 
-def detect_stage(text: str) -> Phase | None:
-    """The phase that an intent file states, or None when it states none, several or something unclear."""
-    reading = find_stage(text)
-    return reading.phase if reading else None
-
-
 def find_stage(text: str) -> Reading | None:
     """What an intent file states: by `stage:` in front matter, line or heading, else by its milestones.
 
