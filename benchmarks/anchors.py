@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
+
+import msgspec
 
 from benchmarks.timing import Row
 from memory_ci.flows.anchors import anchor_entries, judge_anchors
+from memory_ci.flows.samples import sample_entry
 from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.records.entry import Entry, Located, ScopeOf
 
@@ -65,14 +67,5 @@ def _make_code(root: Path) -> str:
 
 
 def _make_entry(number: int, sha: str) -> Entry:
-    return Entry(
-        id=f"{number:08x}-0000-4000-8000-000000000000",
-        type="procedural",
-        domain="task",
-        importance=0.5,
-        reinforcement_count=0,
-        last_reinforced=date(2026, 1, 1),
-        status="active",
-        cites=(f"{_path(number)}@{sha}",),
-        title=f"work_{number}_7 needs a limit",
-    )
+    entry = sample_entry(number, f"work_{number}_7 needs a limit")
+    return msgspec.structs.replace(entry, cites=(f"{_path(number)}@{sha}",))

@@ -278,7 +278,7 @@ class Learner:
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
         """The entries that this change was given, those it used, and those that it says again."""
         given, used = list_uses(self._told_uses(merged, request))
-        restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item, merged))
+        restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item))
         return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
 
     def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
@@ -291,7 +291,7 @@ class Learner:
         if request is not None:
             yield request.body
 
-    def _is_copy(self, item: Judged, merged: MergedChange) -> bool:
+    def _is_copy(self, item: Judged) -> bool:
         """Whether the words come from the commit that the entry came from, or from a copy of it.
 
         A cherry-pick or rebase keeps author and time: it brings old words, it does not say them again.
