@@ -63,7 +63,9 @@ def refuse_local_changes(place: Repository, expected: Snapshot) -> None:
     present = {path: there for path, there in expected.items() if not there.is_absent}
     changed = {path for path in expected if staged.get(path) != present.get(path)}
     changed |= {path for path in expected if path not in present and _is_in_the_way(place.cwd, path)}
-    changed |= _list_modified(place, present) - skipped
+    changed |= {
+        path for path in _list_modified(place, present) if path not in skipped or _is_in_the_way(place.cwd, path)
+    }
     if changed:
         message = f"Local changes in {place.cwd} would be overwritten: {_name(sorted(changed))}"
         raise RepositoryError(message, slug="local-changes", hint="Commit or stash these files, then run again.")
@@ -123,7 +125,7 @@ def _refuse_busy(place: Repository) -> None:
 
 
 def _list_index(place: Repository, paths: Collection[str]) -> tuple[dict[str, Staged], set[str]]:
-    """What the index has for the paths, and which of them a sparse checkout has left out of the work tree."""
+    """What the index has for the paths, and which of them it says to be left out of the work tree (skip-worktree)."""
     staged: dict[str, Staged] = {}
     skipped: set[str] = set()
     for line in decode_path(run_git(place.cwd, "ls-files", "-z", "-t", "-s")).split("\0")[:-1]:

@@ -173,6 +173,11 @@ def hide_a_change(builder: RepoBuilder) -> None:
     modify(builder)
 
 
+def skip_a_change(builder: RepoBuilder) -> None:
+    builder.git("update-index", "--skip-worktree", "MEMORY.md")
+    modify(builder)
+
+
 def make_executable(builder: RepoBuilder) -> None:
     (builder.path / "MEMORY.md").chmod(0o755)
 
@@ -182,7 +187,7 @@ def link(builder: RepoBuilder) -> None:
     (builder.path / "MEMORY.md").symlink_to("README.md")
 
 
-LOCAL_CHANGES = (modify, stage, stage_and_change_back, delete, forget, hide_a_change, make_executable, link)
+LOCAL_CHANGES = (modify, stage, stage_and_change_back, delete, forget, hide_a_change, skip_a_change, make_executable, link)
 
 
 @pytest.mark.parametrize("change", LOCAL_CHANGES)
