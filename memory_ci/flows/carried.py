@@ -141,7 +141,7 @@ def _with_prose(file: Touched, data: bytes) -> bytes:
         theirs,
         added=_without(wanted, there),
         updated=[entry for key, entry in wanted.items() if key in there and there[key] != entry],
-        removed=[entry.id for entry in _without(there, wanted)],
+        removed=_without(there, wanted),
     )
     return render_memory_file(edited)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from memory_ci.flows.workspace import Memory, Workspace
 from memory_ci.gitrepo.blobs import REGULAR, find_obstacle, list_paths
 from memory_ci.records.change import Change
@@ -44,20 +46,25 @@ class Draft:
             self._do(change)
         return taken
 
+    def find(self, change: Change) -> int | None:
+        """Where in `kept` the entry is that an update or a removal is about; compaction updates the first of copies."""
+        key = (change.path, change.entry.id)
+        places = [at for at, place in enumerate(self.kept) if (place.path, place.entry.id) == key]
+        if change.kind == "remove":
+            places.reverse()
+        if not places or (change.step, change.kind) == ("compact", "update"):
+            return places[0] if places else None
+        return places[choose_twin([self.kept[at].entry for at in places], change.entry)]
+
     def _do(self, change: Change) -> None:
-        places = [
-            at for at, place in enumerate(self.kept) if (place.path, place.entry.id) == (change.path, change.entry.id)
-        ]
+        at = self.find(change)
         if change.kind in ("add", "move"):
             scope = classify_scope(change.path, self._patterns) or PROJECT
             self.kept.append(Located(change.entry, change.path, 0, scope))
-        elif change.kind == "update" and places:
-            twins = [self.kept[at].entry for at in places]
-            at = places[0 if change.step == "compact" else choose_twin(twins, change.entry)]
-            old = self.kept[at]
-            self.kept[at] = Located(change.entry, old.path, old.line, old.scope)
-        elif change.kind == "remove" and places:
-            del self.kept[places[-1]]
+        elif change.kind == "update" and at is not None:
+            self.kept[at] = msgspec.structs.replace(self.kept[at], entry=change.entry)
+        elif change.kind == "remove" and at is not None:
+            del self.kept[at]
         if change.moved_from is not None:
             self.inbox = [place for place in self.inbox if place.path != change.moved_from]
 

@@ -98,7 +98,7 @@ def _fragments(segments: list[Segment], path: str, scope: ScopeOf) -> Iterator[t
 
 def _without(file: MemoryFile, moved: list[Segment], before: bytes | None) -> bytes | None:
     """What is left of a file: byte for byte what it was before, if only blank lines differ from that."""
-    rest = edit_file(file, removed=[segment.entry.id for segment in moved if segment.entry is not None])
+    rest = edit_file(file, removed=[segment.entry for segment in moved if segment.entry is not None])
     data = render_memory_file(rest)
     if file.segments[-1] in moved:
         data = data.rstrip() + file.newline.encode() if data.strip() else b""

@@ -151,7 +151,7 @@ class _Referee:
         yield from self._new_words(change.entry)
 
     def _remove(self, change: Change) -> Iterator[str]:
-        known = self._known(change, last=True)
+        known = self._known(change)
         if known is None:
             yield "the entry is not kept there"
         else:
@@ -165,11 +165,10 @@ class _Referee:
         for entry_id in sorted(self._removed.keys() - findable - self._retired):
             yield f"the entry {entry_id} would be lost"
 
-    def _known(self, change: Change, *, last: bool = False) -> Entry | None:
-        """The entry that a change is about: of an id that stands twice the first is updated, the last taken out."""
-        key = (change.path, change.entry.id)
-        entries = [place.entry for place in self._draft.kept if (place.path, place.entry.id) == key]
-        return entries[-1 if last else 0] if entries else None
+    def _known(self, change: Change) -> Entry | None:
+        """The entry that a change is about."""
+        at = self._draft.find(change)
+        return None if at is None else self._draft.kept[at].entry
 
 
 def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:

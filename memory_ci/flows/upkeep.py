@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import permutations
 
 import msgspec
 
@@ -12,16 +13,21 @@ from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.promotion import names_of
 from memory_ci.flows.stage import plan_retirements
-from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test
-from memory_ci.gitrepo.history import find_cursor
-from memory_ci.lifecycle.compact import plan_compaction
+from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, read_bytes
+from memory_ci.gitrepo.history import find_cursor, list_replacing
+from memory_ci.lifecycle.compact import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidate import plan_consolidation
 from memory_ci.lifecycle.promote import plan_promotion
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.lifecycle.undone import plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.change import STEPS, Change, Step
+from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
+from memory_ci.store.document import parse_memory_file
+
+SEARCHED = 1000
+"""Characters of the line that is looked for in history: enough to be found by, and no longer than an argument."""
 
 
 class Upkeep(msgspec.Struct, frozen=True):
@@ -97,7 +103,28 @@ def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 
 def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    return plan_compaction(draft.kept)
+    return plan_compaction(draft.kept, tuple(_find_older(upkeep, list_unlike(draft.kept))))
+
+
+def _find_older(upkeep: Upkeep, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
+    """Those copies of an id of which a commit made another: edited on one branch, moved on the other, and merged."""
+    for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
+        text, path = _text(one.entry), other.path
+        line = max({*text.split("\n")}.difference(_text(other.entry).split("\n")), key=len, default="")[:SEARCHED]
+        commits = list_replacing(upkeep.workspace.repo, upkeep.base, path, line) if line else []
+        sides = [[_said_under(upkeep.workspace, rev, one, path) for rev in (f"{sha}^", sha)] for sha in commits]
+        if any(before == [text] != after and len(after) == 1 for before, after in sides):
+            yield one
+
+
+def _said_under(workspace: Workspace, rev: str, place: Located, path: str) -> list[str]:
+    """What a file of a revision says under the id of an entry."""
+    file = parse_memory_file(path, read_bytes(workspace, rev, [path]).get(path, b""))
+    return [_text(entry) for entry in file.entries if entry.id == place.entry.id]
+
+
+def _text(entry: Entry) -> str:
+    return f"{entry.title}\n{entry.body}"
 
 
 PLANNERS: Mapping[Step, Callable[[Upkeep, Draft], Sequence[Change]]] = {

@@ -13,7 +13,7 @@ import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.log import FILES, SETTINGS, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
@@ -24,6 +24,9 @@ SOURCE = "Memory-CI-Source"
 COUNTED = "Memory-CI-Counted"
 INBOX = ".memory/inbox/"
 """Where strangers may write notes; a record run only takes them away, and writes elsewhere what they say."""
+
+PLAIN = ("--text", "--no-ext-diff", "--no-textconv")
+"""An attribute of the repository (`MEMORY.md -diff`) must not hide what was written."""
 
 FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -166,12 +169,16 @@ def list_reverting(repo: Repository, rev: str) -> list[Commit]:
 def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start: str) -> frozenset[str]:
     """Every line beginning with `start` that a first-parent commit of `rev` ever added to the files, gone or not."""
     shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color")
-    # --text: an attribute of the repository (`MEMORY.md -diff`) must not hide what was added.
-    plain = ("--text", "--no-ext-diff", "--no-textconv")
-    asked = ("log", "--first-parent", *shown, *plain, "--end-of-options", rev, "--", *pathspecs)
+    asked = ("log", "--first-parent", *shown, *PLAIN, "--end-of-options", rev, "--", *pathspecs)
     wanted = f"+{start}".encode()
     with stream_git(repo.cwd, *asked) as stream:
         return frozenset(line[1:].decode("utf-8", "replace").rstrip() for line in stream if line.startswith(wanted))
+
+
+def list_replacing(repo: Repository, rev: str, path: str, text: str) -> list[str]:
+    """The commits with one parent, of merged branches too, that made `text` stand more or less often in a file."""
+    asked = ("--min-parents=1", "--max-parents=1", f"-S{text}", *PLAIN, "--format=%H", "--end-of-options", rev)
+    return run_git(repo.cwd, *SETTINGS, "log", *asked, "--", f":(top,literal){path}").decode().split()
 
 
 def _find_start(repo: Repository, since: str, tip: str) -> str:

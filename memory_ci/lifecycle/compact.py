@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from math import comb
 from typing import TypeVar
 
 import msgspec
@@ -24,34 +25,57 @@ Planned = tuple[Located, Change]
 """A change and where the entry that it is about stands now."""
 
 
-def plan_compaction(located: Sequence[Located]) -> tuple[Change, ...]:
+def plan_compaction(located: Sequence[Located], older: Collection[Located] = ()) -> tuple[Change, ...]:
     """Updates of the entries that stay and removals of the others; the same for any order of `located`.
 
     `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository.
+    `older` are those of which history says that a copy of the same id replaced them. Copies of one id that say
+    different things, and are no versions of each other, stay as they are.
     Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired. Doing the changes
     and planning again gives none.
     """
-    retired, live = _sort_out(located)
+    retired, live = _sort_out(located, older)
     planned = [_removal(place, "retired") for place in retired]
     for copies in live.values():
         planned += [_removal(place, f"stands in {copies[0].path}") for place in copies[1:]]
-    for members in _clusters([_unite(copies) for copies in live.values()]):
+    for members in _clusters([_unite(copies, older) for copies in live.values()]):
         survivor, *others = members
         planned += [_removal(live[other.entry.id][0], f"part of {survivor.entry.id[:8]}") for other in others]
         planned += _update(live[survivor.entry.id], members)
     return tuple(change for _, change in sorted(planned, key=_turn))
 
 
-def _sort_out(located: Sequence[Located]) -> tuple[list[Located], dict[str, list[Located]]]:
+def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
+    """The copies of each id under which different things are said."""
+    return tuple(tuple(copies) for copies in _by_id(located).values() if not _is_one(copies, ()))
+
+
+def _sort_out(located: Sequence[Located], older: Collection[Located]) -> tuple[list[Located], dict[str, list[Located]]]:
     """The places whose id is retired, by whichever of its copies; and by id all other places, the one that stays first.
 
     Were a tombstone taken out alone, an older active copy would come back to life.
     """
-    live: dict[str, list[Located]] = defaultdict(list)
-    for place in sorted(located, key=_width):
-        live[place.entry.id].append(place)
-    gone = {place.entry.id for place in located if place.entry.status == "retired"}
+    live = {entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)}
+    gone = {place.entry.id for place in located if place.entry.status == "retired"} & live.keys()
     return [place for entry_id in gone for place in live.pop(entry_id)], live
+
+
+def _by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
+    copies: dict[str, list[Located]] = defaultdict(list)
+    for place in sorted(located, key=_width):
+        copies[place.entry.id].append(place)
+    return copies
+
+
+def _is_one(copies: Sequence[Located], older: Collection[Located]) -> bool:
+    """Whether the copies of one id are one learning: each is like every other, but for those that another replaced."""
+    if len(copies) == 1:
+        return True
+    spoken = {said(place.entry) for place in copies if place not in older}
+    texts = [text.words for text in spoken]
+    is_alike = len({text.claims for text in spoken}) == 1 and len(similar_pairs(texts)) == comb(len(texts), 2)
+    kept = {key for key, _ in copies[0].entry.extra}
+    return is_alike and all(kept.issuperset(key for key, _ in place.entry.extra) for place in copies)
 
 
 def _width(place: Located) -> tuple[int, str, int]:
@@ -130,11 +154,11 @@ def _opposed(entry: Entry) -> set[str]:
 # -- what becomes of them
 
 
-def _unite(copies: Sequence[Located]) -> Located:
+def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
     """The first of several places of one id, with what all copies say. The count is of the same uses: the highest."""
     if len(copies) == 1:
         return copies[0]
-    ranked = [place.entry for place in sorted(copies, key=_rank)]
+    ranked = [place.entry for place in sorted(copies, key=lambda place: (place in older, *_rank(place)))]
     merged = _merge(copies[0].entry, ranked, max)
     origin = {name: _first(getattr(entry, name) for entry in ranked) for name in ("source", "session", "engine")}
     return msgspec.structs.replace(copies[0], entry=msgspec.structs.replace(merged, **origin))

@@ -19,7 +19,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     add     `entry` goes into `path`
     update  the entry of that id in `path` becomes `entry`
     move    the file `moved_from` goes away and its `entry` stands in `path` (an inbox fragment folded)
-    remove  the last entry of that id in `path` is taken out; `entry` is what it was
+    remove  `entry` is taken out of `path`; of several copies the last
     drop    the file `moved_from` goes away: its entry restates `entry`, which stands in `path`
     """
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from memory_ci.records.retrieval import Hit
-from memory_ci.text import content_words
+from memory_ci.text import content_words, jaccard
 
 MMR_WEIGHT = 0.7
 """Measured: near-duplicates go, quality stays (docs/ranking.md)."""
 
+ALIKE = 0.8
+"""Copies of one id whose words are no more alike than this are two entries, of which one has the other's id."""
+
 
 def diversify(hits: Sequence[Hit], *, weight: float = MMR_WEIGHT) -> list[Hit]:
-    """`hits`, best first, in the order of maximal marginal relevance; an id that stands in two files is served once.
+    """`hits`, best first, in the order of maximal marginal relevance; an entry that stands in two files is served once.
 
     At each step the next hit is the one with the highest weight x score - (1 - weight) x likeness, where a score is
     a share of the best one and likeness is the Jaccard index of content words with the nearest hit already chosen
     (Carbonell and Goldstein, SIGIR 1998). Likeness is carried from step to step instead of being computed anew.
     """
-    unique = _once_each(hits)
+    unique = list(_once_each(hits))
     best = max((hit.score for hit in unique), default=1.0)
     bits = _bits([content_words(f"{hit.located.entry.title}\n{hit.located.entry.body}") for hit in unique])
     sizes = [own.bit_count() for own in bits]
@@ -38,11 +42,14 @@ def diversify(hits: Sequence[Hit], *, weight: float = MMR_WEIGHT) -> list[Hit]:
     return [unique[place] for place in order]
 
 
-def _once_each(hits: Iterable[Hit]) -> list[Hit]:
-    first: dict[str, Hit] = {}
+def _once_each(hits: Iterable[Hit]) -> Iterator[Hit]:
+    served: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
     for hit in hits:
-        first.setdefault(hit.located.entry.id, hit)
-    return list(first.values())
+        entry = hit.located.entry
+        words = content_words(f"{entry.title}\n{entry.body}")
+        if all(words != other and jaccard(words, other) <= ALIKE for other in served[entry.id]):
+            yield hit
+        served[entry.id].append(words)
 
 
 def _bits(texts: Iterable[frozenset[str]]) -> list[int]:

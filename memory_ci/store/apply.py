@@ -25,7 +25,7 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         added = [change.entry for change in group if change.kind == "add"]
         moved = [(change.entry, _text(change, files)) for change in group if change.kind == "move"]
         updated = [change.entry for change in group if change.kind == "update"]
-        removed = [change.entry.id for change in group if change.kind == "remove"]
+        removed = [change.entry for change in group if change.kind == "remove"]
         if added or moved or updated or removed:
             edited = edit_file(_parse(path, files), added=added, moved=moved, updated=updated, removed=removed)
             written[path] = render_memory_file(edited)

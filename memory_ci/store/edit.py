@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 import msgspec
@@ -69,13 +69,13 @@ def edit_file(
     added: Iterable[Entry] = (),
     moved: Iterable[tuple[Entry, str]] = (),
     updated: Iterable[Entry] = (),
-    removed: Collection[str] = (),
+    removed: Sequence[Entry] = (),
 ) -> MemoryFile:
-    """The file with entries updated in place, ids taken out, others put at their place in (created_at, id) order.
+    """The file with entries updated in place, some taken out, others put at their place in (created_at, id) order.
 
     `moved` are entries that are put in with the text that they have. Where one id stands several times, an update is
-    of the one with its title and body; but where the id is taken out as well, copies become one: then the first is
-    updated, and the last is taken out.
+    of the one with its title and body, and so is a removal, of several such ones the last; but where the id is taken
+    out as well, copies become one: then the first is updated.
 
     An update rewrites the front matter line by line, and the body only if it differs. Raises
     UnreadableMemoryError: entry-missing for an update or removal of what is not there, unsafe-rewrite if the
@@ -87,18 +87,21 @@ def edit_file(
     return _read_back(file, segments)
 
 
-def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Collection[str]) -> list[Segment]:
+def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Sequence[Entry]) -> list[Segment]:
     """The segments that stay, those of updated entries with their new text."""
     entries = {place: segment.entry for place, segment in enumerate(file.segments) if segment.entry is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for place, known in entries.items():
         places[known.id].append(place)
+    gone = {entry.id for entry in removed}
     for entry in updated:
         twins = _existing(file.path, entry.id, places)
-        chosen = 0 if entry.id in removed else choose_twin([entries[place] for place in twins], entry)
+        chosen = 0 if entry.id in gone else choose_twin([entries[place] for place in twins], entry)
         entries[twins[chosen]] = entry
-    for entry_id in removed:
-        del entries[_existing(file.path, entry_id, places).pop()]
+    for entry in removed:
+        twins = _existing(file.path, entry.id, places)
+        last_first = [entries[place] for place in reversed(twins)]
+        del entries[twins.pop(-1 - choose_twin(last_first, entry))]
     return [
         segment if segment.entry is None else _updated(segment, entries[place])
         for place, segment in enumerate(file.segments)
@@ -107,7 +110,7 @@ def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Collection[str
 
 
 def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
-    """Which of several entries of one id `entry` is a newer state of: the one that says the same, else the first."""
+    """Which of several entries of one id `entry` is a state of: the one that says the same, else the first."""
     text = entry.title, entry.body, entry.extra
     return next((at for at, twin in enumerate(twins) if (twin.title, twin.body, twin.extra) == text), 0)
 

@@ -63,6 +63,54 @@ def test_two_entries_that_say_nothing_alike_stay_two(project: Project) -> None:
     assert project.upkeep("compact").subjects == ()
 
 
+@pytest.mark.parametrize("path", ["MEMORY.md", "institutional.md"])
+def test_two_learnings_whose_front_matter_was_copied_both_stay_and_the_finding_stays(
+    project: Project, path: str
+) -> None:
+    put(project, "MEMORY.md", format_entry(make_entry(1, title="Retry with a key", body=BODY)))
+    copied = format_entry(make_entry(1, title="Invoices are numbered per tenant", body="The ledger joins on both."))
+    project.commit("Copy", {path: copied if path != "MEMORY.md" else project.show("main", path) + "\n" + copied})
+    project.record()
+    assert project.upkeep("compact").subjects == ()
+    assert {"Retry with a key", "Invoices are numbered per tenant"} <= project.titles() | project.titles(path)
+    assert [finding.code for finding in project.check().findings] == ["duplicate-id"]
+    served = render_context(project.retrieve("number the invoices of a tenant; retry a charge with a key"))
+    assert all(title in served for title in ("Retry with a key", "Invoices are numbered per tenant"))
+
+
+def test_a_plan_may_change_the_second_of_two_learnings_with_one_id(project: Project) -> None:
+    copied = make_entry(1, title="Sketch first", body="On paper.", phase="design")
+    put(project, "docs/MEMORY.md", format_entry(make_entry(1, title="Retry with a key", body=BODY)))
+    project.commit("Copy", {"docs/MEMORY.md": project.show("main", "docs/MEMORY.md") + "\n" + format_entry(copied)})
+    for stage in ("design", "implementation"):
+        project.commit("Plan", {"INTENT.md": f"# Shop\n\nStage: {stage}\n"})
+        project.record()
+    assert [entry.status for entry in project.entries("docs/MEMORY.md")] == ["active", "retired"]
+
+
+@pytest.mark.parametrize("moved", [True, False], ids=["moved", "copied"])
+def test_an_entry_edited_on_one_branch_and_moved_on_another_is_one_with_the_newer_words(
+    project: Project, *, moved: bool
+) -> None:
+    old = make_entry(1, title="Retry with a key", body=BODY, importance=0.9)
+    new = make_entry(1, title="Retry with a key", body="The client sends the key that the ledger made.")
+    put(project, "src/MEMORY.md", format_entry(old), format_entry(make_entry(5, title="Last")))
+    project.branch("edit")
+    put(project, "src/MEMORY.md", format_entry(new), format_entry(make_entry(5, title="Last")))
+    project.checkout("main")
+    put(project, "MEMORY.md", format_entry(old))
+    if not moved:
+        project.commit("New", {"web/MEMORY.md": format_entry(new)})
+        project.git("rm", "-q", "src/MEMORY.md")
+        project.commit("Leave", {})
+    else:
+        project.merge("edit")
+    project.upkeep("compact")
+    path = "MEMORY.md" if moved else "web/MEMORY.md"
+    assert new.body in {entry.body for entry in project.entries(path)}
+    assert (old.body in {entry.body for entry in project.entries()}) != moved
+
+
 def test_the_tasks_of_a_stage_that_ended_are_retired_by_the_next_run(project: Project) -> None:
     project.commit("Plan", {"INTENT.md": "# Shop\n\nStage: design\n"})
     project.record()

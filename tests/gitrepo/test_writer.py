@@ -187,7 +187,17 @@ def link(builder: RepoBuilder) -> None:
     (builder.path / "MEMORY.md").symlink_to("README.md")
 
 
-LOCAL_CHANGES = (modify, stage, stage_and_change_back, delete, forget, hide_a_change, skip_a_change, make_executable, link)
+LOCAL_CHANGES = (
+    modify,
+    stage,
+    stage_and_change_back,
+    delete,
+    forget,
+    hide_a_change,
+    skip_a_change,
+    make_executable,
+    link,
+)
 
 
 @pytest.mark.parametrize("change", LOCAL_CHANGES)

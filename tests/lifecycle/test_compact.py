@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.compact import plan_compaction
+from memory_ci.lifecycle.compact import list_unlike, plan_compaction
 from memory_ci.records.change import Change
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
@@ -175,12 +175,30 @@ def test_a_tombstone_takes_an_older_active_copy_with_it(order: tuple[int, ...]) 
 
 
 def test_one_id_in_one_file_becomes_one_with_the_highest_count_and_the_better_text() -> None:
-    one = make_entry(1, body="Short.", importance=0.9, reinforcement_count=2, source="pr:1", domain="team")
-    other = make_entry(1, body="Much longer than that.", importance=0.5, reinforcement_count=5, session="a:1")
+    one = make_entry(1, body=BODY, importance=0.9, reinforcement_count=2, source="pr:1", domain="team")
+    other = make_entry(1, body=ALIKE, importance=0.5, reinforcement_count=5, session="a:1")
     expected = make_entry(
-        1, body="Short.", importance=0.9, reinforcement_count=5, source="pr:1", session="a:1", domain="team"
+        1, body=BODY, importance=0.9, reinforcement_count=5, source="pr:1", session="a:1", domain="team"
     )
     assert compacted(one, other) == compacted(other, one) == (expected,)
+
+
+@pytest.mark.parametrize("fields", [{"body": UNLIKE}, {"body": f"{BODY} 30"}, {"extra": (("owner", " ada"),)}])
+@pytest.mark.parametrize("status", ["active", "retired"])
+@pytest.mark.parametrize("path", ["MEMORY.md", "src/MEMORY.md"])
+def test_copies_of_one_id_that_say_different_things_all_stay(path: str, status: Any, fields: Any) -> None:  # noqa: ANN401
+    one, other = make_entry(1, body=BODY), make_entry(1, **{"body": BODY} | fields, status=status)
+    like = make_entry(2, body=BODY, importance=0.1)
+    same_file = files_of(one, other, like) if path == "MEMORY.md" else files_of(one, like) | files_of(other, path=path)
+    assert plan_compaction(read(same_file)) == ()
+
+
+def test_a_copy_that_history_replaced_gives_way_however_important_it_is() -> None:
+    old, new = make_entry(1, body=BODY, importance=0.9), make_entry(1, body=UNLIKE, importance=0.5)
+    places = read(files_of(old) | files_of(new, path="src/MEMORY.md"))
+    left = done(files_of(old) | files_of(new, path="src/MEMORY.md"), plan_compaction(places, places[:1]))
+    assert [(place.path, place.entry.body) for place in read(left)] == [("MEMORY.md", UNLIKE)]
+    assert plan_compaction(places, places) == (), "each replaced the other: a person must say which it is"
 
 
 def test_of_one_id_in_two_files_the_wider_place_stays() -> None:
@@ -310,19 +328,20 @@ def test_the_order_in_which_entries_stand_changes_nothing_but_their_order() -> N
 
 
 @given(memories)
-def test_no_id_is_lost_none_stands_twice_and_none_is_out_of_its_order(files: dict[str, bytes]) -> None:
+def test_no_id_is_lost_only_what_differs_stands_twice_and_none_is_out_of_its_order(files: dict[str, bytes]) -> None:
     before = read(files)
     after = read(done(files, plan_compaction(before)))
     ids = [place.entry.id for place in after]
     retired = {place.entry.id for place in before if place.entry.status == "retired"}
     found = {*ids, *(old for place in after for old in place.entry.supersedes)}
+    unlike = {copies[0].entry.id for copies in list_unlike(before)}
     assert {place.entry.id for place in before} - found <= retired
-    assert len(ids) == len(set(ids))
-    assert retired.isdisjoint(ids)
+    assert all(ids.count(entry_id) == 1 for entry_id in ids if entry_id not in unlike)
+    assert retired.isdisjoint({*ids} - unlike)
+    assert [p.entry for p in before if p.entry.id in unlike] == [p.entry for p in after if p.entry.id in unlike]
     standing = list(dict.fromkeys((place.path, place.entry.id) for place in before))
-    assert [(place.path, place.entry.id) for place in after] == sorted(
-        ((place.path, place.entry.id) for place in after), key=standing.index
-    )
+    left = list(dict.fromkeys((place.path, place.entry.id) for place in after))
+    assert left == sorted(left, key=standing.index)
 
 
 @given(memories)

@@ -42,6 +42,11 @@ def test_an_entry_in_two_files_is_served_once_where_it_ranks_higher() -> None:
     assert [(hit.located.path, hit.score) for hit in diversify(hits)] == [("src/MEMORY.md", 1.0), ("MEMORY.md", 0.9)]
 
 
+def test_two_entries_with_one_id_are_both_served() -> None:
+    hits = [make_hit(1, 1.0, "Retry with a key"), make_hit(1, 0.9, "Invoices are numbered per tenant")]
+    assert diversify(hits) == hits
+
+
 @pytest.mark.parametrize("hits", [[], [make_hit(1, 1.0, title="the", body="")]])
 def test_nothing_and_entries_without_words_are_fine(hits: list[Hit]) -> None:
     assert diversify(hits) == hits

@@ -184,7 +184,7 @@ def test_updating_an_entry_that_is_not_there_is_an_error() -> None:
 def test_an_entry_is_taken_out_and_nothing_else_moves() -> None:
     texts = [format_entry(make_entry(number)) for number in (1, 2, 3)]
     file = parse_memory_file("MEMORY.md", ("# Memory\n\n" + "\n".join(texts)).encode())
-    edited = render_memory_file(edit_file(file, removed=[make_id(2)])).decode()
+    edited = render_memory_file(edit_file(file, removed=[make_entry(2)])).decode()
     assert edited == "# Memory\n\n" + texts[0] + "\n" + texts[2]
 
 
@@ -193,8 +193,17 @@ def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out(
         "MEMORY.md", (format_entry(make_entry(1)) + "\n" + format_entry(make_entry(1, title="Twin"))).encode()
     )
     merged = make_entry(1, reinforcement_count=5)
-    edited = edit_file(file, updated=[merged], removed=[make_id(1)])
+    edited = edit_file(file, updated=[merged], removed=[make_entry(1, title="Twin")])
     assert edited.entries == (merged,)
+
+
+@pytest.mark.parametrize("title", ["First", "Second"])
+def test_of_twins_the_one_that_is_meant_is_taken_out(title: str) -> None:
+    twins = make_entry(1, title="First"), make_entry(1, title="Second")
+    file = parse_memory_file("MEMORY.md", "\n".join(map(format_entry, twins)).encode())
+    assert [entry.title for entry in edit_file(file, removed=[make_entry(1, title=title)]).entries] == [
+        twin.title for twin in twins if twin.title != title
+    ]
 
 
 @pytest.mark.parametrize("title", ["C#", "a # b", "x #", "#", "## x ##"])
@@ -290,7 +299,7 @@ def test_copies_that_become_one_leave_what_was_planned() -> None:
     first, second = make_entry(1, body="One."), make_entry(1, body="Longer.", importance=0.9)
     file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
     for merged in (reinforced(second), second):
-        assert edit_file(file, updated=[merged], removed=[make_id(1)]).entries == (merged,)
+        assert edit_file(file, updated=[merged], removed=[second]).entries == (merged,)
 
 
 def test_of_twins_that_all_say_something_else_the_first_is_meant() -> None:
