@@ -87,14 +87,22 @@ def workspace() -> Workspace:
     """The workspace of the current directory, with the configuration of its work tree."""
     from memory_ci.flows.workspace import open_workspace
 
-    return open_workspace(Path.cwd())
+    return told(open_workspace(Path.cwd()))
 
 
 def committed_workspace() -> Workspace:
     """The workspace for commands that work on a branch: they read the configuration that is committed there."""
     from memory_ci.flows.workspace import open_committed
 
-    return open_committed(Path.cwd())
+    return told(open_committed(Path.cwd()))
+
+
+def told(where: Workspace) -> Workspace:
+    """The workspace; the files that could not be brought to what a run wrote are named on stderr."""
+    for path in where.left:
+        what = f"{path} was changed since a run was cut short that wrote it, and is left alone; git diff HEAD shows it"
+        echo(f"Warning: {printable_lines(what)} [checkout-behind]\n", err=True)
+    return where
 
 
 def echo_json(value: Any) -> None:  # noqa: ANN401 - any record

@@ -15,10 +15,10 @@ from memory_ci.flows.doctor_case import Case, Check
 from memory_ci.flows.doctor_guard import check_guard
 from memory_ci.flows.doctor_index import check_cache, check_index, check_vectors
 from memory_ci.flows.doctor_machine import check_clock, check_engine, check_forge, check_identity, check_versions
-from memory_ci.flows.doctor_memory import check_files, check_global
+from memory_ci.flows.doctor_memory import check_files, check_global, check_interrupted
 from memory_ci.flows.doctor_merged import check_cursor, check_history, check_sessions
 from memory_ci.flows.doctor_setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
-from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.flows.workspace import Workspace, config_here
 from memory_ci.gitrepo.environment import offline
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config
@@ -30,6 +30,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("clock", check_clock),
     ("identity", check_identity),
     ("memory", check_files),
+    ("interrupted", check_interrupted),
     ("global-memory", check_global),
     ("merge-driver", check_merge_driver),
     ("hooks", check_hooks),
@@ -79,7 +80,7 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     """The workspace, with the defaults where its configuration cannot be read."""
     repo = find_repository(start)
     try:
-        return open_workspace(start), Probe("configuration", "ok", "can be read")
+        return Workspace(repo, config_here(repo)), Probe("configuration", "ok", "can be read")
     except UsageError as error:
         fault = Probe("configuration", "fail", error.message, f"{error.hint} Until then the defaults are looked at.")
         return Workspace(repo, Config()), _sound(fault)

@@ -12,6 +12,7 @@ from memory_ci.flows.doctor_case import Case
 from memory_ci.flows.screening import screen
 from memory_ci.flows.workspace import MAX_FILE_BYTES
 from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.journal import find_unfinished
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.records.doctor import Probe
 from memory_ci.records.report import Finding
@@ -41,6 +42,18 @@ def check_files(case: Case) -> Iterator[Probe]:
     if missing := _uncommitted(case):
         remedy = f"git add {' '.join(missing)} && git commit -m 'Add memory'"
         yield Probe("memory", "warn", f"not committed: {', '.join(missing)}", remedy)
+
+
+def check_interrupted(case: Case) -> Iterator[Probe]:
+    """Whether a run was ended after it moved a branch and before the files of its work tree followed."""
+    move = find_unfinished(case.workspace.repo)
+    if move is None:
+        yield Probe("interrupted", "ok", "no run was cut short")
+        return
+    what = f"a run was cut short: {move.ref} is at {move.new[:12]}, and files in {', '.join(move.roots)} are not"
+    yield Probe(
+        "interrupted", "warn", what, "memory-ci check brings them along, and names those that you changed since"
+    )
 
 
 def check_global(case: Case) -> Iterator[Probe]:

@@ -11,7 +11,7 @@ import msgspec
 from memory_ci.config import CONFIG_FILE, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_tree, list_worktree, read_files
-from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
+from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.loaded import LoadedFile
@@ -26,10 +26,14 @@ STAGED = ":staged"
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """A repository and the configuration in force."""
+    """A repository and the configuration in force.
+
+    `left` are files that do not hold what a run wrote that was cut short, for they were changed since.
+    """
 
     repo: Repository
     config: Config
+    left: tuple[str, ...] = ()
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -51,21 +55,33 @@ def open_workspace(start: Path) -> Workspace:
 
     Raises RepositoryError (not-a-repository) or UsageError (bad-config).
     """
-    repo = find_repository(start)
-    if repo.root is None:
-        return Workspace(repo, config_at(repo, "HEAD"))
-    try:
-        text = (repo.root / CONFIG_FILE).read_text("utf-8")
-    except FileNotFoundError:
-        return Workspace(repo, Config())
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable_config(error) from error
-    return Workspace(repo, parse_config(text))
+    where = open_committed(start)
+    return msgspec.structs.replace(where, config=config_here(where.repo))
 
 
 def open_committed(start: Path) -> Workspace:
-    """The repository around `start`, for a flow that reads the configuration from the commit it works on."""
-    return Workspace(find_repository(start), Config())
+    """The repository around `start`, for a flow that reads the configuration from the commit it works on.
+
+    What a run left undone that was cut short is done first.
+    """
+    repo = find_repository(start)
+    if not (repo.common_dir / JOURNAL).exists():
+        return Workspace(repo, Config())
+    from memory_ci.gitrepo.journal import finish_move  # seldom needed, and hooks come this way
+
+    return Workspace(repo, Config(), finish_move(repo))
+
+
+def config_here(repo: Repository) -> Config:
+    """The configuration of the work tree; of HEAD where there is none. Raises UsageError (bad-config)."""
+    if repo.root is None:
+        return config_at(repo, "HEAD")
+    try:
+        return parse_config((repo.root / CONFIG_FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable_config(error) from error
 
 
 def config_at(repo: Repository, rev: str) -> Config:

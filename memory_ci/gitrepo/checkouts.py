@@ -59,16 +59,29 @@ def refuse_local_changes(place: Repository, expected: Snapshot) -> None:
 
     Raises RepositoryError (local-changes) that names the files.
     """
-    staged, skipped = _list_index(place, expected)
-    present = {path: there for path, there in expected.items() if not there.is_absent}
-    changed = {path for path in expected if staged.get(path) != present.get(path)}
-    changed |= {path for path in expected if path not in present and _is_in_the_way(place.cwd, path)}
-    changed |= {
-        path for path in _list_modified(place, present) if path not in skipped or _is_in_the_way(place.cwd, path)
-    }
+    changed = set().union(*_list_changed(place, expected))
     if changed:
         message = f"Local changes in {place.cwd} would be overwritten: {_name(sorted(changed))}"
         raise RepositoryError(message, slug="local-changes", hint="Commit or stash these files, then run again.")
+
+
+def sort_by_state(place: Repository, before: Snapshot, after: Snapshot) -> tuple[list[str], list[str]]:
+    """The files that did not follow from one state to another, in index or work tree; and those in neither state."""
+    states = [_list_changed(place, snapshot) for snapshot in (before, after)]
+    followed = set(after).difference(*states[1])
+    changed = {path for one, other in zip(*states, strict=True) for path in one & other}
+    return sorted(after.keys() - followed - changed), sorted(changed)
+
+
+def take_snapshot(repo: Repository, commit: str, paths: frozenset[str]) -> Snapshot:
+    """What a commit has for the files."""
+    found = dict.fromkeys(sorted(paths), Staged("0", "0" * len(commit)))
+    for line in decode_path(run_git(repo.cwd, "ls-tree", "-r", "-z", "--full-tree", commit)).split("\0")[:-1]:
+        fields, _, path = line.partition("\t")
+        if path in found:
+            mode, _, oid = fields.split(" ")
+            found[path] = Staged(mode, oid)
+    return found
 
 
 def bring_along(place: Repository, written: Snapshot) -> None:
@@ -79,9 +92,10 @@ def bring_along(place: Repository, written: Snapshot) -> None:
     kept = [path for path, staged in written.items() if not staged.is_absent]
     gone = [path for path, staged in written.items() if staged.is_absent]
     try:
-        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=format_index_info(written))
+        index = format_index_info(written)
+        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=True)
         names = b"".join(encode_path(path) + b"\0" for path in kept)
-        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names)
+        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, apart=True)
         for path in gone:
             _remove(place.cwd, path)
     except (RepositoryError, OSError) as error:
@@ -122,6 +136,16 @@ def _refuse_busy(place: Repository) -> None:
     if underway:
         message = f"A merge, rebase, cherry-pick, revert or bisect is in progress in {place.cwd} ({underway[0]})"
         raise RepositoryError(message, slug="repository-busy", hint="Finish or abort it, then run again.")
+
+
+def _list_changed(place: Repository, expected: Snapshot) -> tuple[set[str], set[str]]:
+    """The files that are not as expected: in the index, and on disk."""
+    staged, skipped = _list_index(place, expected)
+    present = {path: there for path, there in expected.items() if not there.is_absent}
+    standing = {path for path in expected if _is_in_the_way(place.cwd, path)}
+    # What was skipped and is not there is a sparse checkout's.
+    modified = _list_modified(place, present) - (skipped - standing)
+    return {path for path in expected if staged.get(path) != present.get(path)}, modified | (standing - present.keys())
 
 
 def _list_index(place: Repository, paths: Collection[str]) -> tuple[dict[str, Staged], set[str]]:

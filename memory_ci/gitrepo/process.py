@@ -23,12 +23,15 @@ def run_git(
     input: bytes | None = None,
     env: Mapping[str, str] | None = None,
     ok: Container[int] = (0,),
+    apart: bool = False,
 ) -> bytes:
     """Standard output of `git <args>` in `cwd`; `env` is added to the clean environment.
 
+    `apart`: in a session of its own, so that no Ctrl-C ends it; it cannot ask for a password then.
+
     Raises RepositoryError: git-missing when there is no git, git-failed when its exit status is not in `ok`.
     """
-    done = _completed(cwd, args, input, env)
+    done = _completed(cwd, args, input, env, apart=apart)
     if done.returncode not in ok:
         raise _failure(args, done.returncode, done.stderr)
     return done.stdout
@@ -81,11 +84,17 @@ def encode_path(path: str) -> bytes:
 
 
 def _completed(
-    cwd: Path, args: Sequence[str], input: bytes | None, env: Mapping[str, str] | None
+    cwd: Path, args: Sequence[str], input: bytes | None, env: Mapping[str, str] | None, *, apart: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            ["git", *args], cwd=cwd, env=clean_environment(env), input=input or b"", capture_output=True, check=False
+            ["git", *args],
+            cwd=cwd,
+            env=clean_environment(env),
+            input=input or b"",
+            capture_output=True,
+            check=False,
+            start_new_session=apart,
         )
     except OSError as error:
         _refuse(cwd, error)

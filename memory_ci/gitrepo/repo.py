@@ -11,6 +11,9 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.process import ask_git, decode_path, run_git
 
+JOURNAL = "memory-ci/journal"
+"""Where, in the common directory, the journal of a move stands (gitrepo.journal); it is there only during one."""
+
 
 class Repository(msgspec.Struct, frozen=True):
     """Where a repository is. `root` is the top of the work tree, None in a bare repository.

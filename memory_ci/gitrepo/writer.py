@@ -26,9 +26,10 @@ from memory_ci.gitrepo.checkouts import (
     find_checkouts,
     format_index_info,
     refuse_local_changes,
+    take_snapshot,
 )
 from memory_ci.gitrepo.environment import clean_environment, without_hook_variables
-from memory_ci.gitrepo.process import decode_path, run_git
+from memory_ci.gitrepo.journal import Move, journaled
 from memory_ci.gitrepo.repo import Repository, find_commit, follow_symbolic
 
 UTF8 = ("-c", "i18n.commitEncoding=UTF-8")
@@ -76,7 +77,7 @@ def commit_series(
     _refuse_moved(repo, ref, expected)
     paths = frozenset(path for commit in commits for path in commit.files)
     _refuse_special(repo, expected, paths)
-    start = _snapshot(repo, expected, paths)
+    start = take_snapshot(repo, expected, paths)
     places = find_checkouts(repo, ref)
     for place in places:
         refuse_local_changes(place, start)
@@ -84,9 +85,11 @@ def commit_series(
         tip, end = _build(repo, plumbing, scratch, expected, start, commits)
         if tip == expected:
             return tip
-        _move(repo, plumbing, ref, expected, tip)
-    for place in places:
-        bring_along(place, {path: staged for path, staged in end.items() if staged != start[path]})
+        written = {path: staged for path, staged in end.items() if staged != start[path]}
+        with journaled(repo, Move(ref, expected, tip, tuple(str(place.cwd) for place in places))):
+            _move(repo, plumbing, ref, expected, tip)
+            for place in places:
+                bring_along(place, written)
     return tip
 
 
@@ -98,16 +101,6 @@ def _refuse_special(repo: Repository, commit: str, paths: frozenset[str]) -> Non
         message = f"{', '.join(obstacles)} in {commit[:12]} is not what a memory file can be, or lie under"
         hint = "Replace the link, submodule or directory by a plain file, or name another file under `scopes:`."
         raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
-
-
-def _snapshot(repo: Repository, commit: str, paths: frozenset[str]) -> Snapshot:
-    found = dict.fromkeys(sorted(paths), Staged("0", "0" * len(commit)))
-    for line in decode_path(run_git(repo.cwd, "ls-tree", "-r", "-z", "--full-tree", commit)).split("\0")[:-1]:
-        fields, _, path = line.partition("\t")
-        if path in found:
-            mode, _, oid = fields.split(" ")
-            found[path] = Staged(mode, oid)
-    return found
 
 
 @contextmanager
@@ -160,7 +153,7 @@ def _build(
 
 def _verify(repo: Repository, tree: str, planned: Snapshot) -> None:
     """Make sure that a tree has what was planned: git leaves out a path that it finds invalid, and calls it done."""
-    found = _snapshot(repo, tree, frozenset(planned))
+    found = take_snapshot(repo, tree, frozenset(planned))
     missed = [path for path, staged in planned.items() if found[path] != staged]
     if missed:
         message = f"git does not take the path {missed[0]!r} into a commit"
@@ -200,7 +193,8 @@ def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
 
 
 def _run(plumbing: git.Git, *args: str, istream: BinaryIO | None = None) -> str:
-    return str(plumbing.execute(["git", *NO_HOOKS, *UTF8, *args], istream=istream))
+    # In a session of its own, so that no Ctrl-C ends it.
+    return str(plumbing.execute(["git", *NO_HOOKS, *UTF8, *args], istream=istream, start_new_session=True))
 
 
 @contextmanager

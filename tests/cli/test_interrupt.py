@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from memory_ci.gitrepo.repo import JOURNAL
+from tests.cli.conftest import Run
 from tests.flows.project import Project
 
 SECONDS = 30
@@ -43,3 +45,18 @@ def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
         [sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
+def test_a_file_that_was_changed_since_a_run_was_cut_short_is_named_by_every_command(
+    run: Run, project: Project
+) -> None:
+    old = project.sha()
+    new = project.commit("memory: extract", {"MEMORY.md": "new\n"})
+    project.write("MEMORY.md", "mine\n")
+    (project.path / ".git" / JOURNAL).parent.mkdir(exist_ok=True)
+    (project.path / ".git" / JOURNAL).write_text(f"refs/heads/main\0{old}\0{new}\0{project.path}")
+    for command in ("list", "retrieve"):
+        result = run(command, *(["charges"] if command == "retrieve" else []))
+        assert result.exit_code == 0
+        assert f"Warning: {project.path}/MEMORY.md was changed since a run was cut short" in result.stderr
+    assert (project.path / "MEMORY.md").read_text() == "mine\n"

@@ -28,6 +28,7 @@ from memory_ci.flows.prewarm import prewarm
 from memory_ci.flows.retrieve import retrieve
 from memory_ci.flows.vectors import build_vectors
 from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.gitrepo.repo import JOURNAL
 from memory_ci.records.doctor import Diagnosis, Probe
 from tests.flows.agents_at_work import WORDS, keep_session, make_session
 from tests.flows.project import NOW, TODAY, Project, copy_project, make_project
@@ -89,6 +90,20 @@ def one(repo: RepoBuilder, name: str, environ: Mapping[str, str] = WORDS_ALONE, 
 
 def amiss(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     return [(probe.name, probe.state) for probe in diagnosis.probes if probe.state in ("warn", "fail")]
+
+
+def test_a_run_that_was_cut_short_is_named_and_left_to_the_next_command(healthy: Project) -> None:
+    assert one(healthy, "interrupted").state == "ok"
+    tip, journal = healthy.sha(), healthy.path / ".git" / JOURNAL
+    journal.write_text(f"refs/heads/main\0{healthy.sha('HEAD~1')}\0{tip}\0{healthy.path}")
+    found = one(healthy, "interrupted")
+    assert (found.state, found.what) == (
+        "warn",
+        f"a run was cut short: refs/heads/main is at {tip[:12]}, and files in {healthy.path} are not",
+    )
+    assert journal.exists()
+    assert open_workspace(healthy.path).left == ()
+    assert not journal.exists()
 
 
 # -- a fresh, a healthy and a broken repository

@@ -1,0 +1,193 @@
+"""The journal of a move: a branch and the files of its work trees go on together, also if the process is ended between.
+
+It stands in the common git directory from before the branch moves until the files have followed. Who writes it holds a
+lock on it, which ends with the process: a journal that nobody holds is that of a run that was cut short.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.checkouts import bring_along, find_checkouts, sort_by_state, take_snapshot
+from memory_ci.gitrepo.process import decode_path, encode_path, run_git
+from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
+
+HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE = 10.0
+"""Seconds to wait for another run to move its branch; that takes a tenth of one."""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A branch (a full name) goes from one commit to another, and with it the files of the work trees at `roots`."""
+
+    ref: str
+    old: str
+    new: str
+    roots: tuple[str, ...]
+
+
+@contextmanager
+def journaled(repo: Repository, move: Move) -> Iterator[None]:
+    """Do the move in this block. No signal ends it in the middle; what else might is mended by `finish_move`.
+
+    Raises RepositoryError (repository-busy) and OSError, both before the block.
+    """
+    path = repo.common_dir / JOURNAL
+    path.parent.mkdir(exist_ok=True)
+    with _signals_held(), _locked(path, PATIENCE, os.O_CREAT) as file:
+        if file is None:
+            message, hint = "Another run is moving a branch of this repository", "Run again when it is done."
+            raise RepositoryError(message, slug="repository-busy", hint=hint)
+        _finish(repo, file)
+        _write(file, path, move)
+        try:
+            yield
+        except BaseException as error:
+            if getattr(error, "slug", "") != "checkout-behind":  # the files may follow yet
+                path.unlink()
+            raise
+        with suppress(OSError):  # the move is done: a journal that stays is found to be so
+            path.unlink()
+
+
+def find_unfinished(repo: Repository) -> Move | None:
+    """The move of a run that was cut short, if there is one."""
+    with suppress(OSError), _locked(repo.common_dir / JOURNAL) as file:
+        return None if file is None else _read(file)
+    return None
+
+
+def finish_move(repo: Repository) -> tuple[str, ...]:
+    """Bring the files along of a run that was cut short, where they stand as before; gives what changed since.
+
+    These keep the journal: they are named until they stand as in a commit. Where the branch did not move, or went
+    elsewhere, nothing is to be done. Nothing is raised: what cannot be done now is done another time.
+    """
+    path = repo.common_dir / JOURNAL
+    with suppress(OSError, RepositoryError), _signals_held(), _locked(path) as file:
+        if file is None:
+            return ()
+        left = _finish(repo, file)
+        if not left:
+            path.unlink()
+        return left
+    return ()
+
+
+def _finish(repo: Repository, file: BinaryIO) -> tuple[str, ...]:
+    move = _read(file)
+    return tuple(_follow(repo, move)) if move else ()
+
+
+def _follow(repo: Repository, move: Move) -> Iterator[str]:
+    """Bring along what stands as before the move; gives the paths of what does not."""
+    tip = find_commit(repo, move.ref)
+    if tip is None or find_commit(repo, move.new) is None or not is_ancestor(repo, move.new, tip):
+        return
+    listing = run_git(repo.cwd, "diff-tree", "-r", "-z", "--name-only", "--no-renames", move.old, move.new)
+    paths = frozenset(decode_path(listing).split("\0")[:-1])
+    old, new, now = (take_snapshot(repo, commit, paths) for commit in (move.old, move.new, tip))
+    # Who committed the files as they stood has undone the run unawares.
+    wanted = {path: new[path] if now[path] == old[path] else now[path] for path in paths}
+    for place in find_checkouts(repo, move.ref):
+        if str(place.cwd) in move.roots:
+            behind, changed = sort_by_state(place, old, wanted)
+            if behind:
+                bring_along(place, {path: wanted[path] for path in behind})
+            yield from (str(place.cwd / path) for path in changed)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Signals that would end the process wait for the end of the block; those that are ignored stay so.
+
+    A mask holds them from this thread and from the processes that it starts, a handler from all other threads.
+    """
+    came: list[int] = []
+
+    def note(caught: int, frame: FrameType | None) -> None:
+        came.append(caught)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in HELD} if is_main else {}
+    held = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in held:
+        signal.signal(number, note)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for caught in dict.fromkeys(came):
+            signal.raise_signal(caught)
+
+
+@contextmanager
+def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
+    """The open journal, locked; None where there is none, or another process or thread has it."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o666), "r+b")
+        except FileNotFoundError:
+            yield None
+            return
+        with file:
+            is_mine = _lock(file)
+            if is_mine and _stands(file, path):
+                yield file
+                return
+        if not is_mine and time.monotonic() >= until:
+            yield None
+            return
+        time.sleep(0.01)
+
+
+def _lock(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _stands(file: BinaryIO, path: Path) -> bool:
+    """Whether the file that we have locked is the journal still: who had it before may have taken it away."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write(file: BinaryIO, path: Path, move: Move) -> None:
+    """Write the journal so that it outlasts a crash of the machine, too."""
+    file.seek(0)
+    file.truncate()
+    file.write(b"\0".join(map(encode_path, (move.ref, move.old, move.new, *move.roots))))
+    file.flush()
+    os.fsync(file.fileno())
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _read(file: BinaryIO) -> Move | None:
+    """The move; None of a journal that was not written whole: then the branch had not moved."""
+    ref, *rest = decode_path(file.read()).split("\0")
+    return Move(ref, rest[0], rest[1], tuple(rest[2:])) if len(rest) > 1 else None

@@ -1,0 +1,176 @@
+"""A run that is ended between moving the branch and bringing its files along: the next command does the rest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_ci.flows.workspace import open_committed
+from memory_ci.gitrepo.journal import Move, find_unfinished, finish_move, journaled
+from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository
+from tests.repos import RepoBuilder
+
+WRITE = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from memory_ci.__main__ import _interrupt
+import signal
+signal.signal(signal.SIGINT, _interrupt)
+from memory_ci.gitrepo.repo import find_repository, resolve_commit
+from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
+repo = find_repository(Path(sys.argv[1]))
+files = {"MEMORY.md": b"new\\n", "a/new.md": b"new\\n", "b/old.md": None}
+commit_series(repo, ref="refs/heads/main", expected=resolve_commit(repo, "refs/heads/main"),
+    commits=[PlannedCommit(files, "memory")], identity=Identity("a", "b"), when=datetime(2026, 1, 1, tzinfo=UTC))
+"""
+OF_THE_USER = 'case "$GIT_INDEX_FILE $*" in " "*'
+"""Begins a case of the commands that use the index of the work tree, not one of our own."""
+
+
+@pytest.fixture
+def builder(builder: RepoBuilder) -> RepoBuilder:
+    builder.commit("Memory", {"MEMORY.md": "old\n", "b/old.md": "old\n"})
+    return builder
+
+
+def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A run that writes one file, makes one and removes one, as a process that leads its own group."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", WRITE, str(cwd or builder.path)]
+    return subprocess.run(command, env=environment, start_new_session=True, capture_output=True, text=True, check=False)
+
+
+def is_done(builder: RepoBuilder) -> bool:
+    """Whether index and work tree are at the run's commit, and nothing is left of the journal."""
+    assert builder.show("main", "MEMORY.md") == "new\n"
+    assert not (builder.path / ".git" / JOURNAL).exists()
+    builder.git("fsck", "--strict", "--no-dangling")
+    return builder.git("status", "--porcelain") == "" and (builder.path / "a/new.md").exists()
+
+
+def killed(builder: RepoBuilder, wrap_git: Callable[[str], None], script: str) -> None:
+    wrap_git(script)
+    assert write(builder).returncode == -signal.SIGKILL
+    wrap_git("")
+
+
+AFTER_THE_BRANCH = 'case "$*" in *update-ref*) "$GIT" "$@"; kill -KILL $PPID; exit;; esac'
+KILLS = {
+    "after the branch": AFTER_THE_BRANCH,
+    "before the index": f"{OF_THE_USER}update-index*) kill -KILL $PPID; exit 1;; esac",
+    "after the index": f'{OF_THE_USER}update-index*) "$GIT" "$@"; kill -KILL $PPID; exit;; esac',
+    "before the files": f"{OF_THE_USER}checkout-index*) kill -KILL $PPID; exit 1;; esac",
+    "before a removal": f'{OF_THE_USER}checkout-index*) "$GIT" "$@"; kill -KILL $PPID; exit;; esac',
+}
+
+
+@pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
+def test_what_a_killed_run_left_undone_is_done_by_the_next_command(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], script: str
+) -> None:
+    killed(builder, wrap_git, script)
+    assert builder.git("status", "--porcelain") != ""
+    assert find_unfinished(find_repository(builder.path)) is not None
+    assert open_committed(builder.path).left == ()
+    assert is_done(builder)
+
+
+def test_nothing_is_done_where_the_branch_did_not_move(builder: RepoBuilder, wrap_git: Callable[[str], None]) -> None:
+    base = builder.sha()
+    killed(builder, wrap_git, 'case "$*" in *update-ref*) kill -KILL $PPID; exit 1;; esac')
+    assert (builder.path / ".git" / JOURNAL).exists()
+    open_committed(builder.path)
+    assert (builder.sha(), builder.git("status", "--porcelain")) == (base, "")
+    assert not (builder.path / ".git" / JOURNAL).exists()
+
+
+@pytest.mark.parametrize("stage", [True, False])
+def test_a_file_that_was_changed_since_is_left_alone_and_named_until_it_is_settled(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], *, stage: bool
+) -> None:
+    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    builder.write("MEMORY.md", "old\nmine\n")
+    if stage:
+        builder.git("add", "MEMORY.md")
+    for _ in range(2):
+        assert open_committed(builder.path).left == (str(builder.path / "MEMORY.md"),)
+    assert (builder.path / "MEMORY.md").read_text() == "old\nmine\n"
+    assert builder.git("status", "--porcelain").split() == ["M" if stage else "MM", "MEMORY.md"]
+    builder.git("checkout", "-q", "HEAD", "--", "MEMORY.md")
+    assert open_committed(builder.path).left == ()
+    assert is_done(builder)
+
+
+def test_a_commit_that_undid_the_run_unawares_gets_its_words_back_as_a_change(
+    builder: RepoBuilder, wrap_git: Callable[[str], None]
+) -> None:
+    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    builder.git("commit", "-q", "-am", "Mine")
+    assert builder.show("main", "MEMORY.md") == "old\n"
+    assert open_committed(builder.path).left == ()
+    builder.git("commit", "-q", "-m", "What was noted")
+    assert is_done(builder)
+
+
+def test_a_linked_work_tree_is_brought_along_from_the_main_one(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path
+) -> None:
+    builder.branch("work")
+    linked = builder.worktree(tmp_path / "linked", "main")
+    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    assert linked.git("status", "--porcelain") != ""
+    open_committed(builder.path)
+    assert linked.git("status", "--porcelain") == builder.git("status", "--porcelain") == ""
+    assert (linked.path / "MEMORY.md").read_text() == "new\n"
+    assert (builder.path / "MEMORY.md").read_text() == "old\n"
+
+
+ENDS = {"INT": 130, "TERM": -signal.SIGTERM, "HUP": -signal.SIGHUP}
+
+
+@pytest.mark.parametrize(("name", "status"), ENDS.items())
+@pytest.mark.parametrize("step", ["update-ref", "checkout-index"])
+def test_a_signal_to_all_processes_of_a_run_waits_for_its_files(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], step: str, name: str, status: int
+) -> None:
+    wrap_git(f'case "$*" in *{step}*) kill -{name} -$PPID; "$GIT" "$@"; exit;; esac')
+    assert write(builder).returncode == status
+    assert is_done(builder)
+
+
+def test_a_signal_that_is_ignored_stays_so(builder: RepoBuilder, wrap_git: Callable[[str], None]) -> None:
+    wrap_git('case "$*" in *update-ref*) kill -HUP -$PPID;; esac')
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert write(builder).returncode == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert is_done(builder)
+
+
+def test_the_journal_of_a_run_at_work_is_its_own(builder: RepoBuilder, repo: Repository) -> None:
+    base = builder.sha()
+    tip = builder.commit("Next", {"MEMORY.md": "new\n"})
+    builder.git("reset", "-q", "--hard", base)
+    with journaled(repo, Move("refs/heads/main", base, tip, (str(builder.path),))):
+        builder.git("update-ref", "refs/heads/main", tip)
+        assert finish_move(repo) == ()
+        assert find_unfinished(repo) is None
+        assert (builder.path / "MEMORY.md").read_text() == "old\n"
+    assert not (builder.path / ".git" / JOURNAL).exists()
+
+
+def test_a_run_finishes_what_another_left_before_it_writes_its_own_journal(
+    builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
+) -> None:
+    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    with journaled(repo, Move("refs/heads/other", builder.sha(), builder.sha(), ())):
+        assert builder.git("status", "--porcelain") == ""
+    assert is_done(builder)
