@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -65,6 +66,21 @@ def sealed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             patch.setattr(socket.socket, method, loopback_only(getattr(socket.socket, method)))
         yield
     time.tzset()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def signals_arrive() -> Iterator[None]:
+    """What tests start can be interrupted, also where these signals were ignored at start (`nohup make test`, `&`).
+
+    A handler of ours is the default again in every program that is started; an ignored signal would stay ignored.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    ignored = [number for number, handler in before.items() if handler == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda number, frame: None)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(autouse=True)

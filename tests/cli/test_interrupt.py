@@ -47,6 +47,14 @@ def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
+def test_these_tests_pass_also_where_the_signal_is_ignored_at_start() -> None:
+    one = f"{__file__}::test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded"
+    ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and `&` do
+    command = [*ignoring, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "shortcut", one]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.stdout.splitlines()[-1].startswith("1 passed"), done.stdout
+
+
 def test_a_file_that_was_changed_since_a_run_was_cut_short_is_named_by_every_command(
     run: Run, project: Project
 ) -> None:
