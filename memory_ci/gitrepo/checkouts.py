@@ -84,18 +84,19 @@ def take_snapshot(repo: Repository, commit: str, paths: frozenset[str]) -> Snaps
     return found
 
 
-def bring_along(place: Repository, written: Snapshot) -> None:
+def bring_along(place: Repository, written: Snapshot, journal: int) -> None:
     """Make index and work tree agree with the new commit in the files of `written`, and in nothing else.
 
+    `journal` is the open journal of the move, which stays locked until the last git that we start has ended.
     Raises RepositoryError (checkout-behind): the commit exists, the files did not follow.
     """
     kept = [path for path, staged in written.items() if not staged.is_absent]
     gone = [path for path, staged in written.items() if staged.is_absent]
     try:
         index = format_index_info(written)
-        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=True)
+        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, holding=journal)
         names = b"".join(encode_path(path) + b"\0" for path in kept)
-        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, apart=True)
+        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, holding=journal)
         for path in gone:
             _remove(place.cwd, path)
     except (RepositoryError, OSError) as error:

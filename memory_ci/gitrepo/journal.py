@@ -1,7 +1,8 @@
 """The journal of a move: a branch and the files of its work trees go on together, also if the process is ended between.
 
 It stands in the common git directory from before the branch moves until the files have followed. Who writes it holds a
-lock on it, which ends with the process: a journal that nobody holds is that of a run that was cut short.
+lock on it, which ends with the process and the git that it has started: a journal that nobody holds is that of a run
+that was cut short.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 10.0
 """Seconds to wait for another run to move its branch; that takes a tenth of one."""
 
+PAUSE = 1.0
+"""Seconds that any command waits for a run that moves its branch, or for the git that is left of one."""
+
 
 class Move(msgspec.Struct, frozen=True):
     """A branch (a full name) goes from one commit to another, and with it the files of the work trees at `roots`."""
@@ -39,9 +43,10 @@ class Move(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def journaled(repo: Repository, move: Move) -> Iterator[None]:
+def journaled(repo: Repository, move: Move) -> Iterator[int]:
     """Do the move in this block. No signal ends it in the middle; what else might is mended by `finish_move`.
 
+    Gives the open file of the journal, for the git processes of the move to hold.
     Raises RepositoryError (repository-busy) and OSError, both before the block.
     """
     path = repo.common_dir / JOURNAL
@@ -53,7 +58,7 @@ def journaled(repo: Repository, move: Move) -> Iterator[None]:
         _finish(repo, file)
         _write(file, path, move)
         try:
-            yield
+            yield file.fileno()
         except BaseException as error:
             if getattr(error, "slug", "") != "checkout-behind":  # the files may follow yet
                 path.unlink()
@@ -76,7 +81,7 @@ def finish_move(repo: Repository) -> tuple[str, ...]:
     elsewhere, nothing is to be done. Nothing is raised: what cannot be done now is done another time.
     """
     path = repo.common_dir / JOURNAL
-    with suppress(OSError, RepositoryError), _signals_held(), _locked(path) as file:
+    with suppress(OSError, RepositoryError), _signals_held(), _locked(path, PAUSE) as file:
         if file is None:
             return ()
         left = _finish(repo, file)
@@ -88,10 +93,10 @@ def finish_move(repo: Repository) -> tuple[str, ...]:
 
 def _finish(repo: Repository, file: BinaryIO) -> tuple[str, ...]:
     move = _read(file)
-    return tuple(_follow(repo, move)) if move else ()
+    return tuple(_follow(repo, move, file.fileno())) if move else ()
 
 
-def _follow(repo: Repository, move: Move) -> Iterator[str]:
+def _follow(repo: Repository, move: Move, journal: int) -> Iterator[str]:
     """Bring along what stands as before the move; gives the paths of what does not."""
     tip = find_commit(repo, move.ref)
     if tip is None or find_commit(repo, move.new) is None or not is_ancestor(repo, move.new, tip):
@@ -105,7 +110,7 @@ def _follow(repo: Repository, move: Move) -> Iterator[str]:
         if str(place.cwd) in move.roots:
             behind, changed = sort_by_state(place, old, wanted)
             if behind:
-                bring_along(place, {path: wanted[path] for path in behind})
+                bring_along(place, {path: wanted[path] for path in behind}, journal)
             yield from (str(place.cwd / path) for path in changed)
 
 

@@ -23,15 +23,16 @@ def run_git(
     input: bytes | None = None,
     env: Mapping[str, str] | None = None,
     ok: Container[int] = (0,),
-    apart: bool = False,
+    holding: int | None = None,
 ) -> bytes:
     """Standard output of `git <args>` in `cwd`; `env` is added to the clean environment.
 
-    `apart`: in a session of its own, so that no Ctrl-C ends it; it cannot ask for a password then.
+    With `holding`, an open file that git shares for as long as it runs, git is in a session of its own: no Ctrl-C ends
+    it, and it cannot ask for a password.
 
     Raises RepositoryError: git-missing when there is no git, git-failed when its exit status is not in `ok`.
     """
-    done = _completed(cwd, args, input, env, apart=apart)
+    done = _completed(cwd, args, input, env, holding)
     if done.returncode not in ok:
         raise _failure(args, done.returncode, done.stderr)
     return done.stdout
@@ -39,7 +40,7 @@ def run_git(
 
 def ask_git(cwd: Path, *args: str) -> bool:
     """The answer of a git command that says yes with exit status 0 and no with 1; others raise as in `run_git`."""
-    done = _completed(cwd, args, None, None)
+    done = _completed(cwd, args)
     if done.returncode not in (0, 1):
         raise _failure(args, done.returncode, done.stderr)
     return done.returncode == 0
@@ -84,7 +85,11 @@ def encode_path(path: str) -> bytes:
 
 
 def _completed(
-    cwd: Path, args: Sequence[str], input: bytes | None, env: Mapping[str, str] | None, *, apart: bool = False
+    cwd: Path,
+    args: Sequence[str],
+    input: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    holding: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
@@ -94,7 +99,8 @@ def _completed(
             input=input or b"",
             capture_output=True,
             check=False,
-            start_new_session=apart,
+            start_new_session=holding is not None,
+            pass_fds=() if holding is None else (holding,),
         )
     except OSError as error:
         _refuse(cwd, error)

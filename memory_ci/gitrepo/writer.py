@@ -86,10 +86,10 @@ def commit_series(
         if tip == expected:
             return tip
         written = {path: staged for path, staged in end.items() if staged != start[path]}
-        with journaled(repo, Move(ref, expected, tip, tuple(str(place.cwd) for place in places))):
-            _move(repo, plumbing, ref, expected, tip)
+        with journaled(repo, Move(ref, expected, tip, tuple(str(place.cwd) for place in places))) as journal:
+            _move(repo, plumbing, ref, expected, tip, journal)
             for place in places:
-                bring_along(place, written)
+                bring_along(place, written, journal)
     return tip
 
 
@@ -178,9 +178,9 @@ def _staged(before: Staged, data: bytes | None, blobs: Iterator[str]) -> Staged:
     return Staged("100755" if before.mode == "100755" else "100644", next(blobs))
 
 
-def _move(repo: Repository, plumbing: git.Git, ref: str, expected: str, tip: str) -> None:
+def _move(repo: Repository, plumbing: git.Git, ref: str, expected: str, tip: str, journal: int) -> None:
     try:
-        _run(plumbing, "update-ref", "-m", "memory-ci: record", ref, tip, expected)
+        _run(plumbing, "update-ref", "-m", "memory-ci: record", ref, tip, expected, holding=(journal,))
     except git.GitCommandError:
         _refuse_moved(repo, ref, expected)
         raise
@@ -192,9 +192,10 @@ def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
         raise RepositoryError(message, slug="ref-moved", hint="Nothing was changed. Run again on the new tip.")
 
 
-def _run(plumbing: git.Git, *args: str, istream: BinaryIO | None = None) -> str:
+def _run(plumbing: git.Git, *args: str, istream: BinaryIO | None = None, holding: tuple[int, ...] = ()) -> str:
     # In a session of its own, so that no Ctrl-C ends it.
-    return str(plumbing.execute(["git", *NO_HOOKS, *UTF8, *args], istream=istream, start_new_session=True))
+    command = ["git", *NO_HOOKS, *UTF8, *args]
+    return str(plumbing.execute(command, istream=istream, start_new_session=True, pass_fds=holding))
 
 
 @contextmanager

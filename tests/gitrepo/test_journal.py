@@ -82,6 +82,14 @@ def test_what_a_killed_run_left_undone_is_done_by_the_next_command(
     assert is_done(builder)
 
 
+def test_a_git_that_outlives_its_run_is_waited_for(builder: RepoBuilder, wrap_git: Callable[[str], None]) -> None:
+    """Else the journal would be thrown away for a branch that has not moved, and that moves a moment later."""
+    killed(builder, wrap_git, 'case "$*" in *update-ref*) kill -KILL $PPID; sleep 0.3;; esac')
+    assert builder.show("main", "MEMORY.md") == "old\n"
+    open_committed(builder.path)
+    assert is_done(builder)
+
+
 def test_nothing_is_done_where_the_branch_did_not_move(builder: RepoBuilder, wrap_git: Callable[[str], None]) -> None:
     base = builder.sha()
     killed(builder, wrap_git, 'case "$*" in *update-ref*) kill -KILL $PPID; exit 1;; esac')
