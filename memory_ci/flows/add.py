@@ -17,6 +17,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.store.edit import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import format_target, fragment_path, parse_target
+from memory_ci.store.load import find_long
 
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
 """What may stand before a title that was written as a heading; the # of `C#` is none."""
@@ -46,6 +47,8 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     entry = msgspec.structs.replace(entry, scope=format_target(target))
     text = format_entry(entry)
     new = Located(entry, "", 1, target)
+    for finding in find_long(new):
+        raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
     for finding in find_unsafe(new):
         raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
     for place in load_memory(workspace, None).located:

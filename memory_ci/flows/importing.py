@@ -25,6 +25,7 @@ from memory_ci.store.edit import edit_file, format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, classify_scope, format_target, fragment_path, parse_target
 from memory_ci.store.legacy import Found, Learning, find_sections, not_understood
+from memory_ci.store.load import find_long
 
 Source = Literal["teaparty", "claude-code", "legacy"]
 
@@ -150,6 +151,7 @@ def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning:
 def _objections(item: _Item) -> Iterator[Finding]:
     """Why a learning must not be written, beginning with the worst. No message repeats its text."""
     place = item.place
+    yield from find_long(place)
     yield from find_unsafe(place)
     try:
         text = format_entry(place.entry)

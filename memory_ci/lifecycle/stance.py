@@ -7,8 +7,10 @@ two subjects, not two stances on one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Container, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from memory_ci.lifecycle.opposites import (
@@ -127,12 +129,25 @@ def stem(word: str) -> str:
 QUANTITY_STEMS = frozenset(map(stem, QUANTITIES))
 
 
+def _last_before(words: Sequence[str], passed: Container[str]) -> list[str]:
+    """For each place the nearest word before it that is not `passed` over; "" where there is none."""
+    return list(accumulate(words[:-1], lambda last, word: last if word in passed else word, initial=""))
+
+
 class _Reader:
-    """Reads words from left to right. `parts` are what stands before and after the word that puts in order."""
+    """Reads words from left to right. `parts` are what stands before and after the word that puts in order.
+
+    A sentence may have a hundred thousand words: no step may look at all of them.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
-        self.parts: tuple[list[str], list[str]] = ([], [])
+        self.known = frozenset(words)
+        self.directions = _last_before(words, FUNCTION_WORDS)
+        self.said = _last_before(words, NEGATORS | {"always", "ever"})
+        self.quantity = next((at for at, word in enumerate(words) if stem(word) in QUANTITY_STEMS), len(words))
+        self.version = next((at for at, word in enumerate(words) if word in VERSIONED), len(words))
+        self.parts: tuple[deque[str], deque[str]] = (deque(), deque())
         self.poles: dict[str, int] = {}
         self.amounts: list[str] = []
         self.denied = False
@@ -143,7 +158,7 @@ class _Reader:
         word = self.words[at]
         if word in NEGATORS:
             self.denied = not self.denied
-        elif not self.pivot and word in PIVOTS and (word != "over" or PREFERENCE & set(self.words)):
+        elif not self.pivot and word in PIVOTS and (word != "over" or PREFERENCE & self.known):
             self.pivot = word
         elif not (self._read_amount(at) or self._read_pole(at)):
             self._read_word(at)
@@ -162,7 +177,7 @@ class _Reader:
 
     def _put(self, word: str, *, in_front: bool = False) -> None:
         part = self.parts[1 if self.pivot else 0]
-        part.insert(0 if in_front else len(part), word)
+        (part.appendleft if in_front else part.append)(word)
         self.weight += 1
 
     def _read_word(self, at: int) -> None:
@@ -174,7 +189,7 @@ class _Reader:
         elif (word in PARTICIPLES or word.endswith("ed")) and self._is_said(at):
             self._put(stem(PARTICIPLES.get(word, word)), in_front=True)
         elif word not in FILLERS:
-            direction = next((before for before in reversed(self.words[:at]) if before not in FUNCTION_WORDS), "")
+            direction = self.directions[at]
             self._put(f"{direction}:{stem(word)}" if direction in DIRECTIONS else stem(word))
 
     def _read_amount(self, at: int) -> bool:
@@ -194,10 +209,9 @@ class _Reader:
             return False
         if unit or after in UNITS or {stem(after), stem(before)} & QUANTITY_STEMS:
             return True
-        earlier = self.words[:at]
         if before in LINKS:
-            return any(stem(word) in QUANTITY_STEMS for word in earlier)
-        return before.isalpha() and before not in FILLERS and bool(VERSIONED & set(earlier[:-1]))
+            return self.quantity < at
+        return before.isalpha() and before not in FILLERS and self.version < at - 1
 
     def _read_pole(self, at: int) -> bool:
         pole = POLES.get(self.words[at])
@@ -222,10 +236,9 @@ class _Reader:
 
     def _is_said(self, at: int) -> bool:
         """Whether a form of `be` stands before the word, or `keep … private` around it."""
-        if at + 1 == len(self.words) and {"keep", "make", "leave"} & set(self.words):
+        if at + 1 == len(self.words) and {"keep", "make", "leave"} & self.known:
             return True
-        before = [word for word in self.words[:at] if word not in NEGATORS and word not in ("always", "ever")]
-        return bool(before) and before[-1] in BE
+        return self.said[at] in BE
 
     def _is_chosen(self, at: int) -> bool:
         """Whether a verb of choice stands shortly before the word, with no preposition between them."""

@@ -15,6 +15,9 @@ Adoption = Literal["rejected"]
 Phase = Literal["specification", "planning", "design", "implementation", "review", "maintenance", "unknown"]
 ScopeName = Literal["global", "institutional", "project", "session", "team"]
 
+MAX_CHARS = 20_000
+"""Of title and body together: five pages. What is longer is a document, which an entry can name."""
+
 NO_FEEDBACK = 0.5
 """The utility of an entry of which nothing was said yet: it leaves a score as it is."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
-from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
+from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
 from memory_ci.store.document import parse_memory_file
@@ -21,11 +23,21 @@ def load_file(path: str, data: bytes, patterns: ScopePatterns) -> LoadedFile:
         for segment in file.segments
         if segment.entry is not None
     )
+    findings += (finding for place in entries for finding in find_long(place))
     if is_fragment(path) and not findings and len(entries) != 1:
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
         findings.append(Finding(path, 1, "bad-fragment", "an inbox file must hold exactly one entry", hint))
     prose = tuple((s.line, s.raw) for s in file.segments if s.entry is None and not s.is_broken and s.raw.strip())
     return LoadedFile(path=path, scope=scope, entries=entries, prose=prose, findings=tuple(findings))
+
+
+def find_long(place: Located) -> Iterator[Finding]:
+    """The finding of an entry that is over the limit."""
+    size = len(place.entry.title) + len(place.entry.body)
+    if size > MAX_CHARS:
+        message = f"the entry has {size:,} characters, {MAX_CHARS:,} is the limit"
+        hint = "Keep what is to be remembered, and name the file that has the rest."
+        yield Finding(place.path, place.line, "entry-too-long", message, hint)
 
 
 def _scope(path: str, entry: Entry, line: int, scope: ScopeOf, findings: list[Finding]) -> ScopeOf:

@@ -107,6 +107,13 @@ def test_a_dry_run_reports_the_same_and_writes_nothing(project: Project, old: Pa
     assert take(project, old) == report
 
 
+def test_an_entry_over_the_limit_is_refused_with_its_line(project: Project, old: Path) -> None:
+    (old / "MEMORY.md").write_text(f"{SECTIONS}\n## [2026-03-03] Lesson\n{'word ' * 5000}\n")
+    report = take(project, old)
+    assert [(finding.line, finding.code) for finding in report.refused] == [(11, "entry-too-long")]
+    assert len(report.imported) == 2
+
+
 def test_credentials_and_injections_are_refused_with_their_line_and_without_their_text(
     project: Project, old: Path
 ) -> None:

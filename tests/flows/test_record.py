@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import FindingsError, MemoryCIError, RepositoryError
+from memory_ci.flows.add import add_entry
 from memory_ci.flows.apply import apply_plan, parse_plan, preview_plan
 from memory_ci.flows.record import format_plan
+from memory_ci.records.entry import MAX_CHARS
 from memory_ci.store.edit import format_entry
 from tests.flows.project import MARKED, NOW, Project
 from tests.make import make_entry, make_id
@@ -75,6 +77,20 @@ def test_the_inbox_is_folded_into_the_file_of_each_scope(project: Project) -> No
     assert not (project.path / one).exists()
     assert not (project.path / two).exists()
     assert project.status() == ""
+
+
+def test_an_entry_over_the_limit_waits_in_the_inbox_and_check_names_it(project: Project) -> None:
+    body = "word " * (MAX_CHARS // 5)
+    kept = project.put_fragment(make_entry(1, title="Just under", body=body[: MAX_CHARS - 10].rstrip()))
+    long = project.put_fragment(make_entry(2, title="Over", body=body.rstrip()))
+    project.record()
+    assert "Just under" in project.titles()
+    assert (project.path / long).exists()
+    assert not (project.path / kept).exists()
+    assert [(finding.code, finding.path) for finding in project.check().findings] == [("entry-too-long", long)]
+    assert project.plan().findings[0].code == "entry-too-long"
+    with pytest.raises(FindingsError, match="20,000 is the limit"):
+        add_entry(project.workspace, make_entry(3, title="Over", body=body.rstrip()))
 
 
 @pytest.mark.parametrize(

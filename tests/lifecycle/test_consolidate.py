@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.consolidate import demote, find_contradictions, plan_consolidation
+from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Located, ScopeOf
 from tests.make import make_entry, make_id, make_located
@@ -348,3 +350,21 @@ def test_consolidation_loses_nothing_is_idempotent_and_knows_no_order(located: l
     assert [place.entry.id for place in after] == [place.entry.id for place in located]
     assert [place.entry.status for place in after] == [place.entry.status for place in located]
     assert not plan_consolidation(after, TODAY)
+
+
+LONG = {
+    "word": 40_000, "use over": 20_000, "timeout is 30": 20_000, "it can by": 20_000,
+    "is cached": 8_000, "never always kept": 8_000,
+}  # fmt: skip
+"""What a sentence without end may repeat, so that each step that might looks back over what was read."""
+
+
+@pytest.mark.parametrize(("words", "times"), LONG.items())
+def test_reading_eight_times_as_many_words_takes_about_eight_times_as_long(words: str, times: int) -> None:
+    def cost(number: int) -> float:
+        tokens = [Token(word, is_free=True) for word in words.split() * number]
+        start = time.process_time()
+        read_claim(tokens, 2)
+        return time.process_time() - start
+
+    assert min(cost(times) for _ in range(2)) < 30 * min(cost(times // 8) for _ in range(3))
