@@ -21,6 +21,8 @@ from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
 
 ENTRY_KEY = re.compile(r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:")
+KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
+FIELD = re.compile(r"[a-z_]+\s*:")
 LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
 FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
 
@@ -184,6 +186,10 @@ class _Scanner:
         if problems:
             return None
         title, text = split_body(self.lines[head.close + 1 : end])
+        if _is_front_matter(f"{title or ''}\n{text}"):
+            hint = "Take one of the two out, or write below it what was learned."
+            self._find(head.close + 1, "front-matter-in-body", "the body is another front matter, and no words", hint)
+            return None
         if title is None:
             hint = "Start its body with a line `## title`."
             self._find(head.close, "no-title", "the entry has no title", hint, "warning")
@@ -223,6 +229,13 @@ def _before_heading(lines: Sequence[str]) -> Sequence[str]:
 
 def _entry_keys(lines: Sequence[str]) -> set[str]:
     return {match.group(1) for line in lines if (match := ENTRY_KEY.match(line))}
+
+
+def _is_front_matter(text: str) -> bool:
+    """Whether a text is nothing but the fields of an entry: one below the other, or all in a line."""
+    lines = [said for line in text.split("\n") if (said := line.strip(" \t#-"))]
+    is_fields = bool(lines) and ENTRY_KEY.match(lines[0]) is not None and all(map(FIELD.match, lines))
+    return is_fields and len(set(KEY_ANYWHERE.findall(text))) > 2
 
 
 def split_body(lines: Sequence[str]) -> tuple[str | None, str]:

@@ -79,9 +79,11 @@ def collect(found: Sequence[Learning | Finding]) -> Found:
 
 
 def broken_parts(file: MemoryFile) -> Iterator[Finding]:
-    """What in a file cannot be read at all."""
+    """What in a file cannot be read at all, or is an entry that says nothing."""
     for finding in file.findings:
-        if finding.level == "error":
+        if finding.code == "front-matter-in-body":
+            yield finding
+        elif finding.level == "error":
             yield not_understood(file.path, finding.line, finding.message)
 
 

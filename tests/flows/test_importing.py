@@ -107,6 +107,28 @@ def test_a_dry_run_reports_the_same_and_writes_nothing(project: Project, old: Pa
     assert take(project, old) == report
 
 
+FIELDS = "id: {id}\ntype: directive\ndomain: team\nimportance: 0.5\nphase: unknown\nstatus: active\n"
+FRONT = f"---\n{FIELDS}reinforcement_count: 0\nlast_reinforced: '2026-03-01'\n---\n"
+HOLLOW = (FIELDS, f"## {FIELDS}", FIELDS.replace("\n", " ") + "\n", f"{FIELDS}evidence:\n- reviews: one\n")
+"""Bodies that TeaParty's own tools left behind."""
+
+
+@pytest.mark.parametrize("body", HOLLOW)
+def test_an_entry_that_is_pure_front_matter_is_refused_and_the_real_ones_are_taken(
+    project: Project, old: Path, body: str
+) -> None:
+    real = [FRONT.format(id=make_id(n)) + f"## Lock the queue of {n}\nTwo took one job.\n\n" for n in (1, 3)]
+    (old / "proxy.md").write_text((FRONT + body + "\n").format(id=make_id(2)).join(real))
+    (old / "MEMORY.md").unlink()
+    report = take(project, old, source="teaparty")
+    assert [taken.title for taken in report.imported] == ["Lock the queue of 1", "Lock the queue of 3"]
+    assert [(found.path, found.line, found.code) for found in report.refused] == [
+        (str(old / "proxy.md"), 24, "front-matter-in-body")
+    ]
+    project.commit("By an older import", {"MEMORY.md": (FRONT + body).format(id=make_id(2))})
+    assert "front-matter-in-body" in {finding.code for finding in project.check().findings}
+
+
 def test_an_entry_over_the_limit_is_refused_with_its_line(project: Project, old: Path) -> None:
     (old / "MEMORY.md").write_text(f"{SECTIONS}\n## [2026-03-03] Lesson\n{'word ' * 5000}\n")
     report = take(project, old)
