@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
 """A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
@@ -126,3 +126,15 @@ def estimate_tokens(text: str) -> int:
     """
     ascii_count = len(text.encode("ascii", "ignore"))
     return -(-ascii_count // 3) + len(text) - ascii_count
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: which of the known ones it looks like, if any.
+
+    >>> did_you_mean("typ", ("type", "domain")), did_you_mean("owner", ("type", "domain"))
+    ("; did you mean 'type'?", '')
+    """
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(options), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

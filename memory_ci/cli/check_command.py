@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import at_option, dry_run_option, echo_json, json_option, workspace
-from memory_ci.rendering.table import count_levels, render_finding
+from memory_ci.cli.common import at_option, dry_run_option, echo_json, json_option, today, workspace
+from memory_ci.rendering.table import count_levels, printable, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     help="Look at these commits, too: whose code they touch, who set a priority.",
 )
 @at_option
-@click.option("--fix", is_flag=True, help="First move what this branch added to MEMORY.md and the like into the inbox.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="First make entries of what was written by hand, and move what this branch added into the inbox.",
+)
 @click.option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
 @dry_run_option
 @json_option
@@ -52,7 +56,7 @@ def command(
       memory-ci check --fix --dry-run
     """
     from memory_ci.flows.check import check_memory
-    from memory_ci.flows.fix import move_to_inbox
+    from memory_ci.flows.fix import adopt_by_hand, move_to_inbox
     from memory_ci.flows.priorities import add_priorities
     from memory_ci.flows.touched import add_touched
     from memory_ci.flows.workspace import STAGED
@@ -63,14 +67,19 @@ def command(
         raise click.UsageError("--fix is about the whole work tree: give no paths, no --staged and no --at.")
     if (base or dry_run) and not fix:
         raise click.UsageError("--base and --dry-run belong to --fix.")
+    adopted = adopt_by_hand(workspace(), today(), dry_run=dry_run) if fix else ()
     moved = move_to_inbox(workspace(), base, dry_run=dry_run) if fix else ()
     report = check_memory(workspace(), STAGED if staged else view, paths)
     if written_range is not None:
         report = add_priorities(workspace(), add_touched(workspace(), report, written_range), written_range)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
-        echo_json(counted | ({"moved": moved, "dry_run": dry_run} if fix else {}))
+        echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))
     else:
+        for one in adopted:
+            given = ", ".join(one.fields) or "a front matter"
+            would = "would give" if dry_run else "gave"
+            click.echo(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
         for entry in moved:
             click.echo(f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}")
         _show(report)

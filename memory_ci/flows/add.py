@@ -14,6 +14,7 @@ from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import is_kept
 from memory_ci.records.entry import Entry, Located
+from memory_ci.store.byhand import demote_headings
 from memory_ci.store.edit import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import format_target, fragment_path, parse_target
@@ -82,6 +83,6 @@ def draft_entry(entry_id: str, today: date, text: tuple[str, str], **fields: obj
         "status": "active",
         "created_at": today,
         "title": " ".join(title.split()),
-        "body": body.strip(),
+        "body": demote_headings(body.strip()),
     }
     return msgspec.convert(values | fields, Entry, strict=False)

@@ -26,6 +26,9 @@ from memory_ci.lifecycle.relations import find_dangling
 from memory_ci.records.entry import Located
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
+from memory_ci.store.byhand import find_remarks
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.layout import serves_prose
 
 
 class CheckReport(msgspec.Struct, frozen=True):
@@ -85,6 +88,8 @@ def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list
     for data, file in read_memory(workspace, files):
         loaded.append(file)
         findings += find_credentials(file.path, data)
+        parsed = parse_memory_file(file.path, data)
+        findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
         findings += (f for f in screen(file).findings if f.code != "credential")
     return Memory(tuple(loaded)), findings
 

@@ -1,23 +1,26 @@
-"""Fix: entries that a branch appended to a scope's file move into the inbox, where branches cannot conflict."""
+"""Fix: what was written by hand becomes entries, and those that a branch appended move to the inbox."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 
 import msgspec
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.fmt import select_files
 from memory_ci.flows.resolve import HEADS, find_base
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, read_bytes, work_tree
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.merges import find_merge_base
 from memory_ci.gitrepo.repo import head_branch, resolve_commit
 from memory_ci.records.entry import ScopeOf
+from memory_ci.store.byhand import Adopted, adopt
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import classify_scope, format_target, fragment_path, is_fragment, scope_path
+from memory_ci.store.layout import classify_scope, format_target, fragment_path, is_fragment, scope_path, serves_prose
 
 ORIGIN = "refs/remotes/origin/"
 
@@ -29,6 +32,23 @@ class Moved(msgspec.Struct, frozen=True):
     title: str
     source: str
     path: str
+
+
+def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -> tuple[Adopted, ...]:
+    """Give each heading of the work tree's memory files that is no entry a front matter, and each entry its fields.
+
+    Raises RepositoryError (bare-repository, write-failed).
+    """
+    root = work_tree(workspace)
+    patterns = workspace.config.scopes
+    adopted: list[Adopted] = []
+    for content in read_files(workspace.repo, select_files(workspace, ()), MAX_FILE_BYTES):
+        path, data = content.file.path, content.data or b""
+        text, done = adopt(path, data, today, serves_prose=serves_prose(path, patterns))
+        adopted += done
+        if done and not dry_run:
+            write_file(root / path, text, root)
+    return tuple(adopted)
 
 
 def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: bool = False) -> tuple[Moved, ...]:

@@ -20,6 +20,7 @@ from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.report import Finding
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.automemory import INDEX, find_memories, mentioned_files
+from memory_ci.store.byhand import demote_headings
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file, format_entry
 from memory_ci.store.files import write_file
@@ -144,7 +145,8 @@ def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning:
         hint = "Leave --scope out: what is replaced in a file has the scope of that file."
         raise UsageError(f"{path} is not of the scope {options.scope!r}", slug="bad-scope", hint=hint)
     target = path if options.replace else fragment_path(learning.entry.id)
-    entry = msgspec.structs.replace(learning.entry, scope=None if options.replace else format_target(scope))
+    body = demote_headings(learning.entry.body)
+    entry = msgspec.structs.replace(learning.entry, body=body, scope=None if options.replace else format_target(scope))
     return _Item(file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target)
 
 

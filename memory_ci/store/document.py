@@ -15,14 +15,17 @@ import msgspec
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.fences import fenced_lines
-from memory_ci.store.frontmatter import REQUIRED, is_entry_mapping, parse_extra, parse_values
-from memory_ci.store.headings import parse_title
+from memory_ci.store.frontmatter import REQUIRED, UUID, parse_extra, parse_values
+from memory_ci.store.headings import is_heading_2, parse_title
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
 
 ENTRY_KEY = re.compile(r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:")
 KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
 FIELD = re.compile(r"[a-z_]+\s*:")
+KEY = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:\s|$)")
+IS_ID = re.compile(rf"id[ \t]*:\s*['\"]?{UUID.pattern}")
+OLD_MAC = re.compile(r"(?:^|\r)---[ \t]*\r")
 LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
 FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
 
@@ -92,7 +95,9 @@ class _Scanner:
         self.lines = [line.removesuffix("\r") for line in self.raw_lines]
         self.fenced = fenced_lines(self.lines)
         self.separators = [
-            number for number, line in enumerate(self.lines) if line.startswith("---") and line.rstrip() == "---"
+            number
+            for number, line in enumerate(self.lines)
+            if line.startswith(("---", "\ufeff---")) and line.rstrip() in ("---", "\ufeff---")
         ]
         self.bounds = [number for number in self.separators if not self.fenced[number]]
         self.findings: list[Finding] = []
@@ -144,7 +149,7 @@ class _Scanner:
         for number in self._stops(start, end, separators):
             if head is not None and number <= head.close:
                 continue
-            opened = self._open(number, closers[number]) if number in closers else None
+            opened = self._open(number, closers.get(number))
             # A level-1 heading ends the entry above it: sections of a memory file are not part of a body.
             ends_entry = head is not None and self.lines[number].startswith("# ")
             if opened is None and not ends_entry:
@@ -154,22 +159,44 @@ class _Scanner:
         self._close(begin, end, head)
 
     def _stops(self, start: int, end: int, separators: Sequence[int]) -> list[int]:
-        """The lines at which a segment may begin: separators and level-1 headings."""
-        headings = [n for n in range(start, end) if self.lines[n].startswith("# ") and not self.fenced[n]]
-        return sorted({*separators, *headings})
+        """The lines at which a segment may begin: separators, level-1 headings, and entries all in one line."""
+        others = [n for n in range(start, end) if not self.fenced[n] and _may_begin(self.lines[n])]
+        return sorted({*separators, *others})
 
-    def _open(self, first: int, close: int) -> _Head | None:
-        """The front matter between two separators, or None when what they enclose is not meant as one."""
-        lines = tuple(self.lines[first + 1 : close])
-        keys = _entry_keys(lines)
-        if "id" not in keys or len(keys) < 2:
+    def _open(self, first: int, close: int | None) -> _Head | None:
+        """The front matter from a separator to the next, or None when what they enclose is not meant as one."""
+        if "\r" in self.lines[first]:
+            return self._refuse(first, "its lines end as those of an old Mac do, which git takes for one line")
+        if close is None:
             return None
+        lines = tuple(self.lines[first + 1 : close])
+        if not self._is_meant(lines, close):
+            return None
+        if self.lines[first].startswith("\ufeff"):
+            return self._refuse(first, "a byte order mark, which nobody sees, stands before the `---`")
         try:
             fields = parse_fields(_before_heading(lines))
         except YamlTextError as error:
             self._find(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
             return _Head(first)  # the line that closes it is looked at again: it may open the next entry
-        return _Head(close, lines, fields) if is_entry_mapping(fields) else None
+        return _Head(close, lines, fields)
+
+    def _is_meant(self, lines: Sequence[str], close: int) -> bool:
+        """Whether lines are meant as a front matter: an `id` and another key; or two of ours, and a title below.
+
+        A lone `id:` in prose is not, unless it is a UUID.
+        """
+        keys = _keys(lines)
+        if "id" in keys:
+            return len(keys) > 1 or any(map(IS_ID.match, lines))
+        if len(keys.intersection(REQUIRED)) < 2:
+            return False
+        below = (self.lines[number] for number in range(close + 1, len(self.lines)))
+        return is_heading_2(next((line for line in below if line.strip()), ""))
+
+    def _refuse(self, first: int, reason: str) -> _Head:
+        self._find(first, "malformed-front-matter", reason, "Write the line again.")
+        return _Head(first)
 
     def _close(self, begin: int, end: int, head: _Head | None) -> None:
         if head is None or head.fields is None:
@@ -213,7 +240,7 @@ class _Scanner:
         """An unclosed fence swallows the entries after it: say so, for they are not served."""
         hidden = [number for number in self.separators if self.fenced[number]]
         for first, close in pairwise(hidden):
-            if _entry_keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
+            if _keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
                 hint = "If it is meant as an entry, close the fence above it."
                 message = "a whole entry stands inside a code fence and is not read"
                 self._find(first, "fenced-entry", message, hint, "warning")
@@ -227,8 +254,12 @@ def _before_heading(lines: Sequence[str]) -> Sequence[str]:
     return lines
 
 
-def _entry_keys(lines: Sequence[str]) -> set[str]:
-    return {match.group(1) for line in lines if (match := ENTRY_KEY.match(line))}
+def _keys(lines: Sequence[str]) -> set[str]:
+    return {match.group(1) for line in lines if (match := KEY.match(line))}
+
+
+def _may_begin(line: str) -> bool:
+    return line.startswith("# ") or ("\rid:" in line and OLD_MAC.search(line) is not None)
 
 
 def _is_front_matter(text: str) -> bool:

@@ -130,18 +130,12 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
 REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_reinforced", "status")
 
 
-def is_entry_mapping(fields: Sequence[Field]) -> bool:
-    """Whether fields open an entry: `id` and one more field of ours; a lone `id:` in prose does not."""
-    keys = {field.key for field in fields}
-    return "id" in keys and len(keys & CONVERTERS.keys()) > 1
-
-
 def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[Problem]]:
     """Typed values of the known fields, and what is wrong with the others."""
     values: dict[str, Any] = {}
     problems = [
         Problem(
-            -1, "missing-field", f"the required field {key!r} is missing", "Add it; docs/formats.md lists the fields."
+            -1, "missing-field", f"the required field {key!r} is missing", "Add it, or let `memory-ci check --fix`."
         )
         for key in REQUIRED
         if key not in {field.key for field in fields}

@@ -23,6 +23,12 @@ def parse_title(line: str) -> str | None:
     return heading[1] if heading and heading[0] > 1 else None
 
 
+def is_heading_2(line: str) -> bool:
+    """Whether a line is a heading of level 2 that says something: what an entry is written under."""
+    heading = parse_heading(line)
+    return heading is not None and heading[0] == 2 and heading[1] != ""
+
+
 def format_title(title: str) -> str:
     """The heading that reads back as `title`: closed by #s of its own where the title ends like a closed one.
 

@@ -111,6 +111,12 @@ def is_legacy(path: str) -> bool:
     return LEGACY_TEAM.fullmatch(path) is not None
 
 
+def serves_prose(path: str, patterns: ScopePatterns) -> bool:
+    """Whether prose may stand beside entries: institutional memory is given whole, the old layout is only read."""
+    scope = classify_scope(path, patterns)
+    return is_legacy(path) or (scope is not None and scope.name == "institutional")
+
+
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
     """The file that new entries of a scope go to, by the last of its patterns that gives one.
 

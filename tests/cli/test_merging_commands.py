@@ -97,6 +97,30 @@ def test_check_says_what_it_moved(project: Project, run: Run) -> None:
     assert run("check", "--fix").stdout == ""
 
 
+def test_a_heading_that_a_person_typed_is_an_error_until_fix_makes_it_an_entry(project: Project, run: Run) -> None:
+    append(project, 1)
+    memory = project.path / "MEMORY.md"
+    memory.write_text(memory.read_text() + "\n## Always run tox -e mypy\n")
+    line = memory.read_text().count("\n")
+    checked = run("check")
+    assert checked.exit_code == 1
+    assert checked.stdout.startswith(f"MEMORY.md:{line}: a heading without front matter")
+    before = memory.read_bytes()
+    assert "would give 'Always run tox -e mypy' at MEMORY.md" in run("check", "--fix", "--dry-run").stdout
+    assert memory.read_bytes() == before
+    fixed = run("check", "--fix")
+    assert (fixed.exit_code, fixed.stdout) == (0, f"gave 'Always run tox -e mypy' at MEMORY.md:{line} a front matter\n")
+    assert "Always run tox -e mypy" in run("list").stdout
+    assert run("check", "--fix").stdout == ""
+
+
+def test_what_add_writes_is_in_order_though_its_body_has_headings(project: Project, run: Run) -> None:
+    assert run("add", "--title", "Retry once", "--body", "Why:\n\n## Details\n\n```\n## code\n```").exit_code == 0
+    assert run("check").exit_code == 0
+    (fragment,) = (project.path / ".memory/inbox").iterdir()
+    assert "\n### Details\n\n```\n## code\n" in fragment.read_text()
+
+
 def test_fix_is_about_the_whole_work_tree(project: Project, run: Run) -> None:
     assert run("check", "--fix", "--staged").exit_code == 2
     assert run("check", "--dry-run").exit_code == 2

@@ -110,6 +110,26 @@ def test_a_broken_entry_is_named_and_the_others_are_served(old: str, new: str, f
     assert finding in findings
 
 
+@pytest.mark.parametrize(
+    ("block", "code"),
+    [
+        (f"---\nid: {make_id(2)}\n---\n## Only an id\n", "missing-field"),
+        (f"---\nid: {make_id(2)}\nowner: ada\n---\n## Unknown keys\n", "missing-field"),
+        (f"---\nid: {make_id(2)}\nowner: [a\n---\n## No YAML\n", "malformed-front-matter"),
+        ("---\ntype: corrective\ndomain: team\n---\n## No id\n", "missing-field"),
+        ("\ufeff" + format_entry(make_entry(2)), "malformed-front-matter"),
+        (format_entry(make_entry(2)).replace("\n", "\r"), "malformed-front-matter"),
+    ],
+)
+def test_what_is_meant_as_an_entry_and_cannot_be_read_is_never_part_of_its_neighbour(block: str, code: str) -> None:
+    entries, findings = read(f"{ONE}\n{block}\n{format_entry(make_entry(7))}")
+    assert [(entry.id, entry.body) for entry in entries] == [
+        ("0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", "Twice a retry doubled a charge."),
+        (make_id(7), ""),
+    ]
+    assert {found for _, found in findings} == {code}
+
+
 def test_an_entry_that_is_never_closed_does_not_take_the_next_one_with_it() -> None:
     entries, findings = read(HEAD + "## No closing line\n\n" + format_entry(make_entry(7)))
     assert [entry.id for entry in entries] == [make_id(7)]

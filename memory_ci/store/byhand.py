@@ -1,0 +1,121 @@
+"""By hand: what a person wrote into a memory file without the form of an entry, named, and given that form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from itertools import pairwise
+
+import msgspec
+
+from memory_ci.records.entry import Entry
+from memory_ci.records.report import Finding
+from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file, split_body
+from memory_ci.store.fences import fenced_lines
+from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, format_field, format_front_matter
+from memory_ci.store.headings import is_heading_2
+from memory_ci.store.legacy import imported_id
+from memory_ci.text import did_you_mean
+
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+RULE = re.compile(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
+HINT = "`memory-ci check --fix` makes an entry of it; if it is a part of the entry above, write it with ###."
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """What a place in a file was given: the fields of a whole front matter, or those that it lacked."""
+
+    path: str
+    line: int
+    title: str
+    fields: tuple[str, ...]
+
+
+def find_remarks(file: MemoryFile, *, serves_prose: bool) -> Iterator[Finding]:
+    """Headings that are no entry of their own, and keys that nobody knows. Where prose is served, it may have both."""
+    for segment in file.segments:
+        for at in _loose_headings(segment, serves_prose=serves_prose):
+            message = "a heading without front matter is no entry of its own"
+            yield Finding(file.path, segment.line + at, "loose-heading", message, HINT)
+        absent = CONVERTERS.keys() - {field.key for field in segment.fields}
+        for field in segment.fields:
+            if field.key not in CONVERTERS:
+                message = f"the key {field.key!r} is not known{did_you_mean(field.key, absent)}"
+                yield Finding(file.path, segment.line + 1 + field.first, "unknown-key", message, level="warning")
+
+
+def adopt(path: str, data: bytes, today: date, *, serves_prose: bool) -> tuple[bytes, tuple[Adopted, ...]]:
+    """The file with a front matter over each loose heading, and what is required in each that lacks some of it.
+
+    Lines are added, and none is changed. What stands there under a misspelt key is not added.
+    """
+    file = parse_memory_file(path, data)
+    ending = "\r" if file.newline == "\r\n" else ""
+    segments: list[Segment] = []
+    adopted: list[Adopted] = []
+    for segment in file.segments:
+        lines = segment.raw.split("\n")
+        headings = _loose_headings(segment, serves_prose=serves_prose)
+        for at, end in reversed(list(pairwise([*headings, len(lines)]))):
+            entry = _draft(path, lines[at:end], today)
+            gap = [""] if at and lines[at - 1].strip() else []
+            new = [*gap, "---", *format_front_matter(entry), "---"]
+            lines[at:at] = [line + ending for line in new]
+            adopted.append(Adopted(path, segment.line + at, entry.title, ()))
+        if missing := _missing(segment):
+            size = len(segment.head) + 1
+            entry = _draft(path, lines[size + 1 : headings[0] if headings else None], today)
+            new = [line for key in missing for line in format_field(key, getattr(entry, key))]
+            lines[size:size] = [line + ending for line in new]
+            adopted.append(Adopted(path, segment.line, entry.title, missing))
+        segments.append(msgspec.structs.replace(segment, raw="\n".join(lines)))
+    adopted.sort(key=lambda one: one.line)
+    return render_memory_file(msgspec.structs.replace(file, segments=tuple(segments))), tuple(adopted)
+
+
+def demote_headings(body: str) -> str:
+    """A body whose level-2 headings, with which entries begin, are of level 3.
+
+    >>> demote_headings("Why:\\n## Details")
+    'Why:\\n### Details'
+    """
+    lines = body.split("\n")
+    fenced = fenced_lines(lines)
+    return "\n".join("#" * (not fenced[at] and is_heading_2(line)) + line for at, line in enumerate(lines))
+
+
+def _loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
+    """The lines, 0-based in the segment, of level-2 headings; the first line of an entry's text is its title."""
+    is_entry = bool(segment.fields)
+    if (segment.is_broken or serves_prose) and not is_entry:
+        return []
+    text = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), segment.raw)
+    lines = text.replace("\r\n", "\n").split("\n")
+    fenced = fenced_lines(lines)
+    said = [at for at in range(len(segment.head) + 2 if is_entry else 0, len(lines)) if lines[at].strip()]
+    return [at for at in said[is_entry:] if not fenced[at] and is_heading_2(lines[at])]
+
+
+def _missing(segment: Segment) -> tuple[str, ...]:
+    """What is required and stands in a front matter under no name that could be meant for it."""
+    keys = {field.key for field in segment.fields}
+    absent = [key for key in REQUIRED if key not in keys] if keys else []
+    return tuple(key for key in absent if not any(did_you_mean(other, [key]) for other in keys - CONVERTERS.keys()))
+
+
+def _draft(path: str, lines: Sequence[str], today: date) -> Entry:
+    """An entry of what a person wrote: its words decide the type, and the id, so that two clones give it the same."""
+    title, body = split_body([line.removesuffix("\r") for line in lines])
+    return Entry(
+        id=imported_id(path, title or "", body),
+        type="directive" if RULE.search(title or body) else "procedural",
+        domain="task",
+        importance=0.5,
+        reinforcement_count=0,
+        last_reinforced=today,
+        status="active",
+        created_at=today,
+        title=title or "",
+        body=body,
+    )

@@ -1,0 +1,70 @@
+"""What a person writes without the form of an entry: named by check, and made an entry without changing a line."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from memory_ci.store.byhand import adopt, find_remarks
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.edit import format_entry
+from tests.make import make_entry
+
+TODAY = date(2026, 11, 21)
+ENTRY = format_entry(make_entry(1, body="Because of this."))
+HEADING = "## Always run tox -e mypy\n\nBecause CI does.\n"
+
+
+def remarks(text: str, *, serves_prose: bool = False) -> list[tuple[int, str]]:
+    found = find_remarks(parse_memory_file("MEMORY.md", text.encode()), serves_prose=serves_prose)
+    return [(finding.line, finding.code) for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"# Memory\n\n{HEADING}\n{ENTRY}", 3),
+        (f"{ENTRY}\n{HEADING}", 14),
+        (f"{ENTRY}\n{HEADING}\n{format_entry(make_entry(2))}", 14),
+        (f"{ENTRY}{HEADING}".replace("\n", "\r\n"), 13),
+    ],
+)
+def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line: int) -> None:
+    assert remarks(text) == [(line, "loose-heading")]
+    data, adopted = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False)
+    assert [(one.line, one.title) for one in adopted] == [(line, "Always run tox -e mypy")]
+    file = parse_memory_file("MEMORY.md", data)
+    new = next(entry for entry in file.entries if entry.title == "Always run tox -e mypy")
+    assert (new.body, new.type, new.created_at) == ("Because CI does.", "directive", TODAY)
+    assert len(file.entries) == 1 + text.count("---") // 2
+    assert not file.findings
+    assert not remarks(data.decode())
+    kept = iter(data.decode().split("\n"))
+    assert all(old in kept for old in text.split("\n")), "lines are added, none is changed"
+    assert adopt("MEMORY.md", data, TODAY, serves_prose=False) == (data, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["### Smaller\n", "```\n## Fenced\n```\n", "<!--\n## In a comment\n-->\n", "##No blank\n", "## \n"],
+)
+def test_what_is_no_heading_of_an_entry_stays(text: str) -> None:
+    assert remarks(f"{ENTRY}\n{text}") == remarks(f"# Memory\n{text}") == []
+
+
+def test_prose_that_is_served_has_headings_as_it_likes_and_entries_in_it_have_not() -> None:
+    assert remarks(f"# Norms\n\n{HEADING}", serves_prose=True) == []
+    assert remarks(f"{ENTRY}\n{HEADING}", serves_prose=True) == [(14, "loose-heading")]
+
+
+def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> None:
+    text = "---\ntype: corrective\nimportance: 0.7\nstats: active\n---\n## Retry once\n"
+    (remark,) = find_remarks(parse_memory_file("MEMORY.md", text.encode()), serves_prose=False)
+    assert (remark.line, remark.code, remark.level) == (4, "unknown-key", "warning")
+    assert "did you mean 'status'?" in remark.message
+    data, (adopted,) = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False)
+    assert adopted.fields == ("id", "domain", "reinforcement_count", "last_reinforced")
+    assert [f.code for f in parse_memory_file("MEMORY.md", data).findings] == ["missing-field"]
+    (entry,) = parse_memory_file("MEMORY.md", data.replace(b"stats", b"status")).entries
+    assert (entry.type, entry.importance, entry.title) == ("corrective", 0.7, "Retry once")
