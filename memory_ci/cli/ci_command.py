@@ -18,6 +18,8 @@ from memory_ci.rendering.summary import list_outcome, render_findings, render_su
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memory_ci.flows.ci import CiRun
     from memory_ci.records.config import EngineName
 
@@ -63,6 +65,7 @@ def command(
     """
     from memory_ci.flows.ci import CiOptions, run_ci
     from memory_ci.flows.ci_event import find_job, find_provider
+    from memory_ci.flows.telling import list_written
 
     if extract and apply:
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
@@ -71,17 +74,18 @@ def command(
     options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run)
     with progress("Reading merged work") as advance:
         run = run_ci(where, job, options, now(), advance, os.environ)
-    _show(run, is_github=whose == "github")
+    written = list_written(where, run.plan) if run.plan else ()
+    _show(run, written, is_github=whose == "github")
     _hand_on(run, summary, is_github=whose == "github")
     raise SystemExit(0 if run.is_ok else 1)
 
 
-def _show(run: CiRun, *, is_github: bool) -> None:
+def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
     """The job on stderr; on stdout what it found or did, on GitHub so that nothing in it is obeyed."""
     click.echo(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
     if run.report:
         show_report(run.report, "github" if is_github else "text")
-    text = render_plan(run.plan) if run.plan else ""
+    text = render_plan(run.plan, written) if run.plan else ""
     text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
     click.echo(fence(text, secrets.token_hex(16)) if is_github else text, nl=False)
 

@@ -15,19 +15,22 @@ from memory_ci.cli.common import (
     committed_workspace,
     dry_run_option,
     echo_json,
+    has_input,
     json_option,
     now,
     progress,
     range_options,
     today,
 )
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.plan import render_plan
 from memory_ci.rendering.summary import render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memory_ci.flows.backfill import Pending
     from memory_ci.flows.record import RecordOptions
     from memory_ci.flows.workspace import Workspace
@@ -40,6 +43,8 @@ POLL_SECONDS = 60
 
 @click.command()
 @range_options
+@click.option("--from-root", is_flag=True, help="On a first run: begin at the first commit.")
+@click.option("--yes", is_flag=True, help="On a first run: write its episodes unasked, however many they are.")
 @click.option(
     "--push",
     "mode",
@@ -65,6 +70,7 @@ def command(
     fail_on: str | None,
     dry_run: bool,
     as_json: bool,
+    yes: bool,
     **arguments: RangeArguments,
 ) -> None:
     """Turn merged work into committed memory.
@@ -72,6 +78,10 @@ def command(
     Reads what was merged since the last run, with the sessions and the reviews behind it, folds the inbox, extracts
     learnings and reinforces what the work was given. Each step is a commit of its own, made only if it changes
     something; running again changes nothing. Your index and your other files are not touched.
+
+    The first run begins where `.memory-ci.yaml` was committed; --since or --from-root take older history. More than 50
+    new episodes are asked about on that run, unless one of these or --yes is given. A branch that is not the default
+    one is named with --branch.
 
     Without a model only what authors marked is written; what merely sounds like a learning is listed. With one, every
     learning cites words of a person, and code checks that they were said.
@@ -88,7 +98,9 @@ def command(
       memory-ci record --backfill --wait
     """
     from memory_ci.flows.backfill import Pending
+    from memory_ci.flows.firstrun import check_branch
     from memory_ci.flows.record import RecordOptions
+    from memory_ci.flows.telling import list_written
 
     if wait and not backfill:
         raise click.UsageError("--wait is for --backfill")
@@ -96,11 +108,13 @@ def command(
         raise click.UsageError("--push goes with neither --backfill nor --dry-run")
     arguments["fetch"] = bool(arguments["fetch"]) and not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
+    if options.ref is None:
+        check_branch(where)
     plan: Plan | Pending | None
     if backfill:
         plan, published = _backfill(where, options, wait=wait, dry_run=dry_run)
     else:
-        plan, published = _record(where, options, mode, dry_run=dry_run)
+        plan, published = _record(where, options, mode, dry_run=dry_run, is_agreed=yes)
     if isinstance(plan, Pending):
         echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
         return
@@ -112,7 +126,7 @@ def command(
     if as_json:
         echo_json(_as_json(plan, published))
     else:
-        _show(plan, published)
+        _show(plan, published, list_written(where, plan) if plan is not None else ())
     if plan is not None and plan.engine.failure:
         click.echo(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
@@ -120,20 +134,34 @@ def command(
 
 
 def _record(
-    where: Workspace, options: RecordOptions, mode: PublishMode | None, *, dry_run: bool
+    where: Workspace, options: RecordOptions, mode: PublishMode | None, *, dry_run: bool, is_agreed: bool
 ) -> tuple[Plan | None, Published | None]:
+    from memory_ci.flows.firstrun import check_range, count_unasked
     from memory_ci.flows.publish import PublishOptions, publish
     from memory_ci.flows.record import plan_record
 
     with progress("Reading merged work") as advance:
+
+        def make_plan(ref: str | None) -> Plan:
+            asked = msgspec.structs.replace(options, ref=ref)
+            check_range(where, asked)
+            plan = plan_record(where, asked, today(), advance, os.environ)
+            if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
+                _ask(count)
+            return plan
+
         if dry_run:
-            return plan_record(where, options, today(), advance, os.environ), None
-
-        def make_plan(ref: str) -> Plan:
-            return plan_record(where, msgspec.structs.replace(options, ref=ref), today(), advance, os.environ)
-
+            return make_plan(options.ref), None
         published = publish(where, PublishOptions(mode, options.ref), make_plan, now(), os.environ)
     return published.plan, published
+
+
+def _ask(count: int) -> None:
+    """Ask on a terminal whether so many episodes may be written. Raises UsageError (many-episodes), click.Abort."""
+    if has_input():
+        hint = "Agree with --yes, or begin later: --since REV."
+        raise UsageError(f"this first run would write {count} episodes", slug="many-episodes", hint=hint)
+    click.confirm(f"\nThis first run writes {count} episodes. Go on?", abort=True, err=True)
 
 
 def _backfill(
@@ -167,9 +195,9 @@ def _as_json(plan: Plan | None, published: Published | None) -> dict[str, object
     return found
 
 
-def _show(plan: Plan | None, published: Published | None) -> None:
+def _show(plan: Plan | None, published: Published | None, written: Sequence[str]) -> None:
     if plan is not None:
-        click.echo(render_plan(plan), nl=False)
+        click.echo(render_plan(plan, written), nl=False)
     if published is not None and plan is not None and published.subjects:
         branch = printable(plan.ref.removeprefix("refs/heads/"))
         what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"

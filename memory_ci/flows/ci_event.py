@@ -115,7 +115,7 @@ def _plain_job(workspace: Workspace) -> CiJob:
     base = find_default_branch(workspace.repo)
     if base is None:
         message = f"{work!r} is checked out, and which branch is the default one cannot be told"
-        hint = "Name the base: memory-ci verify --base REV; or record on this branch: memory-ci record."
+        hint = "Name the base: memory-ci verify --base REV; or record on this branch: memory-ci record --branch NAME."
         raise RepositoryError(message, slug="no-default-branch", hint=hint)
     return CiJob("verify", f"the branch {work}", base=base)
 

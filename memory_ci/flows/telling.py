@@ -80,6 +80,11 @@ def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
     return {path: data for path, data in (new | folded).items() if data is not None or path not in new}
 
 
+def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
+    """The episode files that the plan writes and that stand there afterwards."""
+    return tuple(path for path, data in list_changes(workspace, plan).items() if data is not None)
+
+
 def _fold(workspace: Workspace, base: str, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
     """What folding does to the files of a tree and new ones. What cannot be read, or is no file, stays as it is."""
     there = [(find_month(file.path) or "", file) for file in list_episode_files(workspace, base)]

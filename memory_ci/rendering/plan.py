@@ -23,12 +23,12 @@ VERDICTS = (
 )
 
 
-def render_plan(plan: Plan) -> str:
-    """The plan in sections; the JSON form of a plan is the record itself."""
-    return "".join(f"{printable(line)}\n" for line in _lines(plan))
+def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
+    """The plan in sections, with the episode files that it writes; its JSON form is the record itself."""
+    return "".join(f"{printable(line)}\n" for line in _lines(plan, written))
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     yield from _heading(plan)
     yield from _engine_lines(plan.engine)
     yield from _join_lines(plan.joins)
@@ -38,7 +38,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield from (_change_line(change) for change in step.changes)
     if plan.episodes or plan.fold_before is not None:
         yield ""
-        yield from _episode_lines(plan)
+        yield from _episode_lines(plan, written)
     elif not plan.steps:
         yield "Nothing to commit."
     if plan.until is not None and not plan.counts.merged_changes:
@@ -52,14 +52,13 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from (f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings)
 
 
-def _episode_lines(plan: Plan) -> Iterator[str]:
+def _episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     """What is noted of the work itself; the files say the rest."""
-    new = len(plan.episodes)
-    if new:
-        yield f"episodes: {plural(new, 'file')}"
-        yield from (f"  {file.path}" for file in plan.episodes[:EPISODES])
-    if new > EPISODES:
-        yield f"  … and {new - EPISODES} more: --json"
+    if written:
+        yield f"episodes: {len(plan.episodes)} new, {plural(len(written), 'file')}"
+    yield from (f"  {path}" for path in written[:EPISODES])
+    if len(written) > EPISODES:
+        yield f"  … and {len(written) - EPISODES} more"
     if plan.fold_before is not None:
         yield f"episodes of months before {plan.fold_before.isoformat()[:7]} become one file each"
 

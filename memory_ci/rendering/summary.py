@@ -77,7 +77,7 @@ def _lines(plan: Plan, published: Published | None, index: IndexUse | None, rema
         yield from _section(step)
     if plan.episodes:
         yield ""
-        yield f"Noted: {plural(len(plan.episodes), 'file')} of episodes, under `.memory/episodes/`."
+        yield f"Noted: {plural(len(plan.episodes), 'episode')}, under `.memory/episodes/`."
     for verdict, heading in LEFT_OUT:
         yield from _judged(heading, [item for item in plan.judged if item.verdict == verdict])
     yield from _joins(plan.joins)
