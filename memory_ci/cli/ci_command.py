@@ -12,7 +12,7 @@ import click
 from memory_ci.cli.common import committed_workspace, dry_run_option, engine_option, now, progress
 from memory_ci.cli.verify_command import show_report
 from memory_ci.records.config import PublishMode
-from memory_ci.rendering.annotations import fence
+from memory_ci.rendering.annotations import fence, render_stop
 from memory_ci.rendering.plan import render_plan
 from memory_ci.rendering.summary import list_outcome, render_findings, render_summary
 from memory_ci.rendering.table import printable
@@ -53,6 +53,8 @@ def command(
     `record`, and the index is built. On other branches nothing is done. Without a provider the branch that is checked
     out decides. Events that would give secrets to the words of strangers are refused.
 
+    A run that stopped before its end says so, and by the key `ci.fail_on` of the configuration it ends with status 5.
+
     Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3 a memory file,
     4 repository, 5 engine or network.
 
@@ -77,7 +79,7 @@ def command(
     written = list_written(where, run.plan) if run.plan else ()
     _show(run, written, is_github=whose == "github")
     _hand_on(run, summary, is_github=whose == "github")
-    raise SystemExit(0 if run.is_ok else 1)
+    raise SystemExit(run.exit_code)
 
 
 def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
@@ -88,6 +90,10 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
     text = render_plan(run.plan, written) if run.plan else ""
     text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
     click.echo(fence(text, secrets.token_hex(16)) if is_github else text, nl=False)
+    if run.stop and is_github:
+        click.echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"), nl=False)
+    elif run.stop:
+        click.echo(f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}", err=True)
 
 
 def _hand_on(run: CiRun, summary: Path | None, *, is_github: bool) -> None:

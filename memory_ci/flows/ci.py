@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.errors import RepositoryError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.apply import parse_plan, preview_plan
 from memory_ci.flows.branch import branch_name
 from memory_ci.flows.check import CheckReport
@@ -20,6 +20,7 @@ from memory_ci.flows.publish import PublishOptions, publish
 from memory_ci.flows.record import RecordOptions, plan_record, save_plan
 from memory_ci.flows.remarks import list_remarks
 from memory_ci.flows.replan import move_plan
+from memory_ci.flows.stopped import Stop, find_stop
 from memory_ci.flows.verify import verify_change
 from memory_ci.flows.workspace import Workspace, config_at
 from memory_ci.records.config import EngineName, PublishMode
@@ -53,16 +54,33 @@ class CiRun(msgspec.Struct, frozen=True):
     published: Published | None = None
     index: IndexUse | None = None
     remarks: tuple[str, ...] = ()
+    stop: Stop | None = None
 
     @property
-    def is_ok(self) -> bool:
-        return self.report is None or self.report.is_ok
+    def exit_code(self) -> int:
+        """Of a stop that fails the job, that of an engine; of a report with errors, 1."""
+        if self.stop is not None and self.stop.is_red:
+            return EngineError.exit_code
+        return 0 if self.report is None or self.report.is_ok else 1
 
 
 def run_ci(
     workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
 ) -> CiRun:
-    """Do what the job is for. Raises what verifying, recording and publishing raise."""
+    """Do what the job is for. Raises what verifying, recording and publishing raise.
+
+    Of two jobs the one that performs the plan ends red for a stop: so what was read before it is kept.
+    """
+    run = _run(workspace, job, options, now, progress, environ)
+    stop = find_stop(workspace, run.plan, now) if run.plan else None
+    if stop is not None and options.extract is not None:
+        stop = msgspec.structs.replace(stop, is_red=False)
+    return msgspec.structs.replace(run, stop=stop)
+
+
+def _run(
+    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+) -> CiRun:
     if job.kind == "verify":
         return CiRun(job, verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork))
     if job.kind == "nothing":

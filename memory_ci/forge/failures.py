@@ -17,6 +17,12 @@ def failed(url: str, what: str) -> EngineError:
     return EngineError(f"{place} {what}", slug="forge-failed", hint=hint)
 
 
+def unreachable(url: str, what: str) -> EngineError:
+    """The network, or the forge behind it, is out of order for now."""
+    error = failed(url, what)
+    return EngineError(error.message, slug="forge-unreachable", hint="The next run tries again.")
+
+
 def unauthorised(url: str) -> EngineError:
     """The token is wrong, has expired, or is no token."""
     hint = "Give a token that is valid and may read the repository (docs/forge.md says which rights)."

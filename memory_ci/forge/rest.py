@@ -13,7 +13,7 @@ from memory_ci.errors import EngineError
 from memory_ci.forge.addresses import is_same_host, next_page
 from memory_ci.forge.budget import Budget
 from memory_ci.forge.cache import Cached, ReplyCache
-from memory_ci.forge.failures import LASTING, failed, rate_limited, refused, unauthorised
+from memory_ci.forge.failures import LASTING, failed, rate_limited, refused, unauthorised, unreachable
 from memory_ci.forge.http import Reply, Transport
 from memory_ci.forge.limits import find_limit
 
@@ -175,7 +175,7 @@ class Client:
         try:
             reply = self._transport.send(url, cached.etag if cached else "")
         except (HTTPError, OSError) as error:
-            return Trouble(failed(url, f"could not be read: {type(error).__name__}"))
+            return Trouble(unreachable(url, f"could not be read: {type(error).__name__}"))
         if reply.status == HTTPStatus.NOT_MODIFIED and cached:
             self.budget.refund()
             return Page(cached.data, next_page(url, cached.link))
@@ -206,4 +206,6 @@ def _trouble(url: str, reply: Reply) -> Trouble:
         return Trouble(unauthorised(url), is_final=True)
     if limit := find_limit(reply.status, reply.headers, reply.body):
         return Trouble(rate_limited(url, limit.until), limit.seconds)
-    return Trouble(failed(url, f"answered with status {reply.status}"), is_final=reply.status not in TRANSIENT)
+    if reply.status in TRANSIENT:
+        return Trouble(unreachable(url, f"answered with status {reply.status}"))
+    return Trouble(failed(url, f"answered with status {reply.status}"), is_final=True)

@@ -151,6 +151,12 @@ class HealthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profile: Literal["git", "crewship"] = "git"
 
 
+class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """After which stops `ci` ends red: those that last (a wrong permission, a bad answer), any, or none."""
+
+    fail_on: Literal["lasting", "any", "never"] = "lasting"
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
     """Everything `.memory-ci.yaml` may say; each key optional."""
 
@@ -167,4 +173,5 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     episodes: EpisodesConfig = EpisodesConfig()
     nudge: NudgeConfig = NudgeConfig()
     health: HealthConfig = HealthConfig()
+    ci: CiConfig = CiConfig()
     roles: dict[str, tuple[ScopeName, ...]] = {}

@@ -22,6 +22,15 @@ def render_annotations(findings: Sequence[Finding], token: str) -> str:
     return fence("".join(f"{render_finding(finding)}\n" for finding in findings), token) + "".join(_commands(findings))
 
 
+def render_stop(level: Level, reason: str) -> str:
+    """The annotation of a run that ended before its range did; it stands at no line of a file.
+
+    >>> render_stop("warning", "no answer")
+    '::warning title=memory stopped::no answer\\n'
+    """
+    return f"::{level} title=memory stopped::{escape_data(printable(reason))}\n"
+
+
 def fence(text: str, token: str) -> str:
     """Text from outside, which the runner prints and does not obey; nothing for no text.
 

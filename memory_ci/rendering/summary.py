@@ -66,8 +66,10 @@ def render_findings(title: str, findings: Sequence[Finding]) -> str:
 
 def _lines(plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]) -> Iterator[str]:
     learned = sum(len(step.changes) for step in plan.steps if step.step == "extract")
-    yield f"## Memory: {plural(learned, 'learning') if learned else 'nothing new'}"
+    found = plural(learned, "learning") if learned else "nothing new"
+    yield f"## Memory: {'the run stopped, ' if plan.engine.failure else ''}{found}"
     yield ""
+    yield from _stop(plan.engine)
     counts = plan.counts
     declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
     yield f"{plural(counts.merged_changes, 'merged change')}, {plural(counts.commits, 'commit')}{declined} read."
@@ -84,6 +86,12 @@ def _lines(plan: Plan, published: Published | None, index: IndexUse | None, rema
     yield from _problems(plan)
     yield from _engine(plan.engine)
     yield from _index(index)
+
+
+def _stop(use: EngineUse) -> Iterator[str]:
+    if use.failure:
+        yield f"**The run stopped:** {escape_markdown(use.failure, QUOTE_WIDTH)} The next run takes up the rest."
+        yield from (escape_markdown(use.hint, QUOTE_WIDTH), "")
 
 
 def _section(step: PlannedStep) -> Iterator[str]:
@@ -131,8 +139,6 @@ def _engine(use: EngineUse) -> Iterator[str]:
     if use.answers:
         yield f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}, {read} tokens in, "
         yield f"{use.output_tokens} out, {cost}"
-    if use.failure:
-        yield f"\n**The run stopped:** {escape_markdown(use.failure, QUOTE_WIDTH)} The next run takes up the rest."
 
 
 def _index(index: IndexUse | None) -> Iterator[str]:

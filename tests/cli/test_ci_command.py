@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.cli.conftest import Run
 from tests.edges.runner import read_outputs
 from tests.flows.project import Project
 from tests.repos import RepoBuilder
+from tests.servers import Answer, json_answer, serve
 
 REPOSITORY = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
 BROKEN = "---\nid: 1\ntype: oops\n---\n## Broken\n"
@@ -251,3 +253,68 @@ def test_record_writes_the_same_page_where_it_is_asked_to(project: Project, run:
     page = (project.path / "page.md").read_text(encoding="utf-8")
     assert page.startswith("## Memory: 2 learnings\n")
     assert "- memory\\: extract 2 learnings" in page
+
+
+FORGE = {
+    "a wrong token": (json_answer({"message": "Bad credentials"}, 401), 5),
+    "a right that is missing": (json_answer({"message": "Resource not accessible by integration"}, 403), 5),
+    "a bad answer": (Answer(200, b"<html>Sign in</html>"), 5),
+    "out of order": (Answer(503), 0),
+}
+
+
+@pytest.fixture
+def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Answer]]:
+    """A forge that answers everything with the one answer of the list."""
+    answers: list[Answer] = []
+    monkeypatch.setattr("memory_ci.forge.rest.PAUSES", ())
+    with serve(lambda asked: answers[0]) as server:
+        for name, value in {"REPOSITORY": "acme/shop", "TOKEN": "t" * 40, "API_URL": server.url}.items():
+            monkeypatch.setenv(f"GITHUB_{name}", value)
+        yield answers
+
+
+@pytest.mark.parametrize("case", FORGE)
+def test_a_run_that_the_forge_stopped_says_so_and_ends_red_where_that_lasts(
+    project: Project, runner: Runner, run: Run, forge: list[Answer], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, status = FORGE[case]
+    forge.append(answer)
+    merged_at = project.clock.now
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(merged_at.timestamp()) + 600))
+    runner.start("push")
+    first = run("ci")
+    assert first.exit_code == status, first.stderr
+    assert "::warning title=memory stopped::" in first.stdout
+    assert runner.summary_file.read_text(encoding="utf-8").startswith("## Memory: the run stopped, nothing new\n")
+    project.merge_work("More", "more", 129)
+    assert "::error title=memory stopped::" in run("ci").stdout, "two merges wait"
+
+
+def test_work_that_waits_for_more_than_a_day_has_seen_more_than_one_run(
+    runner: Runner, run: Run, forge: list[Answer]
+) -> None:
+    forge.append(Answer(503))
+    runner.start("schedule")
+    assert "::error title=memory stopped::" in run("ci").stdout
+
+
+@pytest.mark.parametrize(("fail_on", "answer", "status"), [("never", Answer(401), 0), ("any", Answer(503), 5)])
+def test_the_configuration_says_what_fails_the_job(
+    project: Project, run: Run, forge: list[Answer], fail_on: str, answer: Answer, status: int
+) -> None:
+    project.commit("Settings", {".memory-ci.yaml": f"ci: {{fail_on: {fail_on}}}\n"})
+    forge.append(answer)
+    result = run("ci", "--provider", "none")
+    assert result.exit_code == status
+    assert "Error: the run stopped: " in result.stderr
+
+
+def test_of_two_jobs_the_one_that_performs_the_plan_ends_red(
+    project: Project, runner: Runner, run: Run, forge: list[Answer], tmp_path: Path
+) -> None:
+    forge.append(Answer(401))
+    runner.start("push")
+    extracted = run("ci", "--extract", str(tmp_path / "plan.json"))
+    assert (extracted.exit_code, "title=memory stopped" in extracted.stdout) == (0, True)
+    assert run("ci", "--apply", str(tmp_path / "plan.json")).exit_code == 5

@@ -107,7 +107,7 @@ def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(tmp_pat
         (404, "forge-refused"),
         (422, "forge-refused"),
         (401, "forge-unauthorised"),
-        (502, "forge-failed"),
+        (502, "forge-unreachable"),
     ],
 )
 def test_what_is_written_is_sent_once_whatever_the_answer(tmp_path: Path, status: int, slug: str) -> None:
