@@ -11,7 +11,8 @@ import msgspec
 from msgspec import inspect
 
 from memory_ci.errors import UsageError
-from memory_ci.records.config import Config
+from memory_ci.records.config import FORMAT, Config
+from memory_ci.records.report import Finding
 
 CONFIG_FILE = ".memory-ci.yaml"
 MAX_BYTES = 64 * 1024
@@ -25,16 +26,23 @@ OUTSIDE = frozenset({"key", "apikey", "token", "secret", "password", "url", "bas
 """Words in the names of credentials, addresses and programs, none of which a file of a repository may say."""
 
 
-def parse_config(text: str, path: str = CONFIG_FILE) -> Config:
-    """The configuration a text holds. Raises UsageError (bad-config)."""
+def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None = None) -> Config:
+    """The configuration a text holds. Raises UsageError (bad-config).
+
+    What a newer version may have written is passed over, and told in `found`: keys that are not known, a newer format.
+    """
+    found = [] if found is None else found
     if len(text) > MAX_BYTES:
         raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
     says_something = any(line.strip() and not line.startswith("#") for line in text.splitlines())
     node = _compose(text, path) if says_something else None
     if node is None or (node.id == "scalar" and node.tag == CORE + "null"):
         return Config()
-    plain = _Reader(path).plain(node, Config, "")
-    return msgspec.convert(plain, Config, strict=True)
+    config = msgspec.convert(_Reader(path, found).plain(node, Config, ""), Config, strict=True)
+    if config.format > FORMAT:
+        message = f"the files are of format {config.format}, this memory-ci knows {FORMAT}"
+        found.append(Finding(path, 1, "newer-format", message, "Update memory-ci.", "warning"))
+    return config
 
 
 def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are untyped
@@ -63,8 +71,9 @@ def _refuse_tricks(events: Any, path: str) -> None:  # noqa: ANN401
 class _Reader:
     """Walks YAML nodes beside the type they should have, so that an error knows its line."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, found: list[Finding]) -> None:
         self.path = path
+        self.found = found
 
     def plain(self, node: Any, type_: Any, where: str) -> Any:  # noqa: ANN401
         if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
@@ -87,7 +96,9 @@ class _Reader:
         for key, line, value_node in self._pairs(node, where):
             full = f"{where}.{key}" if where else key
             if key not in fields:
-                raise _error(self.path, line, f"unknown key {full!r}", _nearest(key, tuple(fields)))
+                hint = _nearest(key, tuple(fields))
+                self.found.append(Finding(self.path, line, "unknown-key", f"unknown key {full!r}", hint, "warning"))
+                continue
             plain[key] = self.plain(value_node, fields[key], full)
         return plain
 

@@ -67,11 +67,12 @@ def command(
         raise click.UsageError("--fix is about the whole work tree: give no paths, no --staged and no --at.")
     if (base or dry_run) and not fix:
         raise click.UsageError("--base and --dry-run belong to --fix.")
-    adopted = adopt_by_hand(workspace(), today(), dry_run=dry_run) if fix else ()
-    moved = move_to_inbox(workspace(), base, dry_run=dry_run) if fix else ()
-    report = check_memory(workspace(), STAGED if staged else view, paths)
+    where = workspace(is_quiet=True)  # what is told on stderr elsewhere is a finding here
+    adopted = adopt_by_hand(where, today(), dry_run=dry_run) if fix else ()
+    moved = move_to_inbox(where, base, dry_run=dry_run) if fix else ()
+    report = check_memory(where, STAGED if staged else view, paths)
     if written_range is not None:
-        report = add_priorities(workspace(), add_touched(workspace(), report, written_range), written_range)
+        report = add_priorities(where, add_touched(where, report, written_range), written_range)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
         echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))

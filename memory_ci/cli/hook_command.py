@@ -40,7 +40,7 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     from memory_ci.flows.underway import add_session_trailer
 
     with _harmless("no trailer added"):
-        where = workspace()
+        where = workspace(is_quiet=True)
         add_retrieved_trailer(where, message_file, rest[0] if rest else "")
         add_session_trailer(where, message_file, os.environ)
 
@@ -58,7 +58,7 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     from memory_ci.flows.underway import push_sessions
 
     with _harmless("sessions not pushed"):
-        if sent := push_sessions(workspace(), remote):
+        if sent := push_sessions(workspace(is_quiet=True), remote):
             click.echo(f"memory-ci: {plural(sent, 'session')} sent to {remote} (refs/memory-ci/sessions/)", err=True)
     with _harmless("no nudge"):
         _nudge()
@@ -115,7 +115,7 @@ def _nudge() -> None:
     from memory_ci.flows.nudge import is_branch_pushed, nudge_once, session_of
 
     updates = () if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
-    if is_branch_pushed(updates, os.environ) and (line := nudge_once(workspace(), session_of(os.environ))):
+    if is_branch_pushed(updates, os.environ) and (line := nudge_once(workspace(is_quiet=True), session_of(os.environ))):
         click.echo(line, err=True)
 
 

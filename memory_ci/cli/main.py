@@ -47,6 +47,7 @@ COMMANDS = {
     "stage": "Print the stage each project is in.",
     "eval": "Judge an engine on labelled data.",
     "import": "Take over what another memory holds.",
+    "migrate": "Bring memory files to the newest format, or back.",
     "fmt": "Write memory files in their canonical form.",
     "completion": "Print a shell completion script.",
     "capture": "Keep a digest of an agent's session in this repository.",

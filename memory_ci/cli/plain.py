@@ -27,6 +27,9 @@ T = TypeVar("T")
 MAX_INPUT = 10_000_000
 """Bytes of a text that is read whole: a task, a plan, an entry. What is longer was meant for somebody else."""
 
+JSON_VERSION = 1
+"""Of what `--json` prints: docs/compatibility.md says what changes it."""
+
 NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
 
@@ -83,31 +86,32 @@ def today() -> date:
     return now().date()
 
 
-def workspace() -> Workspace:
-    """The workspace of the current directory, with the configuration of its work tree."""
+def workspace(*, is_quiet: bool = False) -> Workspace:
+    """The workspace of the current directory, with the configuration of its work tree.
+
+    What in that is not known here is told on stderr, unless git itself has started us.
+    """
     from memory_ci.flows.workspace import open_workspace
 
-    return told(open_workspace(Path.cwd()))
+    found = open_workspace(Path.cwd())
+    warn(() if is_quiet else found.findings)
+    return found
 
 
 def committed_workspace() -> Workspace:
     """The workspace for commands that work on a branch: they read the configuration that is committed there."""
     from memory_ci.flows.workspace import open_committed
 
-    return told(open_committed(Path.cwd()))
-
-
-def told(where: Workspace) -> Workspace:
-    """The workspace; the files that could not be brought to what a run wrote are named on stderr."""
-    for path in where.left:
-        what = f"{path} was changed since a run was cut short that wrote it, and is left alone; git diff HEAD shows it"
-        echo(f"Warning: {printable_lines(what)} [checkout-behind]\n", err=True)
-    return where
+    found = open_committed(Path.cwd())
+    warn(found.findings)
+    return found
 
 
 def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
-    """A record as indented JSON on stdout."""
-    echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    """A record as indented JSON on stdout, with the version of its schema; a list is of version 1."""
+    plain = msgspec.to_builtins(value, str_keys=True)
+    named = {"schema_version": JSON_VERSION, **plain} if isinstance(plain, dict) else plain
+    echo(msgspec.json.format(msgspec.json.encode(named), indent=2).decode() + "\n")
 
 
 def warn(findings: Iterable[Finding]) -> None:

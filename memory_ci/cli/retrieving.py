@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, told, utf8, warn, workspace
+from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import render_context
@@ -129,7 +129,8 @@ def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
 
     try:
         given = _parse_hook(sys.stdin.buffer.read(MAX_INPUT))
-        where = told(open_workspace(Path(given.cwd) if given.cwd else Path.cwd()))
+        where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
+        warn(where.findings)
         mine = {**asked, "session": asked["session"] or given.session_id}
         nudge = _nudge(where, given.session_id)
         answer = _retrieve(where, given.prompt, mine, HOOK_CHARS - len(nudge) - len(ASK))

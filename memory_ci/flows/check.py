@@ -57,7 +57,10 @@ def check_memory(workspace: Workspace, view: str | None = None, paths: Sequence[
         raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
     memory, findings = _read(workspace, files)
     findings += _check_episodes(workspace, rev, episodes, memory)
-    found = sorted({*findings, *memory.findings, *_find_duplicates(memory), *find_dangling(memory.located)}, key=_place)
+    found = sorted(
+        {*findings, *memory.findings, *_find_duplicates(memory), *find_dangling(memory.located), *workspace.findings},
+        key=_place,
+    )
     shown = tuple(finding for finding in found if not wanted or finding.path in wanted)
     return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), shown)
 

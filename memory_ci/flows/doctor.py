@@ -18,7 +18,7 @@ from memory_ci.flows.doctor_machine import check_clock, check_engine, check_forg
 from memory_ci.flows.doctor_memory import check_files, check_global, check_interrupted
 from memory_ci.flows.doctor_merged import check_cursor, check_history, check_sessions
 from memory_ci.flows.doctor_setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
-from memory_ci.flows.workspace import Workspace, config_here
+from memory_ci.flows.workspace import Workspace, workspace_here
 from memory_ci.gitrepo.environment import offline
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config
@@ -80,10 +80,14 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     """The workspace, with the defaults where its configuration cannot be read."""
     repo = find_repository(start)
     try:
-        return Workspace(repo, config_here(repo)), Probe("configuration", "ok", "can be read")
+        found = workspace_here(repo)
     except UsageError as error:
         fault = Probe("configuration", "fail", error.message, f"{error.hint} Until then the defaults are looked at.")
         return Workspace(repo, Config()), _sound(fault)
+    if not found.findings:
+        return found, Probe("configuration", "ok", "can be read")
+    unknown = "; ".join(finding.message for finding in found.findings)
+    return found, _sound(Probe("configuration", "warn", unknown, found.findings[0].hint))
 
 
 def _run(name: str, check: Check, case: Case) -> tuple[Probe, ...]:

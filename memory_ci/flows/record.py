@@ -29,7 +29,7 @@ from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.telling import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
-from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test
+from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test, workspace_at
 from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import (
@@ -118,7 +118,12 @@ def plan_record(
         engine=model.use(asker, learner.failure),
         counts=learner.counts,
         judged=tuple(learner.judged),
-        findings=(*memory.findings, *findings, *_uncommitted(workspace, ref, memory)),
+        findings=(
+            *workspace_at(workspace.repo, base).findings,
+            *memory.findings,
+            *findings,
+            *_uncommitted(workspace, ref, memory),
+        ),
         joins=tuple(learner.joins),
         windows=tuple(learner.windows),
         dropped=dict(sorted(learner.dropped.items())),

@@ -16,7 +16,7 @@ from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.priorities import find_machine_priorities
 from memory_ci.flows.touched import find_touched
-from memory_ci.flows.workspace import Workspace, config_at, load_places, memory_test, readable_path
+from memory_ci.flows.workspace import Workspace, config_at, load_places, memory_test, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import list_tree
 from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.log import FILES, read_log
@@ -60,7 +60,7 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
     repo = workspace.repo
     tip = resolve_commit(repo, head)
     start = resolve_merge_base(repo, tip, base or _default_base(repo))
-    report = check_memory(Workspace(repo, config_at(repo, tip)), tip)
+    report = check_memory(workspace_at(repo, tip), tip)
     sides = _read_sides(Workspace(repo, config_at(repo, start)), start, tip)
     found = (
         *report.findings,

@@ -28,12 +28,12 @@ STAGED = ":staged"
 class Workspace(msgspec.Struct, frozen=True):
     """A repository and the configuration in force.
 
-    `left` are files that do not hold what a run wrote that was cut short, for they were changed since.
+    `findings` are what in that is not known here, and files that do not hold what a run wrote that was cut short.
     """
 
     repo: Repository
     config: Config
-    left: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -56,7 +56,8 @@ def open_workspace(start: Path) -> Workspace:
     Raises RepositoryError (not-a-repository) or UsageError (bad-config).
     """
     where = open_committed(start)
-    return msgspec.structs.replace(where, config=config_here(where.repo))
+    here = workspace_here(where.repo)
+    return msgspec.structs.replace(here, findings=(*where.findings, *here.findings))
 
 
 def open_committed(start: Path) -> Workspace:
@@ -69,28 +70,39 @@ def open_committed(start: Path) -> Workspace:
         return Workspace(repo, Config())
     from memory_ci.gitrepo.journal import finish_move  # seldom needed, and hooks come this way
 
-    return Workspace(repo, Config(), finish_move(repo))
+    message = "changed since a run was cut short that wrote it, and left alone"
+    hint = "`git diff HEAD` shows what the run wrote."
+    left = (Finding(path, 1, "checkout-behind", message, hint, "warning") for path in finish_move(repo))
+    return Workspace(repo, Config(), tuple(left))
 
 
-def config_here(repo: Repository) -> Config:
-    """The configuration of the work tree; of HEAD where there is none. Raises UsageError (bad-config)."""
+def workspace_here(repo: Repository) -> Workspace:
+    """The repository with the configuration of its work tree; of HEAD where there is none. Raises as `open_workspace`."""
     if repo.root is None:
-        return config_at(repo, "HEAD")
+        return workspace_at(repo, "HEAD")
     try:
-        return parse_config((repo.root / CONFIG_FILE).read_text("utf-8"))
+        text = (repo.root / CONFIG_FILE).read_text("utf-8")
     except FileNotFoundError:
-        return Config()
+        return Workspace(repo, Config())
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable_config(error) from error
+    found: list[Finding] = []
+    return Workspace(repo, parse_config(text, found=found), tuple(found))
 
 
-def config_at(repo: Repository, rev: str) -> Config:
-    """The configuration that a revision holds; the defaults where it holds none."""
+def workspace_at(repo: Repository, rev: str) -> Workspace:
+    """The repository with the configuration that a revision holds."""
+    found: list[Finding] = []
+    return Workspace(repo, config_at(repo, rev, found), tuple(found))
+
+
+def config_at(repo: Repository, rev: str, found: list[Finding] | None = None) -> Config:
+    """The configuration that a revision holds; the defaults where it holds none. `found` as in `parse_config`."""
     if find_commit(repo, rev) is None:
         return Config()
     for content in read_files(repo, list_tree(repo, rev, [CONFIG_FILE]), MAX_FILE_BYTES):
         try:
-            return parse_config((content.data or b"").decode())
+            return parse_config((content.data or b"").decode(), found=found)
         except UnicodeDecodeError as error:
             raise _unreadable_config(error) from error
     return Config()

@@ -157,9 +157,14 @@ class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fail_on: Literal["lasting", "any", "never"] = "lasting"
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
-    """Everything `.memory-ci.yaml` may say; each key optional."""
+FORMAT = 1
+"""The newest format of a repository's files that is known here; docs/compatibility.md says what it covers."""
 
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
+    """Everything `.memory-ci.yaml` may say; each key optional. `format` is that of the files of the repository."""
+
+    format: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
     engine: EngineConfig = EngineConfig()

@@ -19,4 +19,6 @@ def test_check_names_the_files_changes_nothing_and_fails(project: Project, run: 
     assert run("fmt", "--dry-run").exit_code == 0
     assert run("fmt").stdout == "formatted src/MEMORY.md\n"
     assert run("fmt", "--check").exit_code == 0
-    assert json.loads(run("fmt", "--json").stdout) == {"ok": True, "files": 3, "changed": [], "written": True}
+    assert json.loads(run("fmt", "--json").stdout) == {
+        "schema_version": 1, "ok": True, "files": 3, "changed": [], "written": True
+    }  # fmt: skip

@@ -57,4 +57,4 @@ def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
 def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> None:
     project.git("checkout", "-q", "-b", "a\u202eb")
     assert "on a\\u202eb:" in run("apply", "--dry-run", "-", stdin=run("extract").stdout).stdout
-    assert "on a\\u202eb, now at" in run("record").stdout
+    assert "on a\\u202eb, now at" in run("record", "--branch", "a\u202eb").stdout

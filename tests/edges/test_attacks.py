@@ -347,10 +347,10 @@ def test_an_author_cannot_trust_himself_in_the_change_that_he_brings(attacker: A
     assert_repelled(attacker, record(attacker), "not trusted")
 
 
-def test_a_base_url_in_the_configuration_is_an_error_and_nobody_is_asked(attacker: Attacker) -> None:
+def test_a_base_url_in_the_configuration_has_no_effect_and_is_named(attacker: Attacker) -> None:
     attacker.forks("Add\n\nFor it.", {".memory-ci.yaml": "engine:\n  base_url: https://zanzibar.example\n"})
     ran = record(attacker)
-    assert (ran.exit_code, ran.written, attacker.heard) == (2, "", "")
+    assert (ran.exit_code, "zanzibar" in attacker.heard) == (0, False)
     assert "unknown key 'engine.base_url'" in ran.printed
 
 

@@ -111,7 +111,7 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
         is_cut = (project.path / ".git" / JOURNAL).exists()
         hits[f"{what}{', cut short' if is_cut else '' if is_alive else ', over before'}"] += 1
         assert number == signal.SIGKILL or not is_cut, what
-        assert project.workspace.left == (), what
+        assert project.workspace.findings == (), what
         assert project.git("status", "--porcelain", "--untracked-files=no") == "", what
         project.git("fsck", "--strict", "--no-dangling")
         tip = project.sha()

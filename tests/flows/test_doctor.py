@@ -102,7 +102,7 @@ def test_a_run_that_was_cut_short_is_named_and_left_to_the_next_command(healthy:
         f"a run was cut short: refs/heads/main is at {tip[:12]}, and files in {healthy.path} are not",
     )
     assert journal.exists()
-    assert open_workspace(healthy.path).left == ()
+    assert open_workspace(healthy.path).findings == ()
     assert not journal.exists()
 
 
@@ -278,10 +278,17 @@ def test_a_check_that_crashes_is_a_failure_of_its_own(healthy: Project) -> None:
 
 
 def test_a_configuration_that_cannot_be_read_is_one_fault_among_others(healthy: Project) -> None:
-    healthy.write(".memory-ci.yaml", "retrieve:\n  max_char: 1\n")
+    healthy.write(".memory-ci.yaml", "retrieve:\n  max_chars: many\n")
     found = look(healthy)
-    assert "unknown key 'retrieve.max_char'" in one(healthy, "configuration").what
+    assert "retrieve.max_chars must be a whole number" in one(healthy, "configuration").what
     assert [name for name, _ in amiss(found)] == ["configuration"]
+
+
+def test_a_key_that_is_not_known_is_a_warning(healthy: Project) -> None:
+    healthy.write(".memory-ci.yaml", "retrieve:\n  max_char: 1\n")
+    probe = one(healthy, "configuration")
+    assert (probe.state, probe.what) == ("warn", "unknown key 'retrieve.max_char'")
+    assert probe.remedy == "Did you mean 'max_chars'?"
 
 
 def test_who_commits_is_asked_of_git_and_of_the_environment(healthy: Project) -> None:
