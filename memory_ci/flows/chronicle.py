@@ -153,6 +153,13 @@ class Chronicle:
             for episode in self._told_of(revert.restores):
                 self._restore(episode, revert, at)
 
+    def tell_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
+        """That work was not taken back, though a stranger says so: whoever reads the words alone would believe it."""
+        for revert in refused:
+            for episode in self._told_of(revert.undoes):
+                outcome, text = self._outcomes[episode.id], f"Not reverted in {revert.label}, which says so."
+                self._amend(times[revert.sha].astimezone(UTC), episode.id, outcome=outcome, text=text)
+
     # -- parts
 
     def _merged_episode(

@@ -44,6 +44,10 @@ class Gatherer:
         self._problems: list[str] = []
 
     @property
+    def has_forge(self) -> bool:
+        return self._forge is not None
+
+    @property
     def problems(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*self._problems, *self._finder.problems]))
 

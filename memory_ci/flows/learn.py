@@ -12,17 +12,19 @@ import msgspec
 
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
+from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.chronicle import Chronicle, Uses
+from memory_ci.flows.claims import find_claimed_uses
 from memory_ci.flows.copies import Copies
 from memory_ci.flows.declined import find_window
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.facts import list_uses
-from memory_ci.flows.gather import Gathered, Gatherer
+from memory_ci.flows.gather import Gathered, Gatherer, start_of
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.buried import BuriedTrailers
@@ -30,6 +32,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_auth
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.names import find_id
+from memory_ci.lifecycle.reverts import SHA_WIDTH
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
@@ -38,6 +41,8 @@ from memory_ci.records.evidence import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Counts, Join
+from memory_ci.records.report import Finding
+from memory_ci.sources.commits import author_of
 from memory_ci.sources.reviews import is_outside
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
@@ -94,6 +99,9 @@ class Learner:
         self.chronicle, self.buried, self.copies = chronicle, buried, copies
         self.today, self.past, self.phase = today, past, phase
         self.history: list[Commit] = []
+        self.strangers: dict[str, tuple[str, str]] = {}
+        self.findings: list[Finding] = []
+        self.has_uses = False
         self.uses: list[tuple[MergedChange, frozenset[str]]] = []
         self.judged: list[Judged] = []
         self.joins: list[Join] = []
@@ -179,6 +187,7 @@ class Learner:
     def _learn(self, merged: MergedChange) -> list[Change]:
         gathered = self.gatherer.gather(merged)
         judged, changes = self._study(Work.merged(merged), gathered)
+        self._note_strangers(merged, gathered.request)
         uses = self._find_uses(merged, gathered.request, judged)
         self.uses.append((merged, uses.reinforced))
         self.chronicle.tell_merged(merged, gathered, uses, judged)
@@ -278,14 +287,35 @@ class Learner:
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
         """The entries that this change was given, those it used, and those that it says again."""
         given, used = list_uses(self._told_uses(merged, request))
+        self.has_uses |= bool(given or used)
         restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item))
         return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
 
+    def _note_strangers(self, merged: MergedChange, request: PullRequest | None) -> None:
+        """Keep which commits may say nothing of other work, and a remark on what they say that they were given."""
+        for commit in merged.commits:
+            if not self._may_claim(commit, merged, request):
+                start = start_of(merged)
+                self.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, merged.tip.sha)
+                self.findings += find_claimed_uses(commit, "notice")
+
+    def _may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
+        """Whether people who may write brought a commit: the forge says so, or without one the trusted authors.
+
+        The words of a merge tell of a branch, and so are those of all who made it.
+        """
+        if request is not None:
+            return not is_outside(request, request.permission)
+        makers = merged.commits if len(commit.parents) > 1 else (commit,)
+        trusted = self.workspace.config.extraction.trusted_authors
+        return self.gatherer.has_forge or all(is_author(author_of(one), trusted) for one in makers)
+
     def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
         """The texts that say so: commits, those that a squash buried, the request's body. A stranger's say nothing."""
-        if request is not None and is_outside(request, request.permission):
+        ours = [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.strangers]
+        yield from (commit.message for commit in ours if not self.copies.is_copy(commit))
+        if merged.tip not in ours:
             return
-        yield from (commit.message for commit in merged.commits if not self.copies.is_copy(commit))
         buried = self.buried.find(merged, request.commits if request else ())
         yield from (format_trailers(one.trailers) for one in buried if one.how != "commit")
         if request is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -16,6 +16,7 @@ from memory_ci.errors import EngineError
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.chronicle import Chronicle
+from memory_ci.flows.claims import Claims, list_refused, unproved
 from memory_ci.flows.copies import Copies
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
@@ -123,6 +124,7 @@ def plan_record(
             *memory.findings,
             *findings,
             *_uncommitted(workspace, ref, memory),
+            *learner.findings,
         ),
         joins=tuple(learner.joins),
         windows=tuple(learner.windows),
@@ -179,16 +181,22 @@ def _with_steps(
 ) -> Plan:
     """The plan with its steps and episodes, once it is known what it covers."""
     reinforced, counted = _reinforce(workspace, span.base, draft, learner)
-    reverts = _new_reverts(workspace, span.cursor, learner)
+    reverts, refused = _new_reverts(workspace, span.cursor, learner)
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in learner.history}
     parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in learner.uses for commit in merged.commits}
     learner.chronicle.tell_reverts(reverts, times, parts)
+    learner.chronicle.tell_refused(refused, times)
     upkeep = Upkeep(workspace, span.base, span.since, learner.today, reverts)
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
     )  # fmt: skip
     steps = (*(PlannedStep(step=step, changes=done) for step, done in first), *plan_upkeep(upkeep, draft, STEPS))
-    plan = msgspec.structs.replace(plan, steps=tuple(step for step in steps if step.changes), counted=counted)
+    plan = msgspec.structs.replace(
+        plan,
+        steps=tuple(step for step in steps if step.changes),
+        counted=counted,
+        findings=(*plan.findings, *list_refused(refused, "notice"), *_trusted_authors(learner, reverts)),
+    )
     return _with_episodes(workspace, plan, learner.chronicle, learner.today)
 
 
@@ -269,16 +277,40 @@ def _uncommitted(workspace: Workspace, ref: str, memory: Memory) -> tuple[Findin
     return tuple(Finding(f.path, 1, "not-committed", "waits in the work tree only", hint, "notice") for f in waiting)
 
 
-def _new_reverts(workspace: Workspace, cursor: Cursor | None, learner: Learner) -> tuple[Revert, ...]:
-    """The reverts of the range that no earlier run has seen: what a person decided about an older one stays decided."""
-    found = find_reverts(learner.history)
-    if cursor is None or not found:
-        return found
-    # What they bring back is known by the reverts before them, which an earlier run has read.
-    new = {revert.sha for revert in found}
-    before = list_reverting(workspace.repo, cursor.source)
-    found = tuple(revert for revert in find_reverts([*before, *learner.history]) if revert.sha in new)
-    return tuple(revert for revert in found if not is_ancestor(workspace.repo, revert.sha, cursor.source))
+def _new_reverts(
+    workspace: Workspace, cursor: Cursor | None, learner: Learner
+) -> tuple[tuple[Revert, ...], tuple[Revert, ...]]:
+    """The reverts of the range that no earlier run has seen: those that count, and those that strangers only claim.
+
+    What a person decided about an older one stays decided.
+    """
+    episodes = learner.chronicle.episodes.values()
+    claims = Claims(workspace.repo, learner.strangers, episodes)
+    found = find_reverts(learner.history, claims.count)
+    refused = claims.refused
+    if cursor is not None and found:
+        # What they bring back is known by the reverts before them, which an earlier run has read.
+        new = {revert.sha for revert in found}
+        before = list_reverting(workspace.repo, cursor.source)
+        doubted = frozenset[str]().union(*(revert.undoes for revert in found if revert.sha in learner.strangers))
+        older = {one.sha[:SHA_WIDTH]: (one.parents[0], one.sha) for one in before if one.sha[:SHA_WIDTH] in doubted}
+        claims = Claims(workspace.repo, learner.strangers | older, episodes)
+        found = tuple(one for one in find_reverts([*before, *learner.history], claims.count) if one.sha in new)
+    if cursor is None:
+        return found, refused
+    covered = {one.sha for one in (*found, *refused) if is_ancestor(workspace.repo, one.sha, cursor.source)}
+    return tuple(o for o in found if o.sha not in covered), tuple(o for o in refused if o.sha not in covered)
+
+
+def _trusted_authors(learner: Learner, reverts: Sequence[Revert]) -> Iterator[Finding]:
+    """That without a forge the authors that git names decide whose claims count, where there are any."""
+    is_said = learner.has_uses or any(revert.sha not in learner.strangers for revert in reverts)
+    if is_said and not learner.gatherer.has_forge:
+        message = (
+            "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
+            "counts for whoever extraction.trusted_authors names"
+        )
+        yield unproved(message, "notice")
 
 
 def _fold(draft: Draft) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:

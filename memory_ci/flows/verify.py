@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ import msgspec
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.check import CheckReport, check_memory
+from memory_ci.flows.claims import Claims, find_claimed_uses, list_refused
+from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.priorities import find_machine_priorities
@@ -24,6 +27,8 @@ from memory_ci.gitrepo.merges import find_default_branch
 from memory_ci.gitrepo.past import resolve_merge_base
 from memory_ci.gitrepo.repo import Repository, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
 from memory_ci.records.entry import Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
@@ -34,6 +39,9 @@ REVIVED_HINT = "Right if the code it is about is back; else set `status: retired
 LOST_HINT = "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
 REMOVED_HINT = "Right if it is meant. `status: retired` does the same, and leaves a trace."
 OWN_HINT = "Reword the commit without the trailer: record runs alone write it, and read by it how far they came."
+SAYS_BACK = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
+"""All that `find_reverts` knows says this; without it nothing older need be read."""
+
 FORK_HINT = "Put learnings into the inbox (`memory-ci add`): they are folded after review. Leave the rest as it was."
 
 Places = Mapping[str, Located]
@@ -66,7 +74,7 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
         *report.findings,
         *_find_resurrected(sides),
         *_find_lost(sides),
-        *((*_find_foreign(sides), *_find_forged(sides)) if is_fork else ()),
+        *((*_find_foreign(sides), *_find_forged(sides), *_find_claims(sides)) if is_fork else ()),
         *find_touched(sides.workspace, start, tip),
         *find_machine_priorities(sides.workspace, start, tip),
         *_prove_index(sides.workspace, tip),
@@ -162,6 +170,20 @@ def _find_forged(sides: Sides) -> Iterator[Finding]:
         if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (STEP, SOURCE, COUNTED))):
             message = f"the commit {commit.sha[:12]} says {' and '.join(keys)}, which record runs alone may say"
             yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
+
+
+def _find_claims(sides: Sides) -> Iterator[Finding]:
+    """What commits of a fork say of other work, which a record run would not believe: reverts, and what was used."""
+    repo = sides.workspace.repo
+    commits = [commit for commit, _ in read_log(repo, "--end-of-options", sides.head, f"^{sides.start}", "--")]
+    for commit in commits:
+        yield from find_claimed_uses(commit, "warning")
+    if any(SAYS_BACK.search(commit.message) for commit in commits):
+        strangers = {commit.sha[:SHA_WIDTH]: (sides.start, sides.head) for commit in commits}
+        claims = Claims(repo, strangers, combine(load_episodes(sides.workspace, sides.start).tellings))
+        history = read_log(repo, "--topo-order", "--reverse", "--end-of-options", sides.head, "--")
+        find_reverts((commit for commit, _ in history), claims.count)
+        yield from list_refused(claims.refused, "warning")
 
 
 def _prove_index(workspace: Workspace, head: str) -> tuple[Finding, ...]:

@@ -260,12 +260,14 @@ class _Unmerged:
         return reached
 
 
-def list_patch_ids(repo: Repository, pairs: Sequence[Pair], limit: int = MAX_PATCH) -> dict[Pair, str]:
+def list_patch_ids(
+    repo: Repository, pairs: Sequence[Pair], limit: int = MAX_PATCH, pathspecs: Sequence[str] = ()
+) -> dict[Pair, str]:
     """The ids of the patches that lead to commits from others, without those of empty and of very long patches."""
     ids: dict[Pair, str] = {}
     batch: list[bytes] = []
     size = 0
-    for number, patch in _read_patches(repo, pairs, limit):
+    for number, patch in _read_patches(repo, pairs, limit, pathspecs):
         if batch and size + len(patch) > limit:
             ids |= _ask_patch_ids(repo, pairs, b"".join(batch))
             batch, size = [], 0
@@ -280,12 +282,15 @@ def _ask_patch_ids(repo: Repository, pairs: Sequence[Pair], patches: bytes) -> d
     return {pairs[int(number)]: patch_id for patch_id, number in map(str.split, answer.splitlines())}
 
 
-def _read_patches(repo: Repository, pairs: Sequence[Pair], limit: int) -> Iterator[tuple[int, bytes]]:
+def _read_patches(
+    repo: Repository, pairs: Sequence[Pair], limit: int, pathspecs: Sequence[str]
+) -> Iterator[tuple[int, bytes]]:
     """The patch of each pair, by its place. Git says the commit before each of them, also before an empty one."""
     if not pairs:
         return
     wanted = "".join(f"{new} {old}\n" for new, old in pairs).encode()
-    with stream_git(repo.cwd, *PLAIN, "diff-tree", "--stdin", "--always", *PATCH, input=wanted) as stream:
+    asked = ("diff-tree", "--stdin", "--always", *PATCH, "--", *pathspecs)
+    with stream_git(repo.cwd, *PLAIN, *asked, input=wanted) as stream:
         next(stream, None)
         for number in range(len(pairs)):
             following = pairs[number + 1][0].encode() if number + 1 < len(pairs) else None

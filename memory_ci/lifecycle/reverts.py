@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from memory_ci.records.history import Commit
@@ -54,25 +54,44 @@ class Revert(NamedTuple):
     restores: frozenset[str] = frozenset()
 
 
-def find_reverts(commits: Iterable[Commit]) -> tuple[Revert, ...]:
+class Claim(NamedTuple):
+    """One work that a message says is taken back: its commit, else its request (`pr:128`), and all names of it."""
+
+    work: str
+    names: frozenset[str]
+
+
+def count_all(_: Commit, claim: Claim) -> frozenset[str]:
+    """The names of a claim, whoever makes it."""
+    return claim.names
+
+
+def find_reverts(
+    commits: Iterable[Commit], count: Callable[[Commit, Claim], frozenset[str]] = count_all
+) -> tuple[Revert, ...]:
     """The reverts among `commits` (parents before children), in their order.
 
     A chain of reverts is followed, so that each stands on its own: any part of the result can be given to
-    plan_undone. What a commit takes back is known by sha, else by pull request, else by the title that it quotes.
+    plan_undone. What a commit takes back is known by sha, else by pull request, else by the title that it quotes;
+    `count` says which of these names count.
     """
     history = _History()
     found: dict[str, Revert] = {}
     for commit in commits:
-        names = history.names_reverted(commit)
+        names = frozenset[str]().union(*(count(commit, claim) for claim in history.list_claims(commit)))
         history.add(commit)
         if names:
             taken_back = [found[name] for name in sorted(names) if name in found]
             undoes = names.union(*(revert.restores for revert in taken_back))
             restores = frozenset[str]().union(*(revert.undoes for revert in taken_back)) - names
-            sha = commit.sha[:SHA_WIDTH]
-            number = _number(commit.message)
-            found[sha] = Revert(sha, f"#{number}" if number else commit.sha[:7], undoes, restores)
+            found[commit.sha[:SHA_WIDTH]] = Revert(commit.sha[:SHA_WIDTH], label_of(commit), undoes, restores)
     return tuple(found.values())
+
+
+def label_of(commit: Commit) -> str:
+    """How a commit is named: by the request that its message is of, else by its sha."""
+    number = _number(commit.message)
+    return f"#{number}" if number else commit.sha[:7]
 
 
 class _History:
@@ -92,24 +111,24 @@ class _History:
         if number := _number(commit.message):
             self._requests[number] = sha
 
-    def names_reverted(self, commit: Commit) -> frozenset[str]:
-        """All names of what `commit` says that it takes back."""
+    def list_claims(self, commit: Commit) -> list[Claim]:
+        """What `commit` says that it takes back."""
         message = "\n".join(unfenced_lines(commit.message))
         lines = frozenset(message.split("\n"))
         quoted = [match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in lines]
-        names: set[str] = set()
-        for match in REVERTS_COMMIT.finditer(message):
-            for sha in re.findall(SHA, match["shas"]):
-                names |= self._names_of(self._whole(sha), match["mainline"])
-        for match in (*_reverted_requests(commit, message), *REVERT_BRANCH.finditer(message)):
-            names |= self._names_of_request(match["number"])
-        if not names:
-            for match in quoted:
-                names |= self._names_of_title(match)
+        claims = [
+            self._claim(self._whole(sha), match["mainline"])
+            for match in REVERTS_COMMIT.finditer(message)
+            for sha in re.findall(SHA, match["shas"])
+        ]
+        requests = (*_reverted_requests(commit, message), *REVERT_BRANCH.finditer(message))
+        claims += [self._claim_request(match["number"]) for match in requests]
+        if not claims:
+            claims += [self._claim(sha, None) for sha in map(self._find_titled, quoted) if sha]
         subject = REVERT_TITLE.match(message)
         if subject and subject["verb"] == "Revert" and (number := _number(subject["title"])):
-            names |= self._names_of_request(number)
-        return frozenset(names)
+            claims.append(self._claim_request(number))
+        return claims
 
     def _whole(self, sha: str) -> str:
         """Twelve digits of a sha; of a shorter one, if a single commit has it."""
@@ -117,25 +136,24 @@ class _History:
         fits = [known for known in near if known.startswith(sha)]
         return fits[0] if len(fits) == 1 else sha[:SHA_WIDTH]
 
-    def _names_of_title(self, match: re.Match[str]) -> set[str]:
+    def _find_titled(self, match: re.Match[str]) -> str | None:
         title = match["title"] if match["verb"] == "Revert" else f'Revert "{match["title"]}"'
-        sha = self._titles.get(_bare(title))
-        return self._names_of(sha, None) if sha else set()
+        return self._titles.get(_bare(title))
 
-    def _names_of_request(self, number: str) -> set[str]:
-        sha = self._requests.get(number)
-        return {f"pr:{number}", *(self._names_of(sha, None) if sha else ())}
+    def _claim_request(self, number: str) -> Claim:
+        name, sha = f"pr:{number}", self._requests.get(number)
+        return Claim(name, frozenset({name}) | (self._claim(sha, None).names if sha else frozenset()))
 
-    def _names_of(self, sha: str, mainline: str | None) -> set[str]:
+    def _claim(self, sha: str, mainline: str | None) -> Claim:
         """The commit, its pull request, and for a merge the commits that it brought."""
         commit = self._commits.get(sha)
         if commit is None:
-            return {sha}
+            return Claim(sha, frozenset({sha}))
         number = _number(commit.message)
         names = {sha, *([f"pr:{number}"] if number else [])}
         if len(commit.parents) > 1:
             names |= self._ancestors(commit.parents) - self._ancestors([mainline or commit.parents[0]])
-        return names
+        return Claim(sha, frozenset(names))
 
     def _ancestors(self, tips: Sequence[str]) -> set[str]:
         found: set[str] = set()

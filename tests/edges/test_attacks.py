@@ -17,7 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from memory_ci.cli.main import main
+from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.similar import similar_tasks
+from memory_ci.flows.verify import verify_change
 from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
+from memory_ci.lifecycle.episodes import combine
 from tests.edges.attacker import (
     HONEST,
     HONEST_SESSION,
@@ -460,3 +464,42 @@ def test_an_outsider_does_not_borrow_the_number_of_a_trusted_request(attacker: A
     attacker.forks(f"{subject}\n\nFor it.\n\nLearning: {DEMAND}", {"src/pages.py": "x"})
     attacker.rebases()
     assert_repelled(attacker, record(attacker), "untrusted-quote")
+
+
+# -- what a stranger says of the work of others
+
+
+@pytest.fixture
+def learned(attacker: Attacker) -> Attacker:
+    """The same, with honest work recorded: entries of #128 and #139, and their episodes."""
+    record(attacker)
+    return attacker
+
+
+def of_others(attacker: Attacker) -> tuple[object, ...]:
+    """The entries of honest work, and what became of that work."""
+    memory = attacker.project.workspace
+    episodes = combine(load_episodes(memory, None).tellings)
+    kept = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
+    return kept, [(one.id, one.outcome, one.feedback) for one in episodes if one.action.pr != NUMBER]
+
+
+SAID = {
+    "a revert": "Reverts #128\nReverts #139",
+    "a revert of a commit": "This reverts commit {sha}.",
+    "what was used": "Memory-Used: {id}\nMemory-Retrieved: {id}",
+}
+
+
+@pytest.mark.parametrize("words", SAID.values(), ids=SAID.keys())
+def test_what_a_stranger_says_of_other_work_counts_for_nothing(learned: Attacker, words: str) -> None:
+    project, before = learned.project, of_others(learned)
+    said = words.format(sha=project.git("log", "-1", "--format=%H", "--grep=#128"), id=project.entries()[0].id)
+    learned.forks(f"docs: fix a typo\n\n{said}", {"docs/typo.md": "x\n"})
+    told = verify_change(project.workspace, "main^1", "hostile", is_fork=True).findings
+    ran = record(learned)
+    assert of_others(learned) == before
+    assert "for nothing" in ran.printed
+    assert "unproved-claim" in {finding.code for finding in told}
+    outcomes = {task.task.outcome for task in similar_tasks(project.workspace, "charge a card once")}
+    assert outcomes == {"success"}
