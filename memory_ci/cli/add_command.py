@@ -8,7 +8,7 @@ from typing import get_args
 import click
 
 from memory_ci.cli.common import dry_run_option, echo_json, has_input, json_option, read_input, today, utf8, workspace
-from memory_ci.records.entry import Domain, EntryType
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, EntryType
 from memory_ci.rendering.table import printable
 
 TEMPLATE = """
@@ -43,7 +43,7 @@ TEMPLATE = """
     metavar="SCOPE",
     help="project, institutional, team:<directory> or session:<job>.",
 )
-@click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="0 to 1.")
+@click.option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, show_default=True, help="0 to 1.")
 @click.option("--source", metavar="TEXT", help="Where it comes from: commit:3f2ab91, pr:128, or an address.")
 @dry_run_option
 @json_option

@@ -22,6 +22,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry
+from memory_ci.records.history import MergedChange
 from memory_ci.records.plan import Plan
 from memory_ci.sources.commits import commit_events
 from memory_ci.store.layout import classify_scope
@@ -74,7 +75,7 @@ class Additions:
         if not words.strip():
             return False
         texts = self._said.get(origin.removeprefix("commit:"), ())
-        return origin.startswith(HEARSAY) or any(_folded(words) in text for text in texts)
+        return origin.startswith(HEARSAY) or any(fold_blanks(words) in text for text in texts)
 
     @cached_property
     def _said(self) -> Mapping[str, Sequence[str]]:
@@ -90,8 +91,8 @@ class Additions:
                 said[commit.sha[:SHA_WIDTH]] = []
             if named.isdisjoint(commit.sha[:SHA_WIDTH] for commit in merged.commits):
                 continue
-            for event in (*commit_events(merged), *file_events(self._workspace, merged, adr_paths)):
-                said[event.origin.id[:SHA_WIDTH]].append(_folded(redact(event.text).text))
+            for sha, text in read_said(self._workspace, merged, adr_paths):
+                said[sha].append(text)
         return said
 
 
@@ -101,5 +102,11 @@ def _list_quoted(plan: Plan) -> Iterator[str]:
     return (quote.partition(" ")[0].removeprefix("commit:") for entry in entries for quote in entry.evidence)
 
 
-def _folded(text: str) -> str:
+def read_said(workspace: Workspace, merged: MergedChange, adr_paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What a run reads in the commits of a change and the files that came in with them, by shortened commit."""
+    for event in (*commit_events(merged), *file_events(workspace, merged, adr_paths)):
+        yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(event.text).text)
+
+
+def fold_blanks(text: str) -> str:
     return " ".join(text.split())

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.evidence.trust import is_author
 from memory_ci.flows.declined import MAX_DECLINED, Window, choose_declined
 from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
@@ -14,10 +15,10 @@ from memory_ci.forge import Forge
 from memory_ci.gitrepo.blobs import list_tree, read_files
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
-from memory_ci.records.history import MergedChange
+from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Join
 from memory_ci.sources.adr import adr_event, adr_paths_added
-from memory_ci.sources.commits import commit_events, diff_event
+from memory_ci.sources.commits import author_of, commit_events, diff_event
 from memory_ci.sources.jobs import job_events, job_paths
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
@@ -53,7 +54,7 @@ class Gatherer:
 
     def gather(self, merged: MergedChange) -> Gathered:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
-        request = self._find_request(merged)
+        request = self.find_request(merged)
         joins: list[Join] = []
         events = [
             *commit_events(merged),
@@ -99,7 +100,18 @@ class Gatherer:
 
     # -- the forge
 
-    def _find_request(self, merged: MergedChange) -> PullRequest | None:
+    def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
+        """Whether people who may write brought a commit: the forge says so, or without one the trusted authors.
+
+        The words of a merge tell of a branch, and so are those of all who made it.
+        """
+        if request is not None:
+            return not is_outside(request, request.permission)
+        makers = merged.commits if len(commit.parents) > 1 else (commit,)
+        trusted = self._workspace.config.extraction.trusted_authors
+        return self.has_forge or all(is_author(author_of(one), trusted) for one in makers)
+
+    def find_request(self, merged: MergedChange) -> PullRequest | None:
         """The pull request of the change, which says who brought it.
 
         The number in a message is the word of who wrote that: where it is not borne out, the forge says which it is.

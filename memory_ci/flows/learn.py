@@ -12,7 +12,6 @@ import msgspec
 
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
-from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
@@ -42,8 +41,6 @@ from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Counts, Join
 from memory_ci.records.report import Finding
-from memory_ci.sources.commits import author_of
-from memory_ci.sources.reviews import is_outside
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import plural
@@ -294,21 +291,10 @@ class Learner:
     def _note_strangers(self, merged: MergedChange, request: PullRequest | None) -> None:
         """Keep which commits may say nothing of other work, and a remark on what they say that they were given."""
         for commit in merged.commits:
-            if not self._may_claim(commit, merged, request):
+            if not self.gatherer.may_claim(commit, merged, request):
                 start = start_of(merged)
                 self.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, merged.tip.sha)
                 self.findings += find_claimed_uses(commit, "notice")
-
-    def _may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Whether people who may write brought a commit: the forge says so, or without one the trusted authors.
-
-        The words of a merge tell of a branch, and so are those of all who made it.
-        """
-        if request is not None:
-            return not is_outside(request, request.permission)
-        makers = merged.commits if len(commit.parents) > 1 else (commit,)
-        trusted = self.workspace.config.extraction.trusted_authors
-        return self.gatherer.has_forge or all(is_author(author_of(one), trusted) for one in makers)
 
     def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
         """The texts that say so: commits, those that a squash buried, the request's body. A stranger's say nothing."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.chronicle import Chronicle
@@ -25,6 +25,7 @@ from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.learn import Learner, Progress, merged_on
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_model, trusted_config
+from memory_ci.flows.notes import find_note_claims, list_strangers, prove
 from memory_ci.flows.rejected import list_rejected, list_rejected_paths
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
@@ -47,7 +48,7 @@ from memory_ci.gitrepo.push import connect
 from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.gitrepo.settings import find_setting
-from memory_ci.lifecycle.fold import plan_fold
+from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert, find_reverts
 from memory_ci.records.change import STEPS, Change, Step
@@ -105,7 +106,7 @@ def plan_record(
     gatherer = _gatherer(workspace, options, span.since, environ)
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
     learner = _learner(workspace, options, span, draft, gatherer, asker, today)
-    folded, findings = _fold(draft)
+    folded, findings, waiting = _fold(workspace, base, draft, gatherer, today)
     with closing(model):
         requests = learner.list_declined(_time_of(workspace, span.since, today), base)
         merged = tuple(learner.learn(span.since, base, progress))
@@ -132,6 +133,7 @@ def plan_record(
         problems=(
             *_lost_cursor(workspace, options, base, cursor),
             *_passed_over(workspace, span),
+            *waiting,
             *gatherer.problems,
             *learner.problems,
         ),
@@ -313,13 +315,28 @@ def _trusted_authors(learner: Learner, reverts: Sequence[Revert]) -> Iterator[Fi
         yield unproved(message, "notice")
 
 
-def _fold(draft: Draft) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
-    """The inbox moved to where it belongs; what must not be given to agents stays, and is named."""
+def _fold(
+    workspace: Workspace, base: str, draft: Draft, gatherer: Gatherer, today: date
+) -> tuple[tuple[Change, ...], tuple[Finding, ...], tuple[str, ...]]:
+    """The inbox moved to where it belongs; what must not be given to agents stays, and is named.
+
+    Where it cannot be told who brought the notes, they wait, and the problem is told.
+    """
     unsafe = tuple(finding for place in draft.inbox for finding in find_unsafe(place))
     fragments = [place for place in draft.inbox if place.path not in {finding.path for finding in unsafe}]
-    targets = {place.path: draft.path_of(place.scope) for place in fragments}
-    changes, findings = plan_fold(fragments, draft.kept, targets)
-    return draft.take(changes), (*findings, *unsafe)
+    try:
+        strangers = list_strangers(workspace, base, gatherer, {place.path for place in fragments})
+    except (EngineError, RepositoryError) as error:
+        return (), unsafe, (f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]",)
+    claims = [found for one in fragments if one.path in strangers for found in find_note_claims(one, today, "notice")]
+    notes = [
+        strip_claims(place, today)
+        if place.path in strangers
+        else msgspec.structs.replace(place, entry=prove(workspace, base, place.entry))
+        for place in fragments
+    ]
+    changes, findings = plan_fold(notes, draft.kept, {place.path: draft.path_of(place.scope) for place in notes})
+    return draft.take(changes), (*findings, *claims, *unsafe), ()
 
 
 def _reinforce(

@@ -13,11 +13,12 @@ from memory_ci.extraction.entries import check_entry, list_texts
 from memory_ci.extraction.gate import check_words
 from memory_ci.flows.additions import Additions
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.notes import prove
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.gitrepo.repo import list_foreign
-from memory_ci.lifecycle.fold import is_kept
+from memory_ci.lifecycle.fold import is_kept, strip_claims
 from memory_ci.records.change import STEPS, Change, Step
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Plan, PlannedStep
 from memory_ci.store.layout import classify_scope, is_canonical_path
 
@@ -64,7 +65,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     draft = Draft(workspace, plan.base, load_memory(workspace, plan.base))
     additions = Additions(workspace, plan, today)
     for step in plan.steps:
-        yield from _Referee(workspace, draft, step, additions).objections()
+        yield from _Referee(workspace, plan.base, draft, step, additions, today).objections()
 
 
 def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
@@ -85,7 +86,10 @@ def _is_reason(why: str) -> bool:
 class _Referee:
     """Watches one step change by change: each is done to the draft before the next is looked at."""
 
-    def __init__(self, workspace: Workspace, draft: Draft, step: PlannedStep, additions: Additions) -> None:
+    def __init__(
+        self, workspace: Workspace, base: str, draft: Draft, step: PlannedStep, additions: Additions, today: date
+    ) -> None:
+        self._workspace, self._base, self._today = workspace, base, today
         self._patterns = workspace.config.scopes
         self._draft, self._step, self._additions = draft, step, additions
         self._removed: dict[str, Entry] = {}
@@ -130,11 +134,17 @@ class _Referee:
             yield from self._additions.objections(change, self._draft)
 
     def _move(self, change: Change) -> Iterator[str]:
-        waiting = {place.path: place.entry for place in self._draft.inbox}.get(change.moved_from or "")
-        if waiting is None or msgspec.structs.replace(waiting, scope=None) != change.entry:
+        waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")
+        if waiting is None or not self._is_of_note(change.entry, waiting):
             yield "not the entry of that inbox file"
         if change.entry.id in self._draft.by_id:
             yield "an entry of that id is there already"
+
+    def _is_of_note(self, entry: Entry, note: Located) -> bool:
+        """Whether an entry is that of a note with what it claims marked, or as a stranger's, who can claim nothing."""
+        day = entry.last_reinforced
+        proved = prove(self._workspace, self._base, msgspec.structs.replace(note.entry, scope=None))
+        return entry == proved or (day <= self._today and entry == strip_claims(note, day).entry)
 
     def _drop(self, change: Change) -> Iterator[str]:
         waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")

@@ -17,14 +17,23 @@ from memory_ci.flows.claims import Claims, find_claimed_uses, list_refused
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.notes import find_note_claims
 from memory_ci.flows.priorities import find_machine_priorities
 from memory_ci.flows.touched import find_touched
-from memory_ci.flows.workspace import Workspace, config_at, load_places, memory_test, readable_path, workspace_at
+from memory_ci.flows.workspace import (
+    Workspace,
+    config_at,
+    load_memory,
+    load_places,
+    memory_test,
+    readable_path,
+    workspace_at,
+)
 from memory_ci.gitrepo.blobs import list_tree
 from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.merges import find_default_branch
-from memory_ci.gitrepo.past import resolve_merge_base
+from memory_ci.gitrepo.past import commit_day, resolve_merge_base
 from memory_ci.gitrepo.repo import Repository, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
@@ -159,9 +168,13 @@ def _find_foreign(sides: Sides) -> Iterator[Finding]:
     """What a fork changes that agents will read: of memory it may bring inbox fragments, and no settings."""
     repo, is_memory = sides.workspace.repo, memory_test(sides.workspace)
     changed = {readable_path(file) for file in {*list_tree(repo, sides.start, ())} ^ {*list_tree(repo, sides.head, ())}}
+    day = commit_day(repo, sides.head)
     for path in sorted(changed):
         if path == CONFIG_FILE or (is_memory(path) and not is_fragment(path)):
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
+    for place in load_memory(sides.workspace, sides.head).located:
+        if place.path in changed and is_fragment(place.path):
+            yield from find_note_claims(place, day, "error")
 
 
 def _find_forged(sides: Sides) -> Iterator[Finding]:

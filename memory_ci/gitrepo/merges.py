@@ -11,7 +11,7 @@ from typing import NamedTuple
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
 from memory_ci.gitrepo.process import decode_path, run_git
-from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
+from memory_ci.gitrepo.repo import Repository, find_commit, find_repository, is_ancestor
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.gitrepo.tips import DEFAULT_NAMES
 
@@ -27,15 +27,21 @@ class Bringer(NamedTuple):
 
 def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
     """The merge by which a commit (or the beginning of its id) came to `tip`; None if it came by itself, or not."""
-    commit = find_commit(repo, sha)
-    if commit is None:
-        return None
-    asked = ("--first-parent", "--ancestry-path", "--reverse", f"{commit}..{tip}", "--")
-    merge = next(iter(run_git(repo.cwd, "rev-list", *asked).decode().split()), None)
+    merge = find_landing(repo, sha, tip)
     if merge is None or find_commit(repo, f"{merge}^2") is None:
         return None
     brought = run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--").decode().split()
-    return Bringer(merge, tuple(brought)) if commit in brought else None
+    return Bringer(merge, tuple(brought)) if find_commit(repo, sha) in brought else None
+
+
+def find_landing(repo: Repository, sha: str, tip: str) -> str | None:
+    """The first-parent commit by which a commit (or the beginning of its id) came to `tip`, or itself; None if not."""
+    commit = find_commit(repo, sha)
+    if commit is None or not is_ancestor(repo, commit, tip):
+        return None
+    asked = ("--first-parent", "--ancestry-path", "--reverse", f"{commit}..{tip}", "--")
+    after = next(iter(run_git(repo.cwd, "rev-list", *asked).decode().split()), None)
+    return commit if after is None or find_commit(repo, f"{after}^1") == commit else after
 
 
 def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:

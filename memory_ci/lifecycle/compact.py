@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
@@ -194,14 +195,15 @@ def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]]
     )
 
 
-def _rank(place: Located) -> tuple[float, int, str, str, str]:
-    """The order in which entries survive: the most important, then the longest, then by id.
+def _rank(place: Located) -> tuple[bool, float, int, str, str, str]:
+    """The order in which entries survive: those that are proved, the most important, then the longest, then by id.
 
-    Copies of one id that say the same are told apart by nothing here: they keep the order of their places.
+    What is proved lends its evidence to no other words. Copies of one id that say the same are told apart by nothing
+    here: they keep the order of their places.
     """
     entry = place.entry
     length = len(entry.title) + len(entry.body)
-    return -effective_importance(entry), -length, entry.id, entry.title, entry.body
+    return not is_proved(entry), -effective_importance(entry), -length, entry.id, entry.title, entry.body
 
 
 def _earliest(days: Iterable[date | None]) -> date | None:

@@ -3,14 +3,72 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, timedelta
 
 import msgspec
 
 from memory_ci.records.change import Change
-from memory_ci.records.entry import Entry, Located, ScopeOf
+from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
+
+CLAIMED = "claimed:"
+"""Stands before an address in `source` and `evidence` that nobody could look up."""
+
+OURS = ("commit:", "pr:", "review:", "session:")
+"""Addresses of words and of work; what else a source says (`teaparty:MEMORY.md`) proves nothing, and claims nothing."""
+
+AHEAD = timedelta(days=365)
+"""A note that is dated so much later than it was brought was dated by hand, and not by a clock that is wrong."""
+
+OWN_FIELDS = frozenset({"id", "type", "title", "body", "scope", "domain", "phase", "importance", "last_reinforced"})
+"""What a note has that says nothing of its own weight, or is looked at by itself."""
+
+
+def strip_claims(note: Located, day: date) -> Located:
+    """A stranger's note: title, body and type are his; that it is for a team or the project; all else is as if new."""
+    old = note.entry
+    entry = Entry(
+        id=old.id,
+        type=old.type,
+        domain="task",
+        importance=NEW_IMPORTANCE,
+        reinforcement_count=0,
+        last_reinforced=day,
+        status="active",
+        created_at=day,
+        title=old.title,
+        body=old.body,
+    )
+    return Located(entry, note.path, note.line, note.scope if note.scope.name in ("team", "project") else PROJECT)
+
+
+def list_claims(note: Located, day: date) -> list[str]:
+    """The fields by which a note gives itself a weight, a past or a place that a stranger cannot give."""
+    entry, new = note.entry, strip_claims(note, day)
+    dates = [name for name in ("last_reinforced", "created_at") if (getattr(entry, name) or day) - day > AHEAD]
+    others = [name for name in Entry.__struct_fields__ if name not in OWN_FIELDS and name != "created_at"]
+    found = [name for name in others if getattr(entry, name) != getattr(new.entry, name)]
+    weight = ["importance"] if entry.importance > NEW_IMPORTANCE else []
+    return [*weight, *dates, *found, *(["scope"] if note.scope != new.scope else [])]
+
+
+def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
+    """The entry with a mark on each address of its source, and of its evidence with the words, that is not found."""
+    source = " ".join(_marked(token, "", is_found) for token in entry.source.split()) if entry.source else None
+    quotes = (line.partition(" ") for line in entry.evidence)
+    evidence = tuple(f"{_marked(address, words, is_found)}{blank}{words}" for address, blank, words in quotes)
+    return msgspec.structs.replace(entry, source=source, evidence=evidence)
+
+
+def is_proved(entry: Entry) -> bool:
+    """Whether words of somebody stand behind an entry, and were looked up."""
+    return any(line.startswith(OURS) for line in entry.evidence)
+
+
+def _marked(address: str, words: str, is_found: Callable[[str, str], bool]) -> str:
+    return address if not address.startswith(OURS) or is_found(address, words) else f"{CLAIMED}{address}"
 
 
 def plan_fold(

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.lifecycle.consolidate import JOBS
+from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
@@ -156,10 +157,10 @@ def _session(place: Located) -> str:
     return entry.session or (entry.source or "").partition(" ")[0] or f"{place.scope.name}:{place.scope.where}"
 
 
-def _rank(place: Located) -> tuple[float, int, str, str]:
-    """The order in which entries survive: the most important, then the longest, then by id."""
+def _rank(place: Located) -> tuple[bool, float, int, str, str]:
+    """The order in which entries survive: those that are proved, the most important, then the longest, then by id."""
     entry = place.entry
-    return -effective_importance(entry), -len(entry.title) - len(entry.body), entry.id, place.path
+    return not is_proved(entry), -effective_importance(entry), -len(entry.title) - len(entry.body), entry.id, place.path
 
 
 def _promoted(members: Sequence[Located], today: date) -> Entry:

@@ -58,6 +58,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: str = ""
 
 
+NEW_IMPORTANCE = 0.5
+"""Of a learning of which nobody says how much it matters."""
+
+
 class ScopeOf(msgspec.Struct, frozen=True):
     """Where a memory file applies: the scope's name and what it is bound to.
 

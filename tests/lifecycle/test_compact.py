@@ -351,3 +351,11 @@ def test_what_is_planned_is_what_the_files_hold(files: dict[str, bytes]) -> None
     assert [after[change.entry.id] for change in changes if change.kind == "update"] == [
         change.entry for change in changes if change.kind == "update"
     ]
+
+
+@pytest.mark.parametrize("evidence", [(), ("claimed:commit:3f2ab91c0d12 words",), ("revert:3f2ab91c0d12 reverted",)])
+def test_words_without_proof_do_not_get_the_evidence_of_others(evidence: tuple[str, ...]) -> None:
+    proved = make_located(1, title="Run the whole test suite before each push", evidence=("commit:3f2ab91c0d12 words",))
+    loud = make_located(2, title="Run the whole test suite before each push!", importance=1.0, evidence=evidence)
+    (kept,) = [change.entry for change in plan_compaction([loud, proved]) if change.kind == "update"]
+    assert (kept.id, kept.title) == (proved.entry.id, proved.entry.title)
