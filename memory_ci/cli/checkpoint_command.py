@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import get_args
 
@@ -31,7 +32,7 @@ def command(
     """Note an assumption at a milestone, or what became of one.
 
     Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record` looks at which
-    assumptions failed.
+    assumptions failed. In the session of an agent the line names it: its words are not quoted as a person's.
 
     \b
     Example:
@@ -39,9 +40,15 @@ def command(
       memory-ci checkpoint "The gateway answers within a second" --state failed --because "it took eight"
     """
     from memory_ci.flows.job import append_assumption
+    from memory_ci.flows.underway import find_sessions
 
     said = Assumption(
-        at=now(), assumption=utf8(assumption), state=state, milestone=utf8(milestone), because=utf8(because)
+        at=now(),
+        assumption=utf8(assumption),
+        state=state,
+        milestone=utf8(milestone),
+        because=utf8(because),
+        by=next(iter(find_sessions(os.environ)), ""),
     )
     written = append_assumption(workspace(), directory, said, dry_run=dry_run)
     if as_json:

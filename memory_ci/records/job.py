@@ -21,10 +21,14 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of `.assumptions.jsonl`: what was taken for granted at a milestone, and what became of it."""
+    """One line of `.assumptions.jsonl`: what was taken for granted at a milestone, and what became of it.
+
+    `by` is the session of the agent that noted it, `<agent>:<id>`; "" stands for a person.
+    """
 
     at: datetime
     assumption: str
     state: State
     milestone: str = ""
     because: str = ""
+    by: str = ""

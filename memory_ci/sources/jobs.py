@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from memory_ci.records.event import Event, EventKind, Origin
+from memory_ci.records.event import Actor, Event, EventKind, Origin
 from memory_ci.records.history import MergedChange
 from memory_ci.sources.commits import author_of
 
@@ -27,6 +28,11 @@ SAYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", 
 
 MAX_LINES = 500
 
+RISK = re.compile(r"^[-*+] .*\n?(?:(?:[ \t]+.*|[ \t]*)(?:\n|\Z))*?(?=^\S|\Z)", re.MULTILINE)
+"""An item of a pre-mortem: its title, and what is indented under it."""
+
+FROM = re.compile(r"^[ \t]+From:[ \t]*(?P<who>a model|memory)\b", re.MULTILINE | re.IGNORECASE)
+
 
 def job_paths(change: MergedChange) -> tuple[str, ...]:
     """Paths of job files that `change` wrote, each once."""
@@ -37,18 +43,34 @@ def job_paths(change: MergedChange) -> tuple[str, ...]:
 def job_events(change: MergedChange, path: str, text: str, before: str = "") -> Iterator[Event]:
     """The events of one job file: a document is one, of a log each line that was not there `before` is one.
 
-    Lines end with a line feed only: JSON may hold the other characters that `splitlines` knows.
+    What a pre-mortem has from a model is an event of its own, and an agent's; what it has from memory is none. Lines
+    end with a line feed only: JSON may hold the other characters that `splitlines` knows.
     """
     kind = KINDS[PurePosixPath(path).name]
     if not path.endswith(".jsonl"):
         if text != before:
-            yield _event(change, path, kind, text, None, ())
+            said, by_model = _split_risks(text) if kind == "premortem" else (text, "")
+            yield _event(change, path, kind, said, None, ())
+            if by_model:
+                yield _event(change, path, kind, by_model, None, (), "agent")
         return
     old = frozenset(before.split("\n"))
     for number, line in list(enumerate(text.split("\n"), start=1))[-MAX_LINES:]:
         record = None if line in old else _record(line)
         if record and (said := _words(record)):
-            yield _event(change, path, kind, said, number, _labels(record))
+            yield _event(change, path, kind, said, number, _labels(record), "agent" if record.get("by") else "human")
+
+
+def _split_risks(text: str) -> tuple[str, str]:
+    """(a pre-mortem without the risks that a model or memory named, those of a model)."""
+    by_model: list[str] = []
+
+    def keep(risk: re.Match[str]) -> str:
+        found = FROM.search(risk[0])
+        by_model.extend([risk[0]] if found and found["who"].lower() == "a model" else [])
+        return "" if found else risk[0]
+
+    return RISK.sub(keep, text), "".join(by_model)
 
 
 def _record(line: str) -> dict[str, object] | None:
@@ -68,12 +90,18 @@ def _labels(record: dict[str, object]) -> tuple[tuple[str, str], ...]:
 
 
 def _event(
-    change: MergedChange, path: str, kind: EventKind, text: str, line: int | None, labels: tuple[tuple[str, str], ...]
+    change: MergedChange,
+    path: str,
+    kind: EventKind,
+    text: str,
+    line: int | None,
+    labels: tuple[tuple[str, str], ...],
+    actor: Actor = "human",
 ) -> Event:
     return Event(
         seq=0,
         at=change.tip.committed_at,
-        actor="human",
+        actor=actor,
         kind=kind,
         text=text,
         origin=Origin(kind="commit", id=change.tip.sha, path=path, line=line),

@@ -92,6 +92,12 @@ def test_the_same_assumption_twice_in_a_row_is_kept_once(run: Run, project: Proj
     assert len((project.path / ".assumptions.jsonl").read_text().splitlines()) == 5
 
 
+def test_the_session_of_an_agent_is_noted(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "a1")
+    run("checkpoint", "It answers at once.")
+    assert json.loads((project.path / ".assumptions.jsonl").read_text())["by"] == "claude-code:a1"
+
+
 @pytest.mark.parametrize("text", ["", " \n\t"])
 def test_an_assumption_without_a_word_is_a_usage_error(run: Run, project: Project, text: str) -> None:
     result = run("checkpoint", text)

@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import FindingsError, MemoryCIError, RepositoryError, UsageError
+from memory_ci.evidence.trust import tier
 from memory_ci.extraction.engines import Engine
 from memory_ci.flows.job import JobFile, append_assumption, read_plan, write_premortem
 from memory_ci.flows.model import choose_model
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.job import Assumption
+from memory_ci.sources.jobs import job_events
 from tests.flows.project import NOW, TODAY, Project
 from tests.flows.standin import StandIn
+from tests.make import make_change
 
 PLAN = "Retry failed charges: a POST that timed out is sent once more by the client."
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
@@ -226,6 +229,33 @@ def test_a_pre_mortem_that_was_merged_is_held_against_what_happened(project: Pro
     model.plan(project)
     assert model.asked[-1].change == "#141"
     assert model.asked[-1].texts("premortem") == []
+
+
+def read_by(path: str, text: str) -> list[tuple[str, str]]:
+    """How far the words of a job file are trusted, where its author is."""
+    return [(tier(event, ("*",), ()), event.text) for event in job_events(make_change(), path, text)]
+
+
+def test_what_a_model_or_memory_wrote_into_a_pre_mortem_is_no_persons_word(project: Project, model: StandIn) -> None:
+    project.record()
+    model.will_find(risks=(RISK,))
+    text = premortem(project, engine=engine_of(model), dry_run=True).text
+    mine = "- The cache may lie\n  Why: It did before.\n"
+    (said, trust), (theirs, other) = [(text, trust) for trust, text in read_by("jobs/.premortem.md", text + mine)]
+    assert (trust, other) == ("T1", "T2")
+    assert mine in said
+    assert "> Retry failed charges" in said
+    assert theirs.startswith("- The gateway booked the first try\n")
+    assert "From:" not in said
+    assert "From: memory" in text
+    assert read_by(".premortem.md", mine) == [("T1", mine)]
+
+
+def test_what_an_agent_notes_is_an_agents_word(project: Project) -> None:
+    checkpoint(project, "It answers at once.", by="claude-code:a1")
+    checkpoint(project, "Nobody retries elsewhere.")
+    text = (project.path / ".assumptions.jsonl").read_text()
+    assert [trust for trust, _ in read_by(".assumptions.jsonl", text)] == ["T2", "T1"]
 
 
 def test_of_a_log_only_the_lines_that_are_new_arrive(project: Project, model: StandIn) -> None:
