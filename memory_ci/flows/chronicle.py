@@ -177,7 +177,7 @@ class Chronicle:
         work = Work(
             ref=work_ref(number, merged.tip.sha),
             at=merged.tip.committed_at,
-            given=frozenset(uses.given) - uses.restated,
+            given=frozenset(uses.given) - uses.reinforced,
             used=uses.used,
             corrected=self._corrected(uses.used, gathered.events),
         )

@@ -74,6 +74,17 @@ def test_what_was_used_is_confirmed_and_what_was_only_given_is_ignored(known: Pr
     assert said(known, 2) == [("ignored", "pr:150")]
 
 
+@pytest.mark.parametrize("used", [(), (1,)], ids=["nothing is named as used", "one is"])
+def test_what_a_change_reinforces_it_does_not_ignore(known: Project, used: tuple[int, ...]) -> None:
+    trailers = [f"Memory-Retrieved: {make_id(1)}, {make_id(2)}", *(f"Memory-Used: {make_id(one)}" for one in used)]
+    known.merge_work("\n".join(["Charge once", "", *trailers]), "once", 150)
+    known.record()
+    reinforced = {entry.id for entry in known.entries() if entry.reinforcement_count}
+    ignored = {said.id for said in episodes(known)["pr-150"].feedback if said.kind == "ignored"}
+    assert reinforced.isdisjoint(ignored)
+    assert reinforced | ignored == {make_id(1), make_id(2)}
+
+
 def test_a_second_run_tells_nothing_anew_and_neither_does_one_over_all_of_history(known: Project) -> None:
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record()
