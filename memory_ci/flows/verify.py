@@ -166,15 +166,24 @@ def _is_ours(commit: Commit, workspace: Workspace) -> bool:
 
 def _find_foreign(sides: Sides) -> Iterator[Finding]:
     """What a fork changes that agents will read: of memory it may bring inbox fragments, and no settings."""
-    repo, is_memory = sides.workspace.repo, memory_test(sides.workspace)
+    repo, is_memory = sides.workspace.repo, memory_test(_in_lower_case(sides.workspace))
     changed = {readable_path(file) for file in {*list_tree(repo, sides.start, ())} ^ {*list_tree(repo, sides.head, ())}}
     day = commit_day(repo, sides.head)
     for path in sorted(changed):
-        if path == CONFIG_FILE or (is_memory(path) and not is_fragment(path)):
+        folded = path.casefold()
+        if folded == CONFIG_FILE or (is_memory(folded) and not is_fragment(path)):
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
     for place in load_memory(sides.workspace, sides.head).located:
         if place.path in changed and is_fragment(place.path):
             yield from find_note_claims(place, day, "error")
+
+
+def _in_lower_case(workspace: Workspace) -> Workspace:
+    """The same with the patterns of scopes in lower case: on many disks `memory.md` is `MEMORY.md`."""
+    scopes = workspace.config.scopes
+    folded = {name: tuple(map(str.casefold, getattr(scopes, name))) for name in scopes.__struct_fields__}
+    scopes = msgspec.structs.replace(scopes, **folded)
+    return Workspace(workspace.repo, msgspec.structs.replace(workspace.config, scopes=scopes))
 
 
 def _find_forged(sides: Sides) -> Iterator[Finding]:

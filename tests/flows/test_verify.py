@@ -140,6 +140,15 @@ def test_a_fork_may_add_to_the_inbox_and_nothing_else(shop: Project) -> None:
     assert found(shop) == set()
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["memory.md", "src/Memory.MD", "Institutional.md", ".Memory-CI.yaml", ".MEMORY/inbox/x.md", ".memory/Inbox/x.md"],
+)
+def test_a_fork_does_not_get_past_by_the_case_of_a_name(shop: Project, path: str) -> None:
+    shop.commit("More", {path: "x\n", "docs/memory-notes.md": "x\n"})
+    assert {(one, code) for one, code, _ in found(shop, is_fork=True)} == {(path, "fork-memory")}
+
+
 @pytest.mark.parametrize("key", ["Memory-CI-Step", "memory-ci-source", "Memory-CI-Counted"])
 def test_a_fork_may_not_speak_as_a_record_run(shop: Project, key: str) -> None:
     path = shop.put_fragment(make_entry(4, title="Four", scope="project"))
