@@ -261,3 +261,14 @@ def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project
     assert (plan.until, plan.steps, plan.judged) == (None, (), ())
     assert "forge-unauthorised" in plan.engine.failure
     assert [step.step for step in project.plan().steps] == ["extract"]
+
+
+def test_a_note_waits_where_the_forge_cannot_say_who_brought_it(project: Project) -> None:
+    path = project.put_fragment(make_entry(4, scope="project"))
+    with serve(lambda asked: json_answer({"message": "Bad credentials"}, 401)) as server:
+        environ = {"GITHUB_REPOSITORY": "shop/shop", "GITHUB_TOKEN": "t" * 40, "GITHUB_API_URL": server.url}
+        plan = plan_record(project.workspace, RecordOptions(), TODAY, lambda done, total: None, environ)
+    assert any("notes of the inbox" in problem for problem in plan.problems)
+    assert [change.moved_from for step in project.plan().steps if step.step == "fold" for change in step.changes] == [
+        path
+    ]
