@@ -40,6 +40,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     scopes that a model was asked for. `known_to` gives of `existing` what all are given that a candidate is for.
     `is_writable` says why a candidate could not be kept as an entry, or None.
     `is_declined`: the request was closed without a merge, so that what it proposes is nothing to follow.
+    `project` is where a learning of the project goes: its scope, or that of the sub-project which the change lies in.
     """
 
     label: str
@@ -48,6 +49,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     existing: tuple[Entry, ...] = ()
     scopes: tuple[str, ...] = ()
     is_declined: bool = False
+    project: str = "project"
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None
     known_to: Callable[[Candidate], Sequence[Entry]] | None = None
 
@@ -235,13 +237,14 @@ def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
     scope, pieces = SCOPES[learning.extraction_scope], case.by_id
     piece = next((pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces), None)
     known = {entry.id for entry in case.existing}
+    target = learning.scope or target_of(learning.extraction_scope, case.pieces)
     return Candidate(
         title=learning.title,
         body=learning.body,
         type=learning.type or scope.type,
         domain=learning.domain or scope.domain,
         importance=min(_weigh(learning, pieces), MAX_IMPORTANCE),
-        scope=learning.scope or target_of(learning.extraction_scope, case.pieces),
+        scope=case.project if target == "project" else target,
         extraction_scope=learning.extraction_scope,
         quotes=tuple(_quote(quote.evidence, quote.text, pieces) for quote in learning.quotes),
         is_marked=learning.is_marked,

@@ -190,7 +190,7 @@ def target_of(scope: str, pieces: Iterable[Evidence]) -> str:
     name = SCOPES[scope].writes_to
     if name not in ("team", "session"):
         return name
-    where = _directory(pieces) if name == "team" else _job(pieces)
+    where = common_directory(pieces) if name == "team" else _job(pieces)
     return f"{name}:{where}" if where else "project"
 
 
@@ -198,7 +198,7 @@ def _takes(group: Group, piece: Evidence) -> bool:
     return any(selector.takes(piece) for selector in group)
 
 
-def _directory(pieces: Iterable[Evidence]) -> str:
+def common_directory(pieces: Iterable[Evidence]) -> str:
     """The deepest directory of all files that the change touched, "" for the root or when it touched none.
 
     What an agent opened on the way (the paths of its session) is not what was changed.

@@ -39,9 +39,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     RepositoryError (bare-repository, write-failed).
     """
     root = work_tree(workspace)
-    if entry.phase is None and find_commit(workspace.repo, "HEAD") is not None:
-        entry = msgspec.structs.replace(entry, phase=current_phase(workspace, "HEAD"))
     target = parse_target(entry.scope or "project")
+    if entry.phase is None and find_commit(workspace.repo, "HEAD") is not None:
+        entry = msgspec.structs.replace(entry, phase=current_phase(workspace, "HEAD", target.where))
     if target.name == "global":
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
         raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from memory_ci.evidence.ingest import collect
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
+from memory_ci.extraction.scopes import common_directory
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.chronicle import Chronicle, Uses
@@ -25,6 +26,7 @@ from memory_ci.flows.draft import Draft
 from memory_ci.flows.facts import list_uses
 from memory_ci.flows.gather import Gathered, Gatherer, start_of
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.stage import find_project
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
@@ -35,7 +37,7 @@ from memory_ci.lifecycle.reverts import SHA_WIDTH
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
-from memory_ci.records.entry import Entry, Phase
+from memory_ci.records.entry import Entry, Phase, ScopeOf
 from memory_ci.records.evidence import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
@@ -90,11 +92,11 @@ class Learner:
         copies: Copies,
         today: date,
         past: frozenset[str],
-        phase: Phase | None,
+        phases: Mapping[str, Phase | None],
     ) -> None:
         self.workspace, self.draft, self.gatherer, self.asker = workspace, draft, gatherer, asker
         self.chronicle, self.buried, self.copies = chronicle, buried, copies
-        self.today, self.past, self.phase = today, past, phase
+        self.today, self.past, self.phases = today, past, phases
         self.history: list[Commit] = []
         self.strangers: dict[str, tuple[str, str]] = {}
         self.findings: list[Finding] = []
@@ -210,8 +212,11 @@ class Learner:
 
         What the rules merely suspect shows the model where to look; it is proposed where there is none.
         """
+        project = find_project(common_directory(evidence.pieces), self.phases)
+        has_file = self.draft.path_of(ScopeOf("team", project)) is not None
         case = Case(
             label=work.label,
+            project=f"team:{project}" if project and has_file else "project",
             tip=work.tip,
             is_declined=not work.tip,
             pieces=evidence.pieces,
@@ -279,7 +284,8 @@ class Learner:
     def _entry(self, candidate: Candidate, work: Work) -> Entry:
         day = min(max(work.day, EARLIEST), self.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day)
-        return msgspec.structs.replace(entry, phase=self.phase)
+        project = find_project(parse_target(candidate.scope).where, self.phases)
+        return msgspec.structs.replace(entry, phase=self.phases.get(project))
 
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
         """The entries that this change was given, those it used, and those that it says again."""

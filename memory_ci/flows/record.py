@@ -28,7 +28,7 @@ from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.notes import find_note_claims, list_strangers, prove
 from memory_ci.flows.rejected import list_rejected, list_rejected_paths
 from memory_ci.flows.screening import find_unsafe
-from memory_ci.flows.stage import current_phase
+from memory_ci.flows.stage import current_phases
 from memory_ci.flows.telling import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test, workspace_at
@@ -162,14 +162,14 @@ def _learner(
     """Who reads the range, with what was written, rejected and told before."""
     past = list_past_ids(workspace, span.base) if options.since is not None else frozenset()
     past |= list_rejected(workspace, span.base)
-    phase = current_phase(workspace, span.base)
+    phases = current_phases(workspace, span.base)
     told = load_episodes(workspace, span.base)
     unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(workspace, span.base)}
     deleted = list_deleted(workspace, span.base) | unwanted
-    chronicle = Chronicle(workspace, span.base, told, deleted, draft, phase)
+    chronicle = Chronicle(workspace, span.base, told, deleted, draft, phases.get(""))
     buried = BuriedTrailers(workspace.repo, span.base)
     copies = Copies(workspace.repo, span.since)
-    return Learner(workspace, draft, gatherer, asker, chronicle, buried, copies, today, past, phase)
+    return Learner(workspace, draft, gatherer, asker, chronicle, buried, copies, today, past, phases)
 
 
 def _with_steps(

@@ -59,19 +59,22 @@ def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     )
 
 
-def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | None:
-    """The stage in force at `rev` for a directory: of the project it is in, else of the root.
+def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
+    """The stage in force at `rev` of each project that has an intent file ("" is the root).
 
-    Where the intent file is unclear, the last stage it stated clearly holds on; without one there is no stage.
+    Where the file is unclear, the last stage it stated clearly holds on.
     """
     stated = _read_intents(workspace, rev)
-    project = _project_of(where, stated)
-    if project not in stated:
-        return None
-    reading = stated[project]
-    if reading is not None:
-        return reading.phase
-    return {point.project: point.phase for point in stage_history(workspace, rev)}.get(project)
+    known: dict[str, Phase] = {}
+    if None in stated.values():
+        known = {point.project: point.phase for point in stage_history(workspace, rev)}
+    return {project: reading.phase if reading else known.get(project) for project, reading in stated.items()}
+
+
+def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | None:
+    """The stage in force at `rev` for a directory: of the project it is in; None without an intent file there."""
+    phases = current_phases(workspace, rev)
+    return phases.get(find_project(where, phases))
 
 
 def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
@@ -118,7 +121,7 @@ def plan_retirements(
         change
         for project, phase in ended
         for change in plan_stage_retirement(
-            (place for place in located if _project_of(posixpath.dirname(place.path), projects) == project),
+            (place for place in located if find_project(posixpath.dirname(place.path), projects) == project),
             phase,
             today,
         )
@@ -149,7 +152,7 @@ def _project(workspace: Workspace, path: str) -> str | None:
     return project if is_project and _path(workspace, project) == path else None
 
 
-def _project_of(where: str, projects: Iterable[str]) -> str:
+def find_project(where: str, projects: Iterable[str]) -> str:
     """The project that a directory belongs to: that of `projects/` which contains it, else the root's."""
     inside = (project for project in projects if project and f"{where}/".startswith(f"{project}/"))
     return next(inside, "")

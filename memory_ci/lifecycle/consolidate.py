@@ -118,10 +118,9 @@ def share_chain(one: Located, other: Located) -> bool:
 def _holds(wide: ScopeOf, place: Located) -> bool:
     if wide.name not in ("team", "session") or wide == place.scope:
         return True
-    is_job = place.path.startswith(JOBS)
-    if place.scope.name != "team" or (wide.name == "session") != is_job:
-        return False
-    return f"{place.scope.where}/".startswith(f"{wide.where}/")
+    if wide.name == "session":
+        return place.scope.name == "team" and place.path.startswith(f"{JOBS}{wide.where}/")
+    return place.scope.name == "team" and f"{place.scope.where}/".startswith(f"{wide.where}/")
 
 
 def _is_settled(one: Located, other: Located) -> bool:

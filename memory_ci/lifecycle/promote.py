@@ -105,7 +105,7 @@ def is_personal(entry: Entry) -> bool:
 def wider_scope(place: Located) -> ScopeOf | None:
     """The scope one up; None from where nothing is promoted."""
     if place.scope.name == "team" and place.path.startswith(JOBS):
-        return ScopeOf("session", place.scope.where.partition("/")[0])
+        return ScopeOf("session", place.path.removeprefix(JOBS).partition("/")[0])
     if place.scope.name in ("team", "session"):
         return None if LEGACY.search(place.path) else ScopeOf("project")
     return ScopeOf("global") if place.scope.name == "project" else None

@@ -24,11 +24,7 @@ class ScopePatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     institutional: tuple[str, ...] = ("institutional.md",)
     project: tuple[str, ...] = ("MEMORY.md",)
     session: tuple[str, ...] = (".teaparty/jobs/{where}/institutional.md",)
-    team: tuple[str, ...] = (
-        ".teaparty/jobs/{where}/worktree/MEMORY.md",
-        "projects/{where}/MEMORY.md",
-        "{where}/MEMORY.md",
-    )
+    team: tuple[str, ...] = ("{where}/MEMORY.md",)
 
 
 class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

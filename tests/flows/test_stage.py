@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.add import add_entry
 from memory_ci.flows.stage import (
     current_phase,
     list_stages,
@@ -128,3 +129,23 @@ def test_a_stage_that_is_in_force_again_retires_nothing(project: Project) -> Non
     state(project, "build")
     state(project, "design")
     assert retired(project, start) == set()
+
+
+def test_what_work_in_a_sub_project_teaches_has_its_stage_and_ends_with_it(project: Project) -> None:
+    state(project, "build")
+    state(project, "design", "projects/web/INTENT.md")
+    project.commit("Web\n\nDecision: the page is drawn once.", {"projects/web/app.py": "x\n"})
+    project.record()
+    path = "projects/web/MEMORY.md"
+    assert [(entry.title, entry.phase) for entry in project.entries(path)] == [("The page is drawn once", "design")]
+    state(project, "build", "projects/web/INTENT.md")
+    project.record()
+    assert project.entries(path) == ()
+
+
+def test_a_note_for_a_sub_project_has_its_stage(project: Project) -> None:
+    state(project, "build")
+    state(project, "design", "projects/web/INTENT.md")
+    scopes = ["team:projects/web/src", "team:src", "project"]
+    added = [add_entry(project.workspace, make_entry(n, scope=scope)).entry for n, scope in enumerate(scopes)]
+    assert [entry.phase for entry in added] == ["design", "implementation", "implementation"]

@@ -115,17 +115,20 @@ def test_another_number_is_another_learning() -> None:
 
 def test_a_task_of_a_job_goes_up_to_its_session() -> None:
     places = [
-        make_located(n, f".teaparty/jobs/j7/tasks/t{n}/worktree/MEMORY.md", "team", f"j7/tasks/t{n}", title=RULE)
+        make_located(n, f"{where}/MEMORY.md", "team", where, title=RULE)
         for n in (1, 2, 3)
+        for where in [f".teaparty/jobs/j7/tasks/t{n}/worktree"]
     ]
     added = plan(places).changes[-1]
-    assert (added.path, added.entry.promoted_from) == (".teaparty/jobs/j7/institutional.md", "team:j7/tasks/t1")
+    assert added.path == ".teaparty/jobs/j7/institutional.md"
+    assert added.entry.promoted_from == "team:.teaparty/jobs/j7/tasks/t1/worktree"
 
 
 def test_tasks_of_different_jobs_meet_in_no_session() -> None:
     places = [
-        make_located(n, f".teaparty/jobs/j{n}/tasks/t/worktree/MEMORY.md", "team", f"j{n}/tasks/t", title=RULE)
+        make_located(n, f"{where}/MEMORY.md", "team", where, title=RULE)
         for n in (1, 2, 3)
+        for where in [f".teaparty/jobs/j{n}/tasks/t/worktree"]
     ]
     assert not plan(places).changes
 

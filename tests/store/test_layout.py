@@ -29,7 +29,8 @@ PLACES = [
     ("src/MEMORY.md", "team", "src"),
     ("src/api/MEMORY.md", "team", "src/api"),
     (".teaparty/jobs/j7/institutional.md", "session", "j7"),
-    (".teaparty/jobs/j7/tasks/t1/worktree/MEMORY.md", "team", "j7/tasks/t1"),
+    (".teaparty/jobs/j7/tasks/t1/worktree/MEMORY.md", "team", ".teaparty/jobs/j7/tasks/t1/worktree"),
+    ("projects/web/MEMORY.md", "team", "projects/web"),
     ("projects/shop/.sessions/20260101/tasks/notes.md", "team", "projects/shop/.sessions/20260101/tasks"),
 ]
 NOT_MEMORY = [
@@ -57,6 +58,16 @@ def test_a_memory_file_belongs_to_its_scope(path: str, name: str, where: str) ->
 @pytest.mark.parametrize("path", NOT_MEMORY)
 def test_other_paths_belong_to_none(path: str) -> None:
     assert classify_scope(path, DEFAULT) is None
+
+
+NAMES = st.sampled_from(["projects", ".teaparty", "jobs", "tasks", "worktree", "packages", "web", "a b"])
+
+
+@given(st.lists(NAMES, min_size=1, max_size=7).map("/".join))
+def test_the_team_of_a_directory_is_that_directory_and_its_file_lies_there(directory: str) -> None:
+    scope = classify_scope(f"{directory}/MEMORY.md", DEFAULT)
+    assert scope == ScopeOf("team", directory)
+    assert scope_path(scope, DEFAULT) == f"{directory}/MEMORY.md"
 
 
 @given(st.text(max_size=60))
