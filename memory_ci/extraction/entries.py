@@ -26,7 +26,8 @@ def content_key(title: str, body: str) -> str:
 
 def list_texts(entry: Entry) -> tuple[str, ...]:
     """All free text of an entry, piece by piece: what the gate looks at, joined."""
-    lines = (*entry.evidence, *entry.cites, *entry.relations, *(f"{key}: {raw}" for key, raw in entry.extra))
+    unknown = (f"{key}: {raw}" for key, raw in entry.extra)
+    lines = (*entry.evidence, *entry.occurrences, *entry.cites, *entry.relations, *unknown)
     fields = (entry.instead, entry.source, entry.session, entry.engine, entry.scope, entry.promoted_from)
     return (entry.title, entry.body, *filter(None, fields), *lines)
 

@@ -31,9 +31,11 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.trailers import format_trailers
+from memory_ci.lifecycle.feedback import work_ref
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.names import find_id
 from memory_ci.lifecycle.reverts import SHA_WIDTH
+from memory_ci.lifecycle.reinforce import Use
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
@@ -101,7 +103,7 @@ class Learner:
         self.strangers: dict[str, tuple[str, str]] = {}
         self.findings: list[Finding] = []
         self.has_uses = False
-        self.uses: list[tuple[MergedChange, frozenset[str]]] = []
+        self.uses: list[tuple[MergedChange, Use]] = []
         self.judged: list[Judged] = []
         self.joins: list[Join] = []
         self.windows: list[str] = []
@@ -188,7 +190,9 @@ class Learner:
         judged, changes = self._study(Work.merged(merged), gathered)
         self._note_strangers(merged, gathered.request)
         uses = self._find_uses(merged, gathered.request, judged)
-        self.uses.append((merged, uses.reinforced))
+        ref = work_ref(merged.number, merged.tip.sha)
+        use = Use(merged.label, ref, merged_on(merged), uses.reinforced, uses.restated)
+        self.uses.append((merged, use))
         self.chronicle.tell_merged(merged, gathered, uses, judged)
         return changes
 

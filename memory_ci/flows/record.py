@@ -22,7 +22,7 @@ from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.gather import Gatherer
 from memory_ci.flows.joining import SessionFinder
-from memory_ci.flows.learn import Learner, Progress, merged_on
+from memory_ci.flows.learn import Learner, Progress
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.notes import find_note_claims, list_strangers, prove
@@ -344,8 +344,8 @@ def _reinforce(
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """The counters that the merged changes raise, and the tips of those that count now for the first time."""
     seen = list_counted(workspace.repo, base, memory_test(workspace))
-    uses = [(merged, ids) for merged, ids in learner.uses if ids and merged.tip.sha not in seen]
-    changes = plan_reinforcement([(merged.label, merged_on(merged), ids) for merged, ids in uses], draft.by_id)
+    uses = [(merged, use) for merged, use in learner.uses if use.ids and merged.tip.sha not in seen]
+    changes = plan_reinforcement([use for _, use in uses], draft.by_id)
     return draft.take(changes), tuple(merged.tip.sha for merged, _ in uses) if changes else ()
 
 

@@ -35,11 +35,12 @@ KINDS: Mapping[Step, tuple[str, ...]] = {
 
 COUNTERS = ("reinforcement_count", "last_reinforced")
 MERGED = (
-    *COUNTERS, "importance", "priority", "created_at", "occurred_at", "supersedes", "evidence", "cites", "relations",
-    "source", "title", "body", "instead", "adoption", "status", "valid_until", "phase", "session", "engine", "domain",
+    *COUNTERS, "importance", "priority", "created_at", "occurred_at", "supersedes", "evidence", "occurrences", "cites",
+    "relations", "source", "title", "body", "instead", "adoption", "status", "valid_until", "phase", "session", "engine",
+    "domain",
 )  # fmt: skip
 FREE: Mapping[Step, tuple[str, ...]] = {
-    "reinforce": COUNTERS,
+    "reinforce": (*COUNTERS, "occurrences"),
     "consolidate": ("relations", "importance", "valid_until", "adoption", "instead", "evidence", "cites"),
     "promote": (*MERGED, "promoted_from", "promoted_at"),
     "compact": MERGED,

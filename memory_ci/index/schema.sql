@@ -9,6 +9,7 @@
 --      not find itself; a digest of each file's rows; hashes of texts; vectors
 --   3  feedback, from the episode files
 --   4  a job is told by `r:` and its ref or by `b:`, who and when, so that one is never taken for the other
+--   5  occurrences of entries; a phase that is unknown is none
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;

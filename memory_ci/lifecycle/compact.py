@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from memory_ci.lifecycle.fold import is_proved
+from memory_ci.lifecycle.occurrences import unite_occurrences
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
@@ -188,6 +189,7 @@ def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]]
         valid_until=_earliest(entry.valid_until for entry in ranked),
         supersedes=_union((old for old in (entry.id, *entry.supersedes) if old != kept.id) for entry in ranked),
         evidence=_union(entry.evidence for entry in ranked),
+        occurrences=unite_occurrences(kept, ranked),
         cites=_union(entry.cites for entry in ranked),
         relations=_union((r for r in entry.relations if ids.isdisjoint(r.split()[1:])) for entry in ranked),
         adoption=_first(entry.adoption for entry in ranked),

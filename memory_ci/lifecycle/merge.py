@@ -103,6 +103,7 @@ RULES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "status": _strongest,
     "supersedes": _merge_lists,
     "evidence": _merge_lists,
+    "occurrences": _merge_lists,
     "cites": _merge_lists,
     "relations": _merge_lists,
 }

@@ -1,4 +1,4 @@
-"""Promotion: what recurs in several sessions holds in a wider scope than the one it was learned in.
+"""Promotion: what several changes or sessions said holds in a wider scope than the one it was learned in.
 
 The way up is team, session, project, global: a task of a job goes up to the session of that job, the directory of a
 team and a session go up to the project.
@@ -17,6 +17,7 @@ import msgspec
 
 from memory_ci.lifecycle.consolidate import JOBS
 from memory_ci.lifecycle.fold import is_proved
+from memory_ci.lifecycle.occurrences import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
@@ -67,7 +68,7 @@ class Promotion(NamedTuple):
 def plan_promotion(
     located: Iterable[Located], today: date, path_of: Callable[[ScopeOf], str | None], names: Collection[str]
 ) -> Promotion:
-    """Moves of what recurs in three or more distinct sessions one scope up: removals, then an addition.
+    """Moves of what three or more distinct changes or sessions said one scope up: removals, then an addition.
 
     `path_of` gives the file of a scope, None where it has none; `names` are those of the repository and its packages.
     The best of the entries keeps its id and supersedes the others. What the wider scope says already stays where it is,
@@ -80,7 +81,7 @@ def plan_promotion(
         path = path_of(target)
         for members in _recurring(group, target):
             entry = _promoted(members, today)
-            why = f"recurs in {len(set(map(_session, members)))} sessions"
+            why = f"said in {len(_said_by(members))} changes or sessions"
             if target.name == "global":
                 proposals += [Proposal(entry, members, why)] if is_agnostic(entry, names) else []
             elif path is not None:
@@ -145,16 +146,17 @@ def _recurring(group: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Loca
         alike = [best, *sorted(near[best], key=lambda at: _rank(group[at]))]
         is_known = any(group[at].entry.id in known for at in alike)
         members = [at for at in alike if at not in taken]
-        if best in taken or is_known or len({_session(group[at]) for at in members}) < RECURRENCES:
+        if best in taken or is_known or len(_said_by(group[at] for at in members)) < RECURRENCES:
             continue
         taken.update(members)
         yield tuple(group[at] for at in members)
 
 
-def _session(place: Located) -> str:
-    """What an occurrence is counted by: its session, else the change it came from, else the place where it stands."""
-    entry = place.entry
-    return entry.session or (entry.source or "").partition(" ")[0] or f"{place.scope.name}:{place.scope.where}"
+def _said_by(places: Iterable[Located]) -> set[str]:
+    """The changes and sessions that said one of these; where none is known, the places where they stand."""
+    return set().union(
+        *(list_occurrences(place.entry) or {f"{place.scope.name}:{place.scope.where}"} for place in places)
+    )
 
 
 def _rank(place: Located) -> tuple[bool, float, int, str, str]:
@@ -178,6 +180,7 @@ def _promoted(members: Sequence[Located], today: date) -> Entry:
         created_at=min((entry.created_at for entry in entries if entry.created_at), default=None),
         supersedes=tuple(sorted(old)),
         evidence=tuple(dict.fromkeys(line for entry in entries for line in entry.evidence)),
+        occurrences=unite_occurrences(best.entry, entries),
         relations=tuple(line for line in best.entry.relations if old.isdisjoint(line.split())),
         promoted_from=f"{best.scope.name}:{best.scope.where}".rstrip(":"),
         promoted_at=today,

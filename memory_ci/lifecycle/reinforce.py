@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import date
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,28 +13,40 @@ from memory_ci.records.change import Change
 from memory_ci.records.entry import Located
 
 
-def plan_reinforcement(
-    uses: Iterable[tuple[str, date, frozenset[str]]], located: Mapping[str, Located]
-) -> tuple[Change, ...]:
+class Use(NamedTuple):
+    """A merged change: what reports and feedback call it (`#128`, `pr:128`), the day it was merged, the ids of the
+    entries that count once more for it, and of these the ids that it said again.
+    """
+
+    label: str
+    ref: str
+    day: date
+    ids: frozenset[str]
+    restated: frozenset[str] = frozenset()
+
+
+def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> tuple[Change, ...]:
     """One update per entry: +1 for each merged change that used it, last_reinforced the latest of their dates.
 
-    `uses` holds, per merged change, its label, the day it was merged and the entry ids it names. A retired
-    entry is left alone, a compacted one counts like an active one, and an id nobody knows is nobody's.
+    A change that said the entry again is one of its occurrences. A retired entry is left alone, a compacted one counts
+    like an active one, and an id nobody knows is nobody's.
     """
-    labels: dict[str, list[str]] = {}
-    days: dict[str, date] = {}
-    for label, day, ids in uses:
-        for entry_id in ids:
+    found: defaultdict[str, list[Use]] = defaultdict(list)
+    for use in uses:
+        for entry_id in use.ids:
             if entry_id in located and located[entry_id].entry.status != "retired":
-                labels.setdefault(entry_id, []).append(label)
-                days[entry_id] = max(day, days.get(entry_id, day))
-    return tuple(_change(located[entry_id], labels[entry_id], days[entry_id]) for entry_id in sorted(labels))
+                found[entry_id].append(use)
+    return tuple(_change(located[entry_id], found[entry_id]) for entry_id in sorted(found))
 
 
-def _change(place: Located, labels: list[str], day: date) -> Change:
+def _change(place: Located, uses: list[Use]) -> Change:
+    entry = place.entry
+    said = [use.ref for use in uses if entry.id in use.restated]
     entry = msgspec.structs.replace(
-        place.entry,
-        reinforcement_count=place.entry.reinforcement_count + len(labels),
-        last_reinforced=max(day, place.entry.last_reinforced),
+        entry,
+        reinforcement_count=entry.reinforcement_count + len(uses),
+        last_reinforced=max(entry.last_reinforced, *(use.day for use in uses)),
+        occurrences=tuple(dict.fromkeys((*entry.occurrences, *said))),
     )
-    return Change(step="reinforce", kind="update", path=place.path, entry=entry, why=f"for {', '.join(labels)}")
+    why = f"for {', '.join(use.label for use in uses)}"
+    return Change(step="reinforce", kind="update", path=place.path, entry=entry, why=why)

@@ -25,7 +25,7 @@ def plan_stage_retirement(located: Iterable[Located], ended: Phase, today: date)
 
 def _ends_with(place: Located, ended: Phase) -> bool:
     entry = place.entry
-    is_of_stage = entry.domain == "task" and entry.phase == ended and ended != "unknown"
+    is_of_stage = entry.domain == "task" and entry.phase == ended
     return is_of_stage and entry.status != "retired" and entry.priority not in KEPT
 
 

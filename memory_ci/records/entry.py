@@ -12,7 +12,7 @@ Domain = Literal["task", "team"]
 Status = Literal["active", "retired", "compacted"]
 Priority = Literal["normal", "high", "pin", "permanent"]
 Adoption = Literal["rejected"]
-Phase = Literal["specification", "planning", "design", "implementation", "review", "maintenance", "unknown"]
+Phase = Literal["specification", "planning", "design", "implementation", "review", "maintenance"]
 ScopeName = Literal["global", "institutional", "project", "session", "team"]
 
 MAX_CHARS = 20_000
@@ -47,6 +47,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
     engine: str | None = None
     evidence: tuple[str, ...] = ()
+    occurrences: tuple[str, ...] = ()
     cites: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
     adoption: Adoption | None = None

@@ -12,7 +12,7 @@ from memory_ci.store.edit import edit_file, entry_text, format_entry
 
 
 def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:
-    """The new content of every file the changes touch; None for a file that goes away.
+    """The new content of every file the changes touch; None for a file that goes away, as one that promotion empties.
 
     `files` holds the present content of the touched files; one that is absent from it is new. Raises
     UnreadableMemoryError if a file cannot be edited without losing something.
@@ -28,7 +28,9 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         removed = [change.entry for change in group if change.kind == "remove"]
         if added or moved or updated or removed:
             edited = edit_file(_parse(path, files), added=added, moved=moved, updated=updated, removed=removed)
-            written[path] = render_memory_file(edited)
+            text = render_memory_file(edited)
+            is_left_empty = removed and group[0].step == "promote" and not text.strip()
+            written[path] = None if is_left_empty else text
     return written | {change.moved_from: None for change in changes if change.moved_from is not None}
 
 

@@ -99,6 +99,11 @@ def _choice(options: Sequence[str]) -> Callable[[Value], str]:
     return convert
 
 
+def _phase(value: Value) -> str | None:
+    """A stage; one that is `unknown` is none."""
+    return None if value == "unknown" else _choice(get_args(Phase))(value)
+
+
 CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "id": _uuid,
     "type": _choice(get_args(EntryType)),
@@ -109,7 +114,7 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "status": _choice(get_args(Status)),
     "created_at": _day,
     "occurred_at": _day,
-    "phase": _choice(get_args(Phase)),
+    "phase": _phase,
     "session": _text,
     "scope": _text,
     "priority": _choice(get_args(Priority)),
@@ -118,6 +123,7 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "source": _text,
     "engine": _text,
     "evidence": _texts,
+    "occurrences": _texts,
     "cites": _texts,
     "relations": _texts,
     "adoption": _choice(get_args(Adoption)),

@@ -209,6 +209,29 @@ def test_the_global_scope_is_never_asked_of_a_change_but_filled_by_promotion(
     assert "shop" not in written
 
 
+def test_what_three_merged_changes_say_is_proposed_for_global_memory(project: Project) -> None:
+    rule = "Write the failing test before the fix"
+    for number in (141, 142, 143):
+        assert propose_globally(project.workspace, None, TODAY) == ()
+        project.merge_work(f"Move the worker\n\nLearning: {rule}.", f"work{number}", number)
+        project.record()
+    (entry,) = [entry for entry in project.entries() if entry.title == rule]
+    assert entry.occurrences == ("pr:142", "pr:143")
+    assert [entry.title for entry in propose_globally(project.workspace, None, TODAY)] == [rule]
+
+
+def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file(
+    project: Project, model: StandIn
+) -> None:
+    for number in (141, 142, 143):
+        model.will_find(make_learning(BODY, "team", TITLE))
+        merge_branch(project, f"work{number}", number, PLAIN)
+        model.record(project)
+    (entry,) = [entry for entry in project.entries() if entry.title == TITLE]
+    assert (entry.promoted_from, entry.occurrences) == ("team:src", ("pr:142", "pr:143"))
+    assert not project.git("ls-files", "src/MEMORY.md")
+
+
 def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
     proposed = [
         make_entry(n, title=title) for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))

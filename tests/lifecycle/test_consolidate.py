@@ -241,7 +241,11 @@ JOB = ".teaparty/jobs/j7"
         (("src/MEMORY.md", "team", "src"), ("src/api/MEMORY.md", "team", "src/api"), True),
         (("src/api/MEMORY.md", "team", "src/api"), ("src/apiary/MEMORY.md", "team", "src/apiary"), False),
         (("src/MEMORY.md", "team", "src"), ("lib/MEMORY.md", "team", "lib"), False),
-        ((f"{JOB}/institutional.md", "session", "j7"), (f"{JOB}/t1/worktree/MEMORY.md", "team", f"{JOB}/t1/worktree"), True),
+        (
+            (f"{JOB}/institutional.md", "session", "j7"),
+            (f"{JOB}/t1/worktree/MEMORY.md", "team", f"{JOB}/t1/worktree"),
+            True,
+        ),
         ((f"{JOB}/institutional.md", "session", "j7"), ("j7/MEMORY.md", "team", "j7"), False),
         ((f"{JOB}/institutional.md", "session", "j7"), (".teaparty/jobs/j8/institutional.md", "session", "j8"), False),
         ((f"{JOB}/institutional.md", "session", "j7"), ("MEMORY.md", "project", ""), True),

@@ -42,10 +42,6 @@ def test_every_other_entry_is_left_as_it_is(place: Located) -> None:
     assert plan_stage_retirement([place], "design", TODAY) == ()
 
 
-def test_an_unknown_stage_ends_nothing() -> None:
-    assert plan_stage_retirement([make_located(phase="unknown")], "unknown", TODAY) == ()
-
-
 def test_what_was_retired_is_not_retired_again() -> None:
     (change,) = plan_stage_retirement([make_located(phase="design")], "design", TODAY)
     again = Located(change.entry, change.path, 1, make_located().scope)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edit import edit_file, format_entry
 from tests.make import make_entry, make_id
 
 HEAD = """---
@@ -39,6 +40,15 @@ def test_an_entry_is_read_with_its_fields_title_and_body() -> None:
     assert (entry.type, entry.importance, entry.reinforcement_count) == ("corrective", 0.8, 3)
     assert entry.last_reinforced == date(2026, 11, 20)
     assert (entry.title, entry.body) == ("Retry a POST only with a key", "Twice a retry doubled a charge.")
+
+
+def test_a_phase_that_is_unknown_is_none_and_keeps_its_line() -> None:
+    text = ONE.replace("status: active\n", "status: active\nphase: unknown\n")
+    (entry,), findings = read(text)
+    assert (entry.phase, findings) == (None, [])
+    updated = msgspec.structs.replace(entry, reinforcement_count=4)
+    edited = render_memory_file(edit_file(parse_memory_file("", text.encode()), updated=[updated])).decode()
+    assert edited == text.replace("count: 3", "count: 4")
 
 
 @pytest.mark.parametrize(
