@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -123,3 +123,29 @@ def _send(connection: BaseHTTPRequestHandler, answer: Answer) -> None:
         connection.wfile.write(answer.body[: answer.cut_at])
     if not answer.status or answer.cut_at is not None:
         connection.close_connection = True
+
+
+@contextmanager
+def drip(part: str) -> Iterator[str]:
+    """A server that sends a line of its headers, or a byte of its body, every 50 ms and never ends."""
+    over = threading.Event()
+
+    class Dripping(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n" + (b"" if part == "headers" else b"content-length: 9999\r\n\r\n"))
+            with suppress(OSError):
+                while not over.wait(0.05):
+                    self.wfile.write(b"x-more: 1\r\n" if part == "headers" else b" ")
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Keep stderr clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            over.set()
+            server.shutdown()

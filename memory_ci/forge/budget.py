@@ -37,6 +37,11 @@ class Budget:
         """Seconds of the clock that the budget is measured by."""
         return self._clock()
 
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return max(0.0, self._end - self._clock())
+
     def spend(self) -> None:
         """Count one request. Raises EngineError (forge-budget-spent) when there is none left, or no time."""
         if self._requests <= 0:

@@ -9,17 +9,18 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from memory_ci.deadline import call_bounded
 from memory_ci.forge.addresses import is_loopback, is_same_host, is_secure, join_url
 from memory_ci.forge.budget import Budget
 from memory_ci.forge.failures import failed, unauthorised
 
 if TYPE_CHECKING:
-    from urllib3 import BaseHTTPResponse, PoolManager
+    from urllib3 import PoolManager
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
 REPLY_SECONDS = 60.0
-"""For one reply in all: a server that sends a byte now and then keeps within any bound on a single read."""
+"""For one reply in all, headers included: a byte now and then keeps within any bound on a single read."""
 
 MAX_HOPS = 4
 MAX_BYTES = 20_000_000
@@ -33,6 +34,65 @@ class Reply(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class Limits(NamedTuple):
+    """Of one exchange: seconds to connect, of one silence, and from the connection to the last byte; bytes of body."""
+
+    connect: float
+    read: float
+    total: float
+    max_bytes: int
+
+
+def open_pool() -> PoolManager:
+    """Connections to be used again; a context manager that closes them."""
+    from urllib3 import PoolManager
+
+    return PoolManager()
+
+
+def exchange(
+    pool: PoolManager, method: str, url: str, limits: Limits, *, headers: Mapping[str, str], body: bytes = b""
+) -> Reply:
+    """One request and its whole reply; redirects are not followed, and nothing is tried again.
+
+    Raises TimeoutError when it takes longer than `limits.total`, headers included, OverflowError for a body that is too
+    large, ConnectionError that says what broke.
+    """
+    return call_bounded(lambda _: _exchange(pool, method, url, limits, headers, body), limits.total)
+
+
+def _exchange(
+    pool: PoolManager, method: str, url: str, limits: Limits, headers: Mapping[str, str], body: bytes
+) -> Reply:
+    from urllib3 import Timeout
+    from urllib3.exceptions import HTTPError
+    from urllib3.exceptions import TimeoutError as NoAnswer
+
+    answer = bytearray()
+    try:
+        response = pool.request(
+            method,
+            url,
+            body=body or None,
+            headers=headers,
+            redirect=False,
+            retries=False,
+            preload_content=False,
+            timeout=Timeout(connect=limits.connect, read=limits.read),
+        )
+        try:
+            # Piece by piece: what is compressed can grow a thousandfold.
+            while piece := response.read1(CHUNK):
+                answer += piece
+                if len(answer) > limits.max_bytes:
+                    raise OverflowError
+        finally:
+            response.close()  # a connection whose reply was read to its end is back in the pool by now
+    except (HTTPError, OSError) as error:
+        raise ConnectionError("no answer in time" if isinstance(error, NoAnswer) else type(error).__name__) from error
+    return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, bytes(answer))
 
 
 class Transport:
@@ -54,7 +114,7 @@ class Transport:
     def send(self, url: str, etag: str = "") -> Reply:
         """The reply at the end of at most three redirects; `etag` is that of the reply already known.
 
-        Raises EngineError (forge-failed, forge-budget-spent), or what urllib3 raises when the wire breaks.
+        Raises EngineError (forge-failed, forge-budget-spent), or ConnectionError when the wire breaks.
         """
         target = url
         for _ in range(MAX_HOPS):
@@ -80,44 +140,21 @@ class Transport:
         return self._headers | self._secrets | ({"if-none-match": etag} if etag else {})
 
     def _request(self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> Reply:
-        from urllib3 import Timeout
-
         self.budget.spend()
-        end = self.budget.now() + REPLY_SECONDS
-        timeout = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
-        response = self._pool.request(
-            method,
-            url,
-            body=body or None,
-            headers=headers,
-            redirect=False,
-            retries=False,
-            preload_content=False,
-            timeout=timeout,
-        )
+        limits = Limits(CONNECT_SECONDS, READ_SECONDS, min(REPLY_SECONDS, self.budget.left), MAX_BYTES)
         try:
-            answer = self._read(url, response, end)
-        finally:
-            response.close()  # a connection whose reply was read to its end is back in the pool by now
-        return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, answer)
-
-    def _read(self, url: str, response: BaseHTTPResponse, end: float) -> bytes:
-        """The body as it trickles in, so that the end of its time and of the budget is seen between two pieces."""
-        body = bytearray()
-        while piece := response.read1(CHUNK):
-            body += piece
+            reply = exchange(self._pool, method, url, limits, headers=headers, body=body)
+        except OverflowError:
+            raise failed(url, f"answered with more than {MAX_BYTES:,} bytes") from None
+        except TimeoutError:
             self.budget.check_deadline()
-            if self.budget.now() >= end:
-                raise failed(url, f"did not end its reply within {REPLY_SECONDS:g} seconds")
-            if len(body) > MAX_BYTES:
-                raise failed(url, f"answered with more than {MAX_BYTES:,} bytes")
-        return bytes(body)
+            raise failed(url, f"did not end its reply within {REPLY_SECONDS:g} seconds") from None
+        self.budget.check_deadline()
+        return reply
 
     @cached_property
     def _pool(self) -> PoolManager:
-        from urllib3 import PoolManager
-
-        return PoolManager()
+        return open_pool()
 
     def _check(self, url: str) -> None:
         if not is_secure(url) and not (is_loopback(url) and is_loopback(self.base)):

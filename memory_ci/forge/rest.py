@@ -118,13 +118,11 @@ class Client:
 
         Raises EngineError: forge-refused for rights and rules, else `forge-…`.
         """
-        from urllib3.exceptions import HTTPError
-
         url = path if path.startswith("http") else self._transport.base + path
         try:
             reply = self._transport.write(method, url, msgspec.json.encode(data))
-        except (HTTPError, OSError) as error:
-            raise failed(url, f"could not be written to: {type(error).__name__}") from error
+        except ConnectionError as error:
+            raise failed(url, f"could not be written to: {error}") from error
         if reply.status in REFUSALS and not find_limit(reply.status, reply.headers, reply.body):
             raise refused(url, reply.status)
         if reply.status not in WRITTEN:
@@ -169,13 +167,11 @@ class Client:
         return outcome
 
     def _try(self, url: str) -> Page | Trouble | None:
-        from urllib3.exceptions import HTTPError
-
         cached = self._cache.find(url)
         try:
             reply = self._transport.send(url, cached.etag if cached else "")
-        except (HTTPError, OSError) as error:
-            return Trouble(unreachable(url, f"could not be read: {type(error).__name__}"))
+        except ConnectionError as error:
+            return Trouble(unreachable(url, f"could not be read: {error}"))
         if reply.status == HTTPStatus.NOT_MODIFIED and cached:
             self.budget.refund()
             return Page(cached.data, next_page(url, cached.link))

@@ -24,7 +24,7 @@ from memory_ci.index.embedders.wire import HURRIED, Patience
 from memory_ci.index.embedders.wordpiece import MAX_TOKENS, tokenize
 from memory_ci.records.config import EmbedderName, RetrieveConfig
 from memory_ci.text import estimate_tokens
-from tests.servers import Answer, Asked, Handler, Server, in_turn, json_answer, serve
+from tests.servers import Answer, Asked, Handler, Server, drip, in_turn, json_answer, serve
 
 KEY = "not-a-real-key-0123456789"
 FAST = Patience(connect=1.0, read=0.1, total=2.0, pauses=(0.01, 0.01))
@@ -238,8 +238,18 @@ def test_a_silent_service_is_given_up(api: Api) -> None:
         return json_answer(api.reply([[1.0]]))
 
     patience = FAST._replace(read=0.03, pauses=())
-    with asking(api, answer, patience) as (embedder, _), pytest.raises(MemoryCIError, match="did not answer in time"):
+    with asking(api, answer, patience) as (embedder, _), pytest.raises(MemoryCIError, match="no answer in time"):
         embedder.embed(["x"])
+
+
+@every_api
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_an_answer_that_drips_ends_with_the_time_for_all(api: Api, part: str) -> None:
+    with drip(part) as url:
+        environ = {api.base: url + api.suffix, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
+        embedder = require_embedder(RetrieveConfig(embedder=api.name), environ, FAST._replace(total=0.3))
+        with pytest.raises(MemoryCIError, match="did not finish its answer in time"):
+            embedder.embed(["x"])
 
 
 @every_api

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from threading import Thread
 from typing import NamedTuple, TypeVar
 
+from memory_ci.deadline import call_bounded
 from memory_ci.errors import EngineError
 
 T = TypeVar("T")
@@ -67,24 +66,6 @@ def call_with_tries(
             raise _deadline(f"while the call was tried again; last: {failure.error.message}")
         clock.sleep(wait)
     raise AssertionError("unreachable: the last try returns or raises")
-
-
-def call_bounded(call: Callable[[float], T], seconds: float) -> T:
-    """What `call` returns within `seconds` in all. Raises TimeoutError, or what `call` raises.
-
-    A time-out of an HTTP client bounds each read: a reply of one byte a second never ends. So the call has a thread of
-    its own; one that is given up ends with its connection, or with the process.
-    """
-    outcome: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            outcome.set_result(call(seconds))
-        except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits
-            outcome.set_exception(error)
-
-    Thread(target=work, daemon=True).start()
-    return outcome.result(timeout=seconds)
 
 
 def wait_seconds(failure: Failure, number: int, jitter: float) -> float:

@@ -8,22 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from memory_ci.errors import EngineError
+from memory_ci.forge.addresses import is_loopback, is_secure
+from memory_ci.forge.http import Limits, Reply, exchange, open_pool
 from memory_ci.index.embedders import failed
-
-if TYPE_CHECKING:
-    from urllib3 import BaseHTTPResponse
 
 T = TypeVar("T")
 
 MAX_BYTES = 100_000_000
-CHUNK = 65_536
 TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
@@ -77,7 +74,7 @@ class Wire:
         self._end = clock() + patience.total
         if not all(value.isascii() and value.isprintable() for value in (secrets or {}).values()):
             raise _unauthorised(self.host)
-        if secrets and not _is_private(url):
+        if secrets and not (is_secure(url) or is_loopback(url)):
             raise failed(self.host, "was not asked: a key travels by https only")
 
     def post(self, payload: object, shape: type[T]) -> T:
@@ -100,49 +97,30 @@ class Wire:
         return True
 
     def _try(self, body: bytes, shape: type[T]) -> T | Trouble:
-        from urllib3.exceptions import HTTPError, TimeoutError
-
         try:
-            status, retry_after, reply = self._send(body)
+            reply = self._send(body)
         except TimeoutError:
-            return Trouble(failed(self.host, "did not answer in time"))
-        except (HTTPError, OSError) as error:
-            return Trouble(failed(self.host, f"could not be read: {type(error).__name__}"))
+            return Trouble(failed(self.host, "did not finish its answer in time"), is_final=True)
+        except ConnectionError as error:
+            return Trouble(failed(self.host, f"could not be read: {error}"))
+        except OverflowError:
+            return Trouble(failed(self.host, f"answered with more than {MAX_BYTES:,} bytes"), is_final=True)
         except EngineError as error:
             return Trouble(error, is_final=True)
-        if status != HTTPStatus.OK:
-            return self._trouble(status, retry_after)
+        if reply.status != HTTPStatus.OK:
+            return self._trouble(reply.status, reply.headers.get("retry-after", ""))
         try:
-            return msgspec.json.decode(reply, type=shape)
+            return msgspec.json.decode(reply.body, type=shape)
         except (ValueError, RecursionError):
             return Trouble(failed(self.host, "answered with something else than vectors"), is_final=True)
 
-    def _send(self, body: bytes) -> tuple[int, str, bytes]:
-        """(status, Retry-After, body) of one reply."""
-        from urllib3 import PoolManager, Timeout
-
+    def _send(self, body: bytes) -> Reply:
         left = self._end - self._clock()
         if left <= 0:
             raise failed(self.host, "took all the time that there was")
-        limits = Timeout(connect=min(self._patience.connect, left), read=min(self._patience.read, left))
-        with PoolManager() as pool:
-            response = pool.request(
-                "POST", self._url, body=body, headers=self._headers, redirect=False, retries=False,
-                preload_content=False, timeout=limits,
-            )  # fmt: skip
-            reply = self._read(response)
-        return response.status, response.headers.get("retry-after", ""), reply
-
-    def _read(self, response: BaseHTTPResponse) -> bytes:
-        """The body as it trickles in, so that the end of the time is seen between two pieces."""
-        body = bytearray()
-        while piece := response.read1(CHUNK):
-            body += piece
-            if len(body) > MAX_BYTES:
-                raise failed(self.host, f"answered with more than {MAX_BYTES:,} bytes")
-            if self._clock() >= self._end:
-                raise failed(self.host, "did not finish its answer in time")
-        return bytes(body)
+        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
+        with open_pool() as pool:
+            return exchange(pool, "POST", self._url, limits, headers=self._headers, body=body)
 
     def _trouble(self, status: int, retry_after: str) -> Trouble:
         if status in REFUSALS:
@@ -154,17 +132,6 @@ class Wire:
             pause = float(retry_after[:9]) if retry_after.isdecimal() else None
             return Trouble(failed(self.host, f"limits how often it is asked; it may be asked again {when}"), pause)
         return Trouble(failed(self.host, f"answered with status {status}"), is_final=status not in TRANSIENT)
-
-
-def _is_private(url: str) -> bool:
-    """Whether nobody on the way can read along: https, or http within this machine."""
-    parts = urlsplit(url)
-    if parts.scheme == "https":
-        return True
-    try:
-        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
 
 
 def _unauthorised(host: str) -> EngineError:

@@ -1,0 +1,28 @@
+"""One deadline over a whole call of a client, from the connection on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def call_bounded(call: Callable[[float], T], seconds: float) -> T:
+    """What `call` returns within `seconds` in all. Raises TimeoutError, or what `call` raises.
+
+    A time-out of an HTTP client bounds each read: a reply of one byte a second never ends. So the call has a thread of
+    its own; one that is given up ends with its connection, or with the process.
+    """
+    outcome: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(call(seconds))
+        except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits
+            outcome.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    return outcome.result(timeout=seconds)
