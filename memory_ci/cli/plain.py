@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -66,6 +68,24 @@ def echo(text: str, *, err: bool = False) -> None:
         return
     stream.write(text)
     stream.flush()
+
+
+class JobLog(io.TextIOWrapper):
+    """Standard error in a job of GitHub Actions: whatever is written, the runner finds no workflow command in it.
+
+    A command is `::` at the start of a line, or `##[` anywhere (actions/runner, ActionCommand.cs).
+    """
+
+    def write(self, text: str) -> int:
+        """Write `text`, with a blank in what would be a command."""
+        super().write(re.sub(r"(?m)^([ \t]*:)(?=:)|##(?=\[)", r"\g<0> ", text))
+        return len(text)
+
+
+def guard_job_log(environ: Mapping[str, str]) -> None:
+    """Make standard error a `JobLog` where the environment is that of a job; standard output is data, and stays."""
+    if environ.get("GITHUB_ACTIONS") == "true" and sys.stderr is not None:
+        sys.stderr = JobLog(sys.stderr.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def now() -> datetime:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memory_ci.deadline import call_bounded
 from memory_ci.forge.addresses import is_loopback, is_same_host, is_secure, join_url
 from memory_ci.forge.budget import Budget
-from memory_ci.forge.failures import failed, unauthorised
+from memory_ci.forge.failures import failed, unauthorised, unreachable
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager
@@ -148,7 +148,7 @@ class Transport:
             raise failed(url, f"answered with more than {MAX_BYTES:,} bytes") from None
         except TimeoutError:
             self.budget.check_deadline()
-            raise failed(url, f"did not end its reply within {REPLY_SECONDS:g} seconds") from None
+            raise unreachable(url, f"did not end its reply within {REPLY_SECONDS:g} seconds") from None
         self.budget.check_deadline()
         return reply
 

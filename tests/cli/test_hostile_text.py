@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,15 @@ def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> 
     project.git("checkout", "-q", "-b", "a\u202eb")
     assert "on a\\u202eb:" in run("apply", "--dry-run", "-", stdin=run("extract").stdout).stdout
     assert "on a\\u202eb, now at" in run("record", "--branch", "a\u202eb").stdout
+
+
+def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: Project) -> None:
+    for command in ("##[set-output name=job;]record", "x\n::set-env name=PATH::/tmp", "x\n \t::add-mask::x"):
+        done = subprocess.run(
+            [sys.executable, "-m", "memory_ci", "add", "--title", "x", "--scope", command],
+            env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "is not a scope" in done.stderr
+        assert "##[" not in done.stderr
+        assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
