@@ -148,8 +148,9 @@ def test_what_only_looks_like_a_secret_is_left(kind: str, text: str) -> None:
 
 
 def test_every_kind_has_a_secret_and_a_near_miss() -> None:
-    kinds = {pattern.kind for pattern in PATTERNS}
-    assert {kind for kind, _ in SECRETS} == {kind for kind, _ in NEAR} == kinds
+    """Those of the table of prefixes are made in tests/test_credentials.py."""
+    kinds = {kind for kind, _ in SECRETS}
+    assert kinds == {kind for kind, _ in NEAR} <= {pattern.kind for pattern in PATTERNS}
 
 
 def test_addresses_and_home_directories_are_replaced() -> None:
