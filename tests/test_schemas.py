@@ -12,13 +12,14 @@ import msgspec
 import pytest
 import yaml
 
+from memory_ci.flows.init import CONFIG_TEXT
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan
 from tests.flows.project import Project, make_project
 
 DOCS = Path(__file__).parent.parent / "docs"
 SCHEMAS = {
-    "config.schema.json": (Config, "memory-ci configuration (.memory-ci.yaml)"),
+    "config.schema.json": (Config | None, "memory-ci configuration (.memory-ci.yaml)"),
     "plan.schema.json": (Plan, "memory-ci plan"),
 }
 
@@ -62,3 +63,7 @@ def test_an_unknown_key_does_not_fit_the_schema_of_the_configuration() -> None:
     jsonschema.validate(yaml.safe_load("retrieve: {max_chars: 100}"), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load("retrieve: {max_char: 100}"), schema)
+
+
+def test_what_init_writes_fits_the_schema_of_the_configuration() -> None:
+    jsonschema.validate(yaml.safe_load(CONFIG_TEXT), published("config.schema.json"))

@@ -19,6 +19,7 @@ TEMPLATE = """
 
 
 @click.command()
+@click.argument("text", required=False)
 @click.option("--title", help="One sentence that says the learning by itself.")
 @click.option("--body", default=None, help="Why, when, and what to do: a short paragraph.")
 @click.option(
@@ -48,6 +49,7 @@ TEMPLATE = """
 @dry_run_option
 @json_option
 def command(
+    text: str | None,
     title: str | None,
     body: str | None,
     type_: str,
@@ -61,22 +63,25 @@ def command(
     """Put a learning into the inbox.
 
     It becomes a file of its own under .memory/inbox/, so that two branches never conflict; `record` folds it into
-    its scope's file. Without --title the text is read from standard input, or written in your editor: first line the
-    title, then the body.
+    its scope's file. TEXT is the same as --title. Without either the text is read from standard input, or written in
+    your editor: first line the title, then the body.
 
     \b
     Example:
-      memory-ci add --type corrective --title "Retry a POST only with an idempotency key" --source pr:128
+      memory-ci add "Retry a POST only with an idempotency key" --type corrective --source pr:128
       echo "Builds need Node 20" | memory-ci add --scope team:web
     """
     from memory_ci.flows.add import add_entry, draft_entry, split_text
 
+    if text is not None and title is not None:
+        raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")
+    title = title if text is None else text
     if body is not None and title is None:
-        raise click.UsageError("--body needs a --title.")
-    text = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
+        raise click.UsageError("--body needs a title.")
+    learning = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
     fields = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
     fields["source"] = " ".join(utf8(source or "").split()) or None
-    added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), text, **fields), dry_run=dry_run)
+    added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), learning, **fields), dry_run=dry_run)
     if as_json:
         echo_json(added)
     elif not added.is_new:

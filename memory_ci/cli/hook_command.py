@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import workspace
+from memory_ci.cli.common import today, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -115,7 +115,9 @@ def _nudge() -> None:
     from memory_ci.flows.nudge import is_branch_pushed, nudge_once, session_of
 
     updates = () if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
-    if is_branch_pushed(updates, os.environ) and (line := nudge_once(workspace(is_quiet=True), session_of(os.environ))):
+    if not is_branch_pushed(updates, os.environ):
+        return
+    if line := nudge_once(workspace(is_quiet=True), session_of(os.environ), today()):
         click.echo(line, err=True)
 
 

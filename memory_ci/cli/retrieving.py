@@ -146,7 +146,7 @@ def _nudge(where: Workspace, session: str | None) -> str:
     """A line that stands after what is recalled, and is ours: memory has not changed for long."""
     from memory_ci.flows.nudge import nudge_agent  # 2 ms that only hooks need
 
-    line = nudge_agent(where, session)
+    line = nudge_agent(where, session, today())
     return f"{line}\n" if line else ""
 
 

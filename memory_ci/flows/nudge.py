@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
+from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -37,34 +38,31 @@ MAX_MARK_BYTES = 10_000
 
 def find_nudge(workspace: Workspace, rev: str = "HEAD") -> str:
     """The line, if it is time for it on this branch; "" otherwise. Never raises for what git says."""
-    return render_nudge(workspace.config.nudge) if _find_newest_idle(workspace, rev) else ""
+    return render_nudge(workspace.config.nudge) if _is_idle(workspace, rev) else ""
 
 
-def nudge_once(workspace: Workspace, session: str | None) -> str:
-    """The same, once for each session; where none is known, once for each newest commit. Never raises.
+def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
+    """The same, once for each session; where none is known, once a day in a clone. Never raises.
 
     That it was said is noted in the git directory; where that cannot be, nothing is: it would be said for ever.
     """
     with suppress(MemoryCIError, OSError):
-        said = _read_marks(workspace)
-        if session and _mark(session) in said:
-            return ""
-        newest = _find_newest_idle(workspace, "HEAD")
-        if newest and (mark := _mark(session or newest)) not in said:
+        said, mark = _read_marks(workspace), _mark(session or today.isoformat())
+        if mark not in said and _is_idle(workspace, "HEAD"):
             _write_marks(workspace, [*said, mark])
             return render_nudge(workspace.config.nudge)
     return ""
 
 
-def nudge_agent(workspace: Workspace, session: str | None) -> str:
+def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
     """The same for an agent's hook, which runs at every prompt: of one session git is asked at the first only."""
     if session is None:
-        return nudge_once(workspace, None)
+        return nudge_once(workspace, None, today)
     with suppress(MemoryCIError, OSError):
         said = _read_marks(workspace)
         if (mark := _mark(f"asked {session}")) not in said:
             _write_marks(workspace, [*said, mark])
-            return nudge_once(workspace, session)
+            return nudge_once(workspace, session, today)
     return ""
 
 
@@ -86,16 +84,16 @@ def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -
     return any(len(update) == 4 and update[1].strip("0") and update[2].startswith(BRANCHES) for update in fields)
 
 
-def _find_newest_idle(workspace: Workspace, rev: str) -> str | None:
-    """The newest piece of work, if `nudge.after` of them or more went by since memory changed."""
+def _is_idle(workspace: Workspace, rev: str) -> bool:
+    """Whether `nudge.after` pieces of work or more went by since memory changed."""
     if not workspace.config.nudge.after or not _keeps_memory(workspace):
-        return None
+        return False
     with suppress(RepositoryError):
         past = _look_back(workspace, rev)
         if past.is_enough or not past.has_merges or workspace.config.nudge.unit == "changes":
-            return past.newest if past.is_enough else None
-        return past.newest if _count_commits(workspace, rev, past.changed) else None
-    return None
+            return past.is_enough
+        return _count_commits(workspace, rev, past.changed)
+    return False
 
 
 def _keeps_memory(workspace: Workspace) -> bool:
@@ -105,12 +103,11 @@ def _keeps_memory(workspace: Workspace) -> bool:
 
 
 class _Past(NamedTuple):
-    """What is on the branch since memory changed there: the newest piece of work, and whether there is enough.
+    """What is on the branch since memory changed there, and whether it is enough.
 
     `changed` is the commit that changed it, None if none of those that were looked at did.
     """
 
-    newest: str | None
     is_enough: bool
     has_merges: bool
     changed: str | None
@@ -121,18 +118,17 @@ def _look_back(workspace: Workspace, rev: str) -> _Past:
 
     A merge that brought work counts for one piece, as it holds one or more.
     """
-    settings, shas, has_merges, number = workspace.config.nudge, list[str](), False, None
+    settings, count, has_merges, number = workspace.config.nudge, 0, False, None
     with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
         for commit in commits:
             if any(_holds_entries(workspace, file.path) for file in commit.files):
-                return _Past(shas[0] if shas else None, False, has_merges, commit.sha)
+                return _Past(False, has_merges, commit.sha)
             has_merges = has_merges or len(commit.parents) > 1
             last, number = number, _find_number(commit) if settings.unit == "changes" else None
-            if _is_work(workspace, commit) and (number is None or number != last):
-                shas.append(commit.sha)
-            if len(shas) == settings.after:
-                return _Past(shas[0], True, has_merges, None)
-    return _Past(shas[0] if shas else None, False, has_merges, None)
+            count += _is_work(workspace, commit) and (number is None or number != last)
+            if count == settings.after:
+                return _Past(True, has_merges, None)
+    return _Past(False, has_merges, None)
 
 
 def _count_commits(workspace: Workspace, rev: str, since: str | None) -> bool:
@@ -167,7 +163,7 @@ def _holds_entries(workspace: Workspace, path: str) -> bool:
 
 
 def _marks_path(workspace: Workspace) -> Path:
-    return workspace.repo.git_dir / "memory-ci" / "nudged"
+    return workspace.repo.common_dir / "memory-ci" / "nudged"
 
 
 def _mark(name: str) -> str:

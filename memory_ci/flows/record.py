@@ -59,9 +59,6 @@ from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment
 from memory_ci.text import plural
 
-REMOTE = "origin"
-"""Where the sessions that others captured are fetched from."""
-
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -260,12 +257,13 @@ def _gatherer(workspace: Workspace, options: RecordOptions, since: str | None, e
 
 def _fetch(workspace: Workspace, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Bring the sessions that others captured; a repository without a remote has none, one out of reach is told."""
-    if find_setting(workspace.repo, f"remote.{REMOTE}.url") is None:
+    remote = workspace.config.publish.remote
+    if find_setting(workspace.repo, f"remote.{remote}.url") is None:
         return ()
     try:
-        fetch(workspace.repo, REMOTE, connect(REMOTE, environ).env)
+        fetch(workspace.repo, remote, connect(remote, environ).env)
     except EngineError as error:
-        return (f"sessions of {REMOTE}: {error.message} [{error.slug}]",)
+        return (f"sessions of {remote}: {error.message} [{error.slug}]",)
     return ()
 
 

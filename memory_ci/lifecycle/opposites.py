@@ -26,14 +26,16 @@ NEGATORS = frozenset(
     avoid avoids avoiding""".split()
 )
 
-PERMISSION = "allow/forbid"
-"""The one pair that is the same as to affirm and to deny: `X is forbidden` is `never X`."""
+PERMISSION, SWITCH, EXECUTION = "allow/forbid", "enable/disable", "run/skip"
+AFFIRMING = frozenset((PERMISSION, SWITCH, EXECUTION))
+"""The pairs that are the same as to affirm and to deny: `X is forbidden`, `disable X` and `skip X` are `never X`."""
 
 PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
     (PERMISSION, "verb", "allow permit allows permits", "forbid forbids disallow disallows prohibit prohibits"),
     (PERMISSION, "state", "allowed permitted acceptable ok okay", "forbidden disallowed prohibited banned"),
-    ("enable/disable", "verb", "enable enables turn-on turns-on", "disable disables turn-off turns-off"),
-    ("enable/disable", "state", "enabled on turned-on", "disabled off turned-off"),
+    (SWITCH, "verb", "enable enables turn-on turns-on", "disable disables turn-off turns-off"),
+    (SWITCH, "state", "enabled on turned-on", "disabled off turned-off"),
+    (EXECUTION, "verb", "run runs perform performs", "skip skips bypass bypasses"),
     ("include/exclude", "verb", "include includes", "exclude excludes omit omits"),
     ("include/exclude", "state", "included", "excluded omitted"),
     ("accept/reject", "verb", "accept accepts", "reject rejects refuse refuses"),
@@ -55,7 +57,7 @@ PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
     ("lower/upper case", "choice", "lowercase lower-case", "uppercase upper-case"),
     ("ascending/descending", "anywhere", "ascending", "descending"),
     ("sync/async", "anywhere", "synchronously", "asynchronously"),
-    ("parallel/serial", "anywhere", "parallel concurrently", "serial serially sequentially"),
+    ("parallel/serial", "anywhere", "parallel concurrently", "serial serially sequential sequentially"),
     ("eager/lazy", "anywhere", "eagerly", "lazily"),
     ("manually/automatically", "anywhere", "manually", "automatically"),
     ("explicit/implicit", "anywhere", "explicitly", "implicitly"),

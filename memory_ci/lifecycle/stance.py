@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from memory_ci.lifecycle.opposites import (
+    AFFIRMING,
     BE,
     DIRECTIONS,
     FILLERS,
@@ -24,7 +25,6 @@ from memory_ci.lifecycle.opposites import (
     MODALS,
     NEGATORS,
     PARTICIPLES,
-    PERMISSION,
     POLES,
     PREFERENCE,
     PREPOSITIONS,
@@ -218,7 +218,7 @@ class _Reader:
         if pole is None or not self._is_stance(pole.stand, at):
             return False
         self.weight += 1
-        if pole.pair == PERMISSION:
+        if pole.pair in AFFIRMING:
             self.denied = self.denied != bool(pole.side)
         else:
             self.poles[pole.pair] = pole.side

@@ -17,6 +17,9 @@ from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard,
 LEAST = 0.25
 """The cosine below which two prompts have nothing to do with each other (measured: docs/similar.md)."""
 
+FEW = 30
+"""Prompts that there are taken to be at least: with fewer, what one of them says would count as common."""
+
 MAX_SHARE = 0.6
 """What a single term may bring of a cosine: one word in common, however rare, makes no similar task."""
 
@@ -73,7 +76,7 @@ def count_terms(prompt: str) -> dict[str, int]:
 
 
 def build_prompts(counts: Sequence[Mapping[str, int]]) -> Prompts:
-    """The vectors of prompts: (1 + log tf) x idf, with idf from these prompts."""
+    """The vectors of prompts: (1 + log tf) x idf, with idf from these prompts, or from `FEW` where they are fewer."""
     df = Counter(term for terms in counts for term in terms)
     postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for place, terms in enumerate(counts):
@@ -126,7 +129,7 @@ def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> It
 
 
 def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
-    vector = {term: (1 + math.log(count)) * idf(df[term], total) for term, count in terms.items()}
+    vector = {term: (1 + math.log(count)) * idf(df[term], max(total, FEW)) for term, count in terms.items()}
     length = math.hypot(*vector.values())
     return {term: weight / length for term, weight in vector.items()}
 

@@ -83,10 +83,16 @@ def test_add_reads_title_and_body_from_standard_input(run: Run, project: Project
 
 
 def test_the_same_learning_twice_is_one_entry(run: Run, project: Project) -> None:
-    run("add", "--title", "Zebra crossing")
+    run("add", "Zebra crossing")
     again = run("add", "--title", "zebra  crossing")
     assert "Known already" in again.stdout
     assert len(list((project.path / ".memory/inbox").iterdir())) == 1
+
+
+def test_add_takes_the_title_once_as_an_argument_or_an_option(run: Run, project: Project) -> None:
+    assert json.loads(run("add", "Zebra crossing", "--body", "Wait.", "--json").stdout)["entry"]["body"] == "Wait."
+    both = run("add", "Zebra", "--title", "crossing")
+    assert (both.exit_code, "give it once" in both.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

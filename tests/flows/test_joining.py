@@ -374,11 +374,16 @@ def test_the_report_says_which_sessions_were_read_for_which_change_and_how(
     assert f"  #140      session {key}  1 event  (Memory-Session: {key})\n" in report
 
 
-def test_a_session_that_is_fetched_is_read(project: Project, tmp_path: Path, model: StandIn) -> None:
+@pytest.mark.parametrize("remote", ["origin", "upstream"])
+def test_a_session_that_is_fetched_from_the_configured_remote_is_read(
+    project: Project, tmp_path: Path, model: StandIn, remote: str
+) -> None:
+    project.commit("Configure", {".memory-ci.yaml": f"publish: {{remote: {remote}}}\n"})
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
     clone = Project(tmp_path / "clone", project.clock)
+    clone.git("remote", "rename", "origin", remote) if remote != "origin" else None
     assert session_joins(model.plan(clone)) == [], "a clone does not bring it"
     options = RecordOptions(fetch=True)
     plan = plan_record(clone.workspace, options, NOW.date(), lambda done, total: None)

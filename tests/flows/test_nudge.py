@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from memory_ci.flows.nudge import find_nudge, is_branch_pushed, nudge_agent, nudge_once, session_of
 from memory_ci.flows.remarks import list_remarks
+from memory_ci.flows.workspace import open_workspace
 from memory_ci.store.edit import format_entry
 from tests.flows.project import TODAY, Project, make_project
 from tests.make import make_entry
@@ -165,28 +166,30 @@ def test_zero_is_never(shop: Project) -> None:
 
 def test_a_session_is_told_once_and_another_one_again(shop: Project) -> None:
     work(shop, 3)
-    told = [nudge_once(shop.workspace, session) for session in ("one", "one", "two", "one", "two")]
+    told = [nudge_once(shop.workspace, session, TODAY) for session in ("one", "one", "two", "one", "two")]
     assert told == [LINE, "", LINE, "", ""]
 
 
-def test_without_a_session_each_newest_commit_is_told_once(shop: Project) -> None:
+def test_without_a_session_a_clone_is_told_once_a_day(shop: Project) -> None:
     work(shop, 3)
-    assert [nudge_once(shop.workspace, None) for _ in range(2)] == [LINE, ""]
+    assert [nudge_once(shop.workspace, None, TODAY) for _ in range(2)] == [LINE, ""]
     work(shop, 1)
-    assert nudge_once(shop.workspace, None) == LINE
+    shop.git("worktree", "add", "-q", "../other")
+    assert nudge_once(open_workspace(shop.path.parent / "other"), None, TODAY) == ""
+    assert nudge_once(shop.workspace, None, TODAY + timedelta(days=1)) == LINE
 
 
 def test_an_agent_s_hook_asks_once_a_session_and_a_push_of_that_session_still_tells(shop: Project) -> None:
     work(shop, 2)
-    assert nudge_agent(shop.workspace, "one") == ""
+    assert nudge_agent(shop.workspace, "one", TODAY) == ""
     work(shop, 1)
-    assert (nudge_agent(shop.workspace, "one"), nudge_once(shop.workspace, "one")) == ("", LINE)
-    assert (nudge_agent(shop.workspace, None), nudge_agent(shop.workspace, None)) == (LINE, "")
+    assert (nudge_agent(shop.workspace, "one", TODAY), nudge_once(shop.workspace, "one", TODAY)) == ("", LINE)
+    assert (nudge_agent(shop.workspace, None, TODAY), nudge_agent(shop.workspace, None, TODAY)) == (LINE, "")
 
 
 def test_the_mark_dirties_nothing_and_holds_no_word_of_a_session(shop: Project) -> None:
     work(shop, 3)
-    nudge_once(shop.workspace, "one\n\x1b[31m")
+    nudge_once(shop.workspace, "one\n\x1b[31m", TODAY)
     assert shop.status() == ""
     assert (shop.path / ".git/memory-ci/nudged").read_text().strip().isalnum()
 
@@ -204,25 +207,25 @@ def test_where_the_mark_cannot_be_kept_nothing_is_said(shop: Project) -> None:
     work(shop, 3)
     (shop.path / ".git/memory-ci").mkdir(exist_ok=True)
     (shop.path / ".git/memory-ci/nudged").mkdir()
-    assert nudge_once(shop.workspace, "one") == ""
+    assert nudge_once(shop.workspace, "one", TODAY) == ""
 
 
 def test_an_unborn_branch_is_silent(tmp_path: Path) -> None:
     project = Project(make_repo(tmp_path / "new").path)
     project.write("MEMORY.md", "# Memory\n")
-    assert nudge_once(project.workspace, "one") == ""
+    assert nudge_once(project.workspace, "one", TODAY) == ""
 
 
 def test_a_shallow_clone_is_silent(shop: Project, tmp_path: Path) -> None:
     work(shop, 3)
     shop.git("clone", "-q", "--depth=4", f"file://{shop.path}", str(tmp_path / "shallow"))
-    assert nudge_once(Project(tmp_path / "shallow").workspace, "one") == ""
+    assert nudge_once(Project(tmp_path / "shallow").workspace, "one", TODAY) == ""
 
 
 def test_where_nobody_keeps_memory_it_is_silent(tmp_path: Path) -> None:
     project = Project(make_repo(tmp_path / "new").path)
     work(project, 70)
-    assert nudge_once(project.workspace, "one") == ""
+    assert nudge_once(project.workspace, "one", TODAY) == ""
 
 
 def test_a_job_s_page_says_it_by_the_configuration_of_the_branch(tmp_path: Path) -> None:

@@ -379,7 +379,7 @@ def test_a_reply_that_drips_is_given_up_long_before_the_budget_ends(
     monkeypatch.setattr(http, "REPLY_SECONDS", 0.3)
     with drip(part) as url, pytest.raises(EngineError) as raised:
         find(make_client(url, tmp_path, time))
-    assert raised.value.slug == "forge-failed"
+    assert raised.value.slug == "forge-unreachable"
     assert raised.value.message.endswith("did not end its reply within 0.3 seconds")
 
 

@@ -44,6 +44,9 @@ CONTRADICTIONS = [
     ("Import `os` in quiet rooms", "Do not import `os` in quiet rooms"),
     # antonyms
     ("Enable retries for uploads", "Disable retries for uploads"),
+    ("Use linting for pull requests", "Disable linting for pull requests"),
+    ("Always run the linter before a commit", "Skip the linter before a commit"),
+    ("Use parallel execution for tests", "Use sequential execution for tests"),
     ("Allow wildcard imports in tests", "Forbid wildcard imports in tests"),
     ("Handlers must be async", "Handlers must be sync"),
     ("Use the async client for uploads", "Use the sync client for uploads"),

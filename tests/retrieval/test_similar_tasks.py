@@ -44,6 +44,15 @@ def test_a_task_finds_the_one_that_was_like_it() -> None:
     assert labels(find("charges of the payments client are not retried, failed ones get lost", RETRY)) == ["#100"]
 
 
+@pytest.mark.parametrize("others", [0, 1, 3, 29])
+def test_a_young_repository_answers_too(others: int) -> None:
+    titles = [RETRY, *(f"{OTHERS[n % len(OTHERS)]} number {n}" for n in range(others))]
+    tasks = [make_task(title, place) for place, title in enumerate(titles)]
+    asked = "charges of the payments client are not retried, failed ones get lost"
+    found = find_similar(Asked(asked), tasks, build_prompts([count_terms(task.title) for task in tasks]))
+    assert labels(found) == ["#100"]
+
+
 def test_an_unrelated_task_finds_nothing() -> None:
     assert find("translate error messages into French", RETRY) == ()
     assert find("", RETRY) == ()
