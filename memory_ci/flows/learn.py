@@ -34,8 +34,8 @@ from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.feedback import work_ref
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.names import find_id
-from memory_ci.lifecycle.reverts import SHA_WIDTH
 from memory_ci.lifecycle.reinforce import Use
+from memory_ci.lifecycle.reverts import SHA_WIDTH
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.change import Change
 from memory_ci.records.engine import Request

@@ -13,11 +13,16 @@ def origin_of(entry: Entry) -> str:
 
 
 def list_occurrences(entry: Entry) -> set[str]:
-    """What said it. Before occurrences were kept, each entry that it has taken in counts as one."""
-    return {origin_of(entry), *(entry.occurrences or entry.supersedes)} - {""}
+    """What said it; nothing where nothing is known.
+
+    Before occurrences were kept, each entry that it has taken in counts as one, and so does the entry itself where
+    nobody knows who said it.
+    """
+    others = entry.occurrences or entry.supersedes
+    return {origin_of(entry) or (entry.id if others else ""), *others} - {""}
 
 
 def unite_occurrences(kept: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:
     """The occurrences of an entry that stands for all of these; a copy of it under its own id is not another one."""
-    copies = {origin_of(entry) for entry in entries if entry.id == kept.id}
+    copies = {name for entry in entries if entry.id == kept.id for name in (origin_of(entry), entry.id)}
     return tuple(sorted(set().union(*map(list_occurrences, entries)) - copies))

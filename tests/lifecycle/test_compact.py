@@ -93,7 +93,7 @@ def test_near_duplicates_become_the_most_important_one_with_what_both_say() -> N
             occurred_at=date(2026, 2, 1),
             priority="high",
             evidence=("commit:b y", "commit:a x"),
-            occurrences=(make_id(8),),
+            occurrences=(make_id(1), make_id(8)),
             cites=("src/a.py@1234567",),
             source="pr:2",
             supersedes=(make_id(1), make_id(8)),

@@ -95,6 +95,20 @@ def test_sessions_of_one_directory_count_each() -> None:
     assert not plan([team(n, "src") for n in (1, 2, 3)]).changes
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"source": "pr:1 commit:a", "occurrences": ("pr:2", "pr:3")},
+        {"occurrences": ("pr:2", "pr:3")},
+        {"supersedes": (make_id(2), make_id(3))},
+    ],
+)
+def test_one_entry_that_three_changes_said_recurs(fields: dict[str, Any]) -> None:
+    (_, added) = plan([team(1, **fields)]).changes
+    assert added.path == "MEMORY.md"
+    assert not plan([team(1, **{name: value[:-1] for name, value in fields.items()})]).changes
+
+
 def test_what_is_less_alike_does_not_recur() -> None:
     alike = [team(1), team(2), team(3, title=f"{RULE} always")]
     assert plan(alike).changes
