@@ -553,3 +553,10 @@ def test_old_months_become_one_file_each_and_say_the_same(known: Project) -> Non
     known.record(today=TODAY)
     assert known.git("ls-files", ".memory/episodes").splitlines() == [".memory/episodes/2026-01/_all.md"]
     assert before.items() <= episodes(known).items()
+
+
+def test_a_label_of_the_forge_says_the_domain_of_an_episode(known: Project, hub: Hub) -> None:
+    hub.forge.add(150, merged=known.merge_work("Charge once", "once", 150))
+    hub.forge.pulls[150]["labels"] = [{"name": "bug"}, {"name": "area: payments"}]
+    hub.record(known)
+    assert episodes(known)["pr-150"].situation.domain == "payments"

@@ -41,6 +41,14 @@ def test_it_is_time_after_so_many_commits_and_no_earlier(shop: Project) -> None:
     assert find_nudge(shop.workspace) == LINE
 
 
+def test_sixty_commits_are_enough_where_nothing_is_configured(project: Project) -> None:
+    project.commit("Learn", {"MEMORY.md": format_entry(make_entry(1))})
+    work(project, 59)
+    assert find_nudge(project.workspace) == ""
+    work(project, 1)
+    assert "60 or more commits" in find_nudge(project.workspace)
+
+
 def test_a_change_of_memory_begins_the_count_again(shop: Project) -> None:
     work(shop, 3)
     shop.put_fragment(make_entry(2))

@@ -471,3 +471,11 @@ def test_a_job_does_not_pay_for_many_new_episodes(merged: Project, monkeypatch: 
     assert recall_tasks(merged.workspace, ASK) == (), "four are many"
     similar_tasks(merged.workspace, ASK)
     assert recall_tasks(merged.workspace, ASK), "they have been read now"
+
+
+@pytest.mark.parametrize(("policy", "utility"), [("split", 0.475), ("full", 0.45)])
+def test_what_was_ignored_counts_by_the_configured_policy(shop: Project, policy: str, utility: float) -> None:
+    told = [Feedback(id=make_id(n), kind="ignored", at=MERGED, ref="pr:128") for n in (1, 2)]
+    shop.write(".memory-ci.yaml", f"episodes: {{ignored_policy: {policy}}}\n")
+    tell(shop, make_episode(used=(make_id(1),), feedback=tuple(told)))
+    assert factors(recall(shop, ranking="mempalace"))["utility"] == pytest.approx(utility)

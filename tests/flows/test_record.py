@@ -452,3 +452,11 @@ def test_a_range_that_begins_after_the_last_run_says_what_it_passes_over(project
     project.merge_work("Rename", "rename", 151)
     assert "later runs go on from here" in " ".join(project.plan(since=since).problems)
     assert project.plan().problems == ()
+
+
+def test_a_change_adds_no_more_than_the_configuration_allows(project: Project) -> None:
+    assert project.plan().steps[0].changes[1:]
+    project.commit("Configure", {".memory-ci.yaml": "extraction: {max_entries_per_change: 1}\n"})
+    project.commit("Go on")  # what the newest change configures does not yet hold
+    (step,) = [step for step in project.plan().steps if step.step == "extract"]
+    assert len(step.changes) == 1

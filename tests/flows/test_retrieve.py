@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,9 @@ from memory_ci.flows.index import build_index, index_key, index_path
 from memory_ci.flows.injected import add_retrieved_trailer, list_untold, record_injected
 from memory_ci.flows.retrieve import injected_ids
 from memory_ci.rendering.context import render_context
+from memory_ci.retrieval.rank import OWN_SESSION_FACTOR
 from memory_ci.store.edit import format_entry
-from tests.flows.project import NOW, Project
+from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
 
 
@@ -61,6 +62,43 @@ def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(pr
     answer = project.retrieve("anything")
     assert [norm.entry_id for norm in answer.norms] == [make_id(2)]
     assert make_id(1)[:8] in render_context(answer)
+
+
+def test_the_configured_budget_holds_where_the_job_names_none(project: Project) -> None:
+    put(project, "MEMORY.md", 1, 2, 3, title="Retry the charge", body="word " * 99 + "word")
+    assert project.retrieve("retry the charge").hits_dropped == ()
+    project.write(".memory-ci.yaml", "retrieve: {max_chars: 800}\n")
+    assert project.retrieve("retry the charge").hits_dropped != ()
+
+
+@pytest.mark.parametrize(("decay", "kept"), [("exp", 1), ("linear", 2)])
+def test_norms_over_budget_are_chosen_by_the_configured_decay(project: Project, decay: str, kept: int) -> None:
+    """After 160 days 0.29 is left of the old one by the exponential curve, and 0.11 by the linear one."""
+    project.write(".memory-ci.yaml", f"retrieve: {{institutional_max_chars: 400}}\nprominence: {{decay: {decay}}}\n")
+    old = make_entry(1, importance=0.9, last_reinforced=TODAY - timedelta(days=160), body="x" * 200)
+    new = make_entry(2, importance=0.2, last_reinforced=TODAY, body="x" * 200)
+    project.write("institutional.md", "\n".join(map(format_entry, (old, new))))
+    assert [norm.entry_id for norm in project.retrieve("anything").norms] == [make_id(kept)]
+
+
+def test_an_entry_of_the_own_session_comes_before_the_same_of_the_project(project: Project) -> None:
+    put(project, "MEMORY.md", 1, title="Retry the charge", body="Only GET.")
+    put(project, ".teaparty/jobs/j1/institutional.md", 2, title="Retry the charge", body="Not POST.")
+    factors = {hit.located.entry.id: dict(hit.factors) for hit in project.retrieve("retry charge", session="j1").hits}
+    assert factors[make_id(2)]["scope"] == OWN_SESSION_FACTOR
+    assert next(iter(factors)) == make_id(2)
+
+
+def test_what_is_said_twice_leaves_room_for_what_is_new(project: Project) -> None:
+    texts = [
+        "Retry a charge only with its key",
+        "Retry a charge only with its key",
+        "Retry a charge after each long timeout",
+    ]
+    entries = [make_entry(n, title=title, importance=0.9 - n / 100) for n, title in enumerate(texts)]
+    project.commit("Put", {"MEMORY.md": "\n".join(map(format_entry, entries))})
+    ids = [hit.located.entry.id for hit in project.retrieve("retry charge").hits]
+    assert ids == [make_id(0), make_id(2), make_id(1)]
 
 
 def test_the_budget_takes_whole_entries_and_names_the_others(project: Project) -> None:

@@ -125,6 +125,14 @@ def test_a_scope_reads_its_piece_and_writes_to_its_file_with_its_defaults(
     assert project.check().is_ok
 
 
+def test_a_model_is_told_what_became_of_an_assumption(project: Project, tmp_path: Path, model: StandIn) -> None:
+    line = json.dumps({"assumption": ASSUMED, "state": "failed"})
+    with_file(".assumptions.jsonl", line + "\n")(project, tmp_path)
+    model.plan(project)
+    (piece,) = [piece for asked in model.asked for piece in asked.pieces if piece["kind"] == "assumption"]
+    assert "failed" in json.dumps(piece | {"text": ""})
+
+
 def test_a_change_with_nothing_for_a_scope_is_not_asked_about_it(project: Project, model: StandIn) -> None:
     project.branch("work")
     project.commit(PLAIN, {"src/worker.py": "x\n", "docs/worker.md": "x\n"})

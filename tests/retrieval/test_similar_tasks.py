@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.task import SimilarTask, Task
-from memory_ci.retrieval.similar_tasks import Asked, build_prompts, count_terms, find_likeness, find_similar
+from memory_ci.retrieval.similar_tasks import LEAST, Asked, build_prompts, count_terms, find_likeness, find_similar
 
 OTHERS = [
     "Add a dark theme to the settings page",
@@ -57,6 +57,14 @@ def test_an_unrelated_task_finds_nothing() -> None:
     assert find("translate error messages into French", RETRY) == ()
     assert find("", RETRY) == ()
     assert find("the of and", RETRY) == ()
+
+
+def test_a_cosine_below_the_least_is_none() -> None:
+    asked, corpus = "Show a chart of failed charges per month and country on a dashboard of the shop", [RETRY, *OTHERS]
+    prompts = build_prompts([count_terms(title) for title in corpus])
+    likeness = find_likeness(asked, prompts)
+    assert 0.05 < max(likeness.values()) < LEAST
+    assert find_similar(Asked(asked), [make_task(title, n) for n, title in enumerate(corpus)], prompts) == ()
 
 
 def test_one_word_in_common_makes_no_similar_task() -> None:
