@@ -52,7 +52,6 @@ ADD_FILE = f"INSERT INTO files ({FILE_COLUMNS}, digest) VALUES ({marks(FILE_COLU
 class SyncReport(msgspec.Struct, frozen=True):
     """What a sync found and did. `was_rebuilt`: nothing of an earlier index could be used, every file was read."""
 
-    files_total: int
     files_read: int
     entries: int
     was_rebuilt: bool
@@ -104,7 +103,7 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
         _keep_rows(connection, path, [])
     was_rebuilt, index.is_new = index.is_new, False
     (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
-    return SyncReport(len(files), len(read), entries, was_rebuilt)
+    return SyncReport(len(read), entries, was_rebuilt)
 
 
 def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, is_known: bool) -> str:

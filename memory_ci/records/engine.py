@@ -53,5 +53,4 @@ class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str
     usage: Usage = Usage()
     model: str = ""
-    request_id: str = ""
     tries: int = 1

@@ -22,14 +22,13 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that was injected into the work: its place among those that the work names, its score where known.
+    """An entry that was injected into the work: its place among those that the work names.
 
     `at` is the commit that the work stood at. `rank` 0: not known.
     """
 
     id: str
     rank: int = 0
-    score: float = 0.0
     at: str = ""
 
 

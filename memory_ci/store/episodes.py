@@ -6,7 +6,6 @@ month are read alike. What is folded is copied as it stands, so that keys nobody
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -213,8 +212,6 @@ def _episode_problems(episode: Episode) -> Iterator[str]:
     counts = (*(given.rank for given in episode.retrieved), episode.action.pr or 0)
     if not all(0 <= count <= MAX_COUNT for count in counts):
         yield "a rank or number is not a whole number of 0 or more"
-    if not all(math.isfinite(given.score) for given in episode.retrieved):
-        yield "a score is not a number"
     for key in episode.context:
         if not KEY.fullmatch(key):
             yield f"the key {key!r} of the context is no word"

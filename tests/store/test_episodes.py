@@ -227,7 +227,6 @@ def test_a_time_is_written_in_utc_and_lies_in_its_month_there() -> None:
         {"text": "\ud800"},
         {"action": Action(files=("\udcff",))},
         {"action": Action(pr=-1)},
-        {"retrieved": (Given(id=ID, score=float("inf")),)},
         {"used": ("x" * MAX_DOCUMENT_BYTES,)},
     ],
 )

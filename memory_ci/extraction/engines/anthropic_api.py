@@ -213,5 +213,4 @@ def read_message(message: Any) -> EngineReply:  # noqa: ANN401
             cache_write_tokens=usage.cache_creation_input_tokens or 0,
         ),
         model=message.model,
-        request_id=getattr(message, "_request_id", None) or "",
     )

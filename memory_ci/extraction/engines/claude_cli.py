@@ -62,7 +62,6 @@ class Result(msgspec.Struct, frozen=True):
     is_error: bool = False
     api_error_status: int | None = None
     stop_reason: str | None = None
-    session_id: str = ""
     usage: CliUsage = CliUsage()
 
 
@@ -111,7 +110,6 @@ class ClaudeCliEngine:
                 cache_write_tokens=used.cache_creation_input_tokens,
             ),
             model=self._settings.model,
-            request_id=result.session_id,
         )
 
 

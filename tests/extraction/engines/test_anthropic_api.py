@@ -50,7 +50,7 @@ def test_a_reply_says_what_it_used_and_who_answered() -> None:
         30,
         False,
     )
-    assert (reply.model, reply.request_id, reply.tries) == ("claude-haiku-5-5", "req_01Double", 1)
+    assert (reply.model, reply.tries) == ("claude-haiku-5-5", 1)
 
 
 def test_an_api_that_refuses_the_schema_is_asked_without_it_from_then_on() -> None:

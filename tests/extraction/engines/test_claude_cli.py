@@ -48,7 +48,6 @@ def test_an_answer_is_a_reply_with_its_tokens(tmp_path: Path) -> None:
         stop_reason="end_turn",
         usage=Usage(input_tokens=10, output_tokens=7, cache_read_tokens=3, cache_write_tokens=2),
         model="claude-haiku-5-5",
-        request_id="8e4781a7",
     )
 
 
