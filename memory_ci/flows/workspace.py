@@ -77,7 +77,7 @@ def open_committed(start: Path) -> Workspace:
 
 
 def workspace_here(repo: Repository) -> Workspace:
-    """The repository with the configuration of its work tree; of HEAD where there is none. Raises as `open_workspace`."""
+    """The repository with the configuration of its work tree; of HEAD where there is none. Raises UsageError."""
     if repo.root is None:
         return workspace_at(repo, "HEAD")
     try:
