@@ -94,9 +94,9 @@ def bring_along(place: Repository, written: Snapshot, journal: int) -> None:
     gone = [path for path, staged in written.items() if staged.is_absent]
     try:
         index = format_index_info(written)
-        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, holding=journal)
+        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=(journal,))
         names = b"".join(encode_path(path) + b"\0" for path in kept)
-        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, holding=journal)
+        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, apart=(journal,))
         for path in gone:
             _remove(place.cwd, path)
     except (RepositoryError, OSError) as error:

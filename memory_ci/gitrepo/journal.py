@@ -43,6 +43,33 @@ class Move(msgspec.Struct, frozen=True):
 
 
 @contextmanager
+def signals_held() -> Iterator[None]:
+    """Signals that would end the process wait for the end of the block; those that are ignored stay so.
+
+    A mask holds them from this thread and from the processes that it starts, a handler from all other threads.
+    """
+    came: list[int] = []
+
+    def note(caught: int, frame: FrameType | None) -> None:
+        came.append(caught)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in HELD} if is_main else {}
+    held = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in held:
+        signal.signal(number, note)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for caught in dict.fromkeys(came):
+            signal.raise_signal(caught)
+
+
+@contextmanager
 def journaled(repo: Repository, move: Move) -> Iterator[int]:
     """Do the move in this block. No signal ends it in the middle; what else might is mended by `finish_move`.
 
@@ -51,7 +78,7 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
     """
     path = repo.common_dir / JOURNAL
     path.parent.mkdir(exist_ok=True)
-    with _signals_held(), _locked(path, PATIENCE, os.O_CREAT) as file:
+    with signals_held(), _locked(path, PATIENCE, os.O_CREAT) as file:
         if file is None:
             message, hint = "Another run is moving a branch of this repository", "Run again when it is done."
             raise RepositoryError(message, slug="repository-busy", hint=hint)
@@ -81,7 +108,7 @@ def finish_move(repo: Repository) -> tuple[str, ...]:
     elsewhere, nothing is to be done. Nothing is raised: what cannot be done now is done another time.
     """
     path = repo.common_dir / JOURNAL
-    with suppress(OSError, RepositoryError), _signals_held(), _locked(path, PAUSE) as file:
+    with suppress(OSError, RepositoryError), signals_held(), _locked(path, PAUSE) as file:
         if file is None:
             return ()
         left = _finish(repo, file)
@@ -112,33 +139,6 @@ def _follow(repo: Repository, move: Move, journal: int) -> Iterator[str]:
             if behind:
                 bring_along(place, {path: wanted[path] for path in behind}, journal)
             yield from (str(place.cwd / path) for path in changed)
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Signals that would end the process wait for the end of the block; those that are ignored stay so.
-
-    A mask holds them from this thread and from the processes that it starts, a handler from all other threads.
-    """
-    came: list[int] = []
-
-    def note(caught: int, frame: FrameType | None) -> None:
-        came.append(caught)
-
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in HELD} if is_main else {}
-    held = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    for number in held:
-        signal.signal(number, note)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
-    try:
-        yield
-    finally:
-        for number, handler in held.items():
-            signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for caught in dict.fromkeys(came):
-            signal.raise_signal(caught)
 
 
 @contextmanager

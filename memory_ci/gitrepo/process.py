@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -23,16 +23,16 @@ def run_git(
     input: bytes | None = None,
     env: Mapping[str, str] | None = None,
     ok: Container[int] = (0,),
-    holding: int | None = None,
+    apart: Collection[int] | None = None,
 ) -> bytes:
     """Standard output of `git <args>` in `cwd`; `env` is added to the clean environment.
 
-    With `holding`, an open file that git shares for as long as it runs, git is in a session of its own: no Ctrl-C ends
-    it, and it cannot ask for a password.
+    With `apart` git is in a session of its own, so that no Ctrl-C ends it, and it cannot ask for a password; it shares
+    those open files for as long as it runs.
 
     Raises RepositoryError: git-missing when there is no git, git-failed when its exit status is not in `ok`.
     """
-    done = _completed(cwd, args, input, env, holding)
+    done = _completed(cwd, args, input, env, apart)
     if done.returncode not in ok:
         raise _failure(args, done.returncode, done.stderr)
     return done.stdout
@@ -89,7 +89,7 @@ def _completed(
     args: Sequence[str],
     input: bytes | None = None,
     env: Mapping[str, str] | None = None,
-    holding: int | None = None,
+    apart: Collection[int] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
@@ -99,8 +99,8 @@ def _completed(
             input=input or b"",
             capture_output=True,
             check=False,
-            start_new_session=holding is not None,
-            pass_fds=() if holding is None else (holding,),
+            start_new_session=apart is not None,
+            pass_fds=apart or (),
         )
     except OSError as error:
         _refuse(cwd, error)

@@ -16,6 +16,7 @@ import msgspec
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.checkouts import NO_HOOKS
+from memory_ci.gitrepo.journal import signals_held
 from memory_ci.gitrepo.log import EPOCH, parse_date
 from memory_ci.gitrepo.network import run_remote_git
 from memory_ci.gitrepo.process import run_git
@@ -200,7 +201,8 @@ def _blob(repo: Repository, data: bytes) -> str:
 
 def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
     try:
-        run_git(repo.cwd, *NO_HOOKS, "update-ref", ref, oid, expected)
+        with signals_held():  # a git that is killed leaves its lock behind, and no later capture gets past it
+            run_git(repo.cwd, *NO_HOOKS, "update-ref", ref, oid, expected, apart=())
     except RepositoryError as error:
         now = next(iter(_list(repo, ref)), None)
         if now is not None and now.oid == oid:
@@ -212,7 +214,9 @@ def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
 def _update(repo: Repository, commands: list[str]) -> None:
     """Perform commands of `update-ref --stdin`, all or none."""
     if commands:
-        run_git(repo.cwd, *NO_HOOKS, "update-ref", "--stdin", input="".join(f"{one}\n" for one in commands).encode())
+        lines = "".join(f"{one}\n" for one in commands).encode()
+        with signals_held():
+            run_git(repo.cwd, *NO_HOOKS, "update-ref", "--stdin", input=lines, apart=())
 
 
 def _push(repo: Repository, remote: str, specs: list[str]) -> None:

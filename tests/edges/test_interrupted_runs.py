@@ -34,7 +34,7 @@ COMMANDS = {
     "record": (("record",), MAIN),
     "compact": (("compact",), MAIN),
     "promote": (("promote",), MAIN),
-    "capture": (("capture", "session.jsonl"), SESSIONS),
+    "capture": (("capture", "../session.jsonl"), SESSIONS),
     "index": (("index",), INDEX),
 }
 """Each command, and what moves when it does its work."""
@@ -44,16 +44,20 @@ ORDER = ("record", "compact", "promote", "record", "capture", "index")
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Merged work to learn from, entries to compact and to promote, and a session to capture."""
+    """Merged work to learn from, and entries to compact and to promote."""
     project = make_project(tmp_path_factory.mktemp("template") / "shop")
     near = [make_entry(n, title="Retry with a key", body=f"{BODY}{' again' * (n - 1)}") for n in (1, 2)]
     project.commit("Near-duplicates", {"MEMORY.md": "\n".join(map(format_entry, near))})
     lock = {n: make_entry(n, title="Lock before the queue is read", session=f"claude:{n}") for n in (3, 4, 5)}
     project.commit("Three sessions", {f"job-{n}/MEMORY.md": format_entry(entry) for n, entry in lock.items()})
-    said = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "79e9becd", "version": "2.1.132"}
-    when = {"timestamp": "2026-11-20T10:00:00Z", "cwd": "/", "message": {"role": "user", "content": "Charge once."}}
-    project.commit("A session", {"session.jsonl": json.dumps(said | when) + "\n"})
     return project
+
+
+def write_session(project: Project) -> None:
+    """A transcript of the project's own, beside it."""
+    said = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "79e9becd", "version": "2.1.132"}
+    when = {"timestamp": "2026-11-20T10:00:00Z", "message": {"role": "user", "content": "Charge once."}}
+    (project.path.parent / "session.jsonl").write_text(json.dumps(said | when | {"cwd": str(project.path)}) + "\n")
 
 
 def start(project: Project, *args: str) -> subprocess.Popen[bytes]:
@@ -83,6 +87,7 @@ def shoot(project: Project, name: str, number: int, delay: float) -> bool:
     until = time.monotonic() + SECONDS
     while state_of(project.path / watched) == before and process.poll() is None and time.monotonic() < until:
         pass
+    assert state_of(project.path / watched) != before, f"{name} did nothing"
     time.sleep(delay)
     is_alive = process.poll() is None
     if is_alive:
@@ -106,12 +111,15 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
     for at in range(COUNT):
         name, number = ORDER[at % len(ORDER)], SIGNALS[(at + at // len(ORDER)) % len(SIGNALS)]
         project = copy_project(template, tmp_path / f"shop-{at}")
+        write_session(project)
         is_alive = shoot(project, name, number, chance.choice((0, 0, 0.002, 0.005, 0.01, 0.02, 0.05)))
         what = f"{name} {number.name}"
         is_cut = (project.path / ".git" / JOURNAL).exists()
         hits[f"{what}{', cut short' if is_cut else '' if is_alive else ', over before'}"] += 1
         assert number == signal.SIGKILL or not is_cut, what
         assert project.workspace.findings == (), what
+        assert name != "capture" or start(project, *COMMANDS[name][0]).wait(SECONDS) == 0
+        assert name != "capture" or project.git("for-each-ref", "refs/memory-ci/sessions/") != "", what
         assert project.git("status", "--porcelain", "--untracked-files=no") == "", what
         project.git("fsck", "--strict", "--no-dangling")
         tip = project.sha()

@@ -78,7 +78,7 @@ def test_what_a_killed_run_left_undone_is_done_by_the_next_command(
     killed(builder, wrap_git, script)
     assert builder.git("status", "--porcelain") != ""
     assert find_unfinished(find_repository(builder.path)) is not None
-    assert open_committed(builder.path).left == ()
+    assert open_committed(builder.path).findings == ()
     assert is_done(builder)
 
 
@@ -108,11 +108,12 @@ def test_a_file_that_was_changed_since_is_left_alone_and_named_until_it_is_settl
     if stage:
         builder.git("add", "MEMORY.md")
     for _ in range(2):
-        assert open_committed(builder.path).left == (str(builder.path / "MEMORY.md"),)
+        (finding,) = open_committed(builder.path).findings
+        assert (finding.path, finding.code) == (str(builder.path / "MEMORY.md"), "checkout-behind")
     assert (builder.path / "MEMORY.md").read_text() == "old\nmine\n"
     assert builder.git("status", "--porcelain").split() == ["M" if stage else "MM", "MEMORY.md"]
     builder.git("checkout", "-q", "HEAD", "--", "MEMORY.md")
-    assert open_committed(builder.path).left == ()
+    assert open_committed(builder.path).findings == ()
     assert is_done(builder)
 
 
@@ -122,7 +123,7 @@ def test_a_commit_that_undid_the_run_unawares_gets_its_words_back_as_a_change(
     killed(builder, wrap_git, AFTER_THE_BRANCH)
     builder.git("commit", "-q", "-am", "Mine")
     assert builder.show("main", "MEMORY.md") == "old\n"
-    assert open_committed(builder.path).left == ()
+    assert open_committed(builder.path).findings == ()
     builder.git("commit", "-q", "-m", "What was noted")
     assert is_done(builder)
 

@@ -104,7 +104,6 @@ EPISODES = st.builds(
             Given,
             id=TEXTS,
             rank=st.integers(0, 10**18 - 1),
-            score=st.floats(allow_nan=False, allow_infinity=False),
             at=TEXTS,
         )
     ),
