@@ -66,5 +66,5 @@ def test_a_file_that_was_changed_since_a_run_was_cut_short_is_named_by_every_com
     for command in ("list", "retrieve"):
         result = run(command, *(["charges"] if command == "retrieve" else []))
         assert result.exit_code == 0
-        assert f"Warning: {project.path}/MEMORY.md was changed since a run was cut short" in result.stderr
+        assert f"Warning: {project.path}/MEMORY.md:1: changed since a run was cut short" in result.stderr
     assert (project.path / "MEMORY.md").read_text() == "mine\n"
