@@ -12,22 +12,25 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
 MASK = re.compile(r"\[redacted:[a-z-]+\]")
+INVISIBLE = "\u200b-\u200d\u2060\ufeff"
 ESCAPED = re.compile(
-    r"[\\%\x1b^](?:(?<=\\)(?P<space>[nrt])"
-    r"|(?P<colour>(?:(?<=\x1b)|(?<=\^)\[|(?<=\\)(?:x1[bB]|0?33|e|u001[bB]))\[[0-9;?]{0,20}[A-Za-z])"
-    r"|(?:(?<=%)|(?<=\\)u00)(?P<code>[2-7][0-9A-Fa-f])"
-    r"|(?<=\\)(?=[_*~.-]))"
+    rf"[\\%\x1b^=&\x9b{INVISIBLE}](?:"
+    # What begins a key is no escape: `C:\dir\npm_…`.
+    r"(?<=\\)(?P<space>[nrt])(?!pm_|tn_|fp_|api_|8_|k_|e_|nd_|dme_|zp_|ubygems_|skey-|k-us-|vly-)"
+    r"|(?P<colour>(?:(?<=\x1b)|(?<=\^)\[|(?<=\\)(?:x1[bB]|0?33|e|u001[bB]))(?:\[[0-9;:?]{0,20}[A-Za-z]|\([A-Z0-2])"
+    r"|(?<=\x9b)[0-9;:?]{0,20}[A-Za-z])"
+    r"|(?:(?<=%)(?:25){0,3}|(?<=\\)(?:u00|x)|(?<==)(?=3[dD]))(?P<code>[2-7][0-9A-Fa-f])"
+    r"|(?<=&)#(?:[xX](?P<hex>[2-7][0-9A-Fa-f])|(?P<decimal>\d{2,3}));"
+    rf"|(?<=\\)(?=[_*~.-])|(?<=[{INVISIBLE}]))"
 )
 """White space as JSON and source code spell it; colours of terminals (ECMA-48, section 5.4), also as text; characters
-of addresses (RFC 3986, section 2.1) and of JSON (RFC 8259, section 7); the escapes of Markdown."""
-
-ESCAPES = "\\%\x1b^"
-"""A text without these holds none."""
+of addresses (RFC 3986, section 2.1), also escaped again, of mail (RFC 2045, section 6.7), of JSON (RFC 8259, section
+7), of source code and of HTML; the escapes of Markdown; what nobody sees."""
 
 FILLER = "\0"
 """Stands for masked text while searching: no pattern accepts it."""
@@ -66,8 +69,8 @@ VENDORS = (
 )
 """Some of whose keys have no prefix: theirs are known where the vendor and `key`, `token` or `secret` stand before."""
 
-EDGE = "(?<![A-Za-z0-9])"
-"""Before a key: an underscore or a dot is no part of it."""
+EDGE = "(?<![A-Za-z0-9\u0130\u0131\u017f\u212a])"
+"""Before a key: an underscore or a dot is no part of it. The last four are letters to `lower_case`."""
 
 # What a pattern reads before it can fail is bounded, or a text of nothing but beginnings costs its square.
 PATTERNS: tuple[Pattern, ...] = (
@@ -121,7 +124,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "huggingface-token",
         "hf_ api_org_",
-        EDGE + r"(?:hf_[A-Za-z]{30,}|hf_[A-Za-z0-9]{34,}|api_org_[A-Za-z]{34})(?!\w)",
+        EDGE + r"(?:hf_[A-Za-z]{30,}|hf_[A-Za-z0-9]{34,}|api_org_[A-Za-z]{34})(?![A-Za-z0-9])",
     ),
     _pattern("jwt", "eyj", EDGE + r"eyJ[A-Za-z0-9_-]{10,8000}+\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
     _pattern(
@@ -166,7 +169,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "password",
         "passw pwd secret token api access_key private_key",
-        r"(?i:(?:password|passwd|pwd|secret|token|api[_-]?key|access_key|private_key)[\w-]{0,20})"
+        r"(?i:(?:password|passwd|pwd|secret|token(?!iz)|api[_-]?key|access_key|private_key)[\w-]{0,20})"
         r"\\?[\"']?\s{0,3}(?:=|:|:=|=>)\s{0,3}\\?[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#%^&*-]{10,})",
         needs_entropy=True,
     ),
@@ -174,7 +177,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "discord-token",
         (),
-        EDGE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}",
+        EDGE + r"[MNO][DTjz][\w-]{22,26}\.[\w-]{6}\.[\w-]{27,40}",
         reach=28,
         anchor=r"\.(?=[\w-]{6}\.[\w-]{27})",
     ),
@@ -218,7 +221,7 @@ aws-bedrock-key    g  ABSK  [A-Za-z0-9+/]{109,}
 brevo-key          g  xkeysib-  [a-f0-9]{64}-[A-Za-z0-9]{16}
 buildkite-token    k  bkua_  [a-z0-9]{40}
 circleci-token     k  CCIPAT_ CCIPRJ_  \w{12,30}_[a-fA-F0-9]{40}
-clickhouse-key     g  4b1d  [A-Za-z0-9]{38}
+clickhouse-key     g  4b1d  [A-Za-z0-9]{38}(?![A-Za-z0-9])
 clojars-token      g  CLOJARS_  [a-z0-9]{60}
 cloudflare-key     v? cfk_ cfut_ cfat_  \w{32,}
 cloudflare-key     g  v1.0-  [a-f0-9]{24}-[a-f0-9]{146}
@@ -234,7 +237,7 @@ easypost-token     g  EZAK EZTK  [A-Za-z0-9]{54}
 elevenlabs-key     k  sk_  [a-f0-9]{48}
 facebook-token     g  EAA  [A-Za-z0-9]{100,}
 figma-token        k  figd_  [\w-]{40}
-firecrawl-key      v  fc-  [a-f0-9]{32}
+firecrawl-key      v- fc-  [a-f0-9]{32}
 fireworks-key      v? fw_  [A-Za-z0-9]{20,}
 flutterwave-key    g  FLWSECK_TEST- FLWSECK-  [a-h0-9]{12,}
 fly-token          g? fo1_ fm1r_ fm1a_ fm2_  [\w+/=-]{43,}
@@ -251,7 +254,7 @@ langfuse-key       v  sk-lf-  [a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}
 langsmith-key      k  ls__  [A-Za-z0-9]{32}
 langsmith-key      v  lsv2_pt_ lsv2_sk_  [a-f0-9]{32}_[a-f0-9]{10}
 linear-key         g  lin_api_ lin_oauth_  [A-Za-z0-9]{40,}
-mailgun-key        k  key-  [a-z0-9]{32}
+mailgun-key        k- key-  [a-z0-9]{32}
 mapbox-token       k? sk.eyJ  [\w-]{30,}\.[\w-]{20,}
 neon-key           v  napi_  [a-z0-9]{60,}
 netlify-token      v  nfp_  [A-Za-z0-9]{36,}
@@ -274,7 +277,7 @@ pulumi-token       g  pul-  [a-f0-9]{40}
 razorpay-key       v  rzp_live_ rzp_test_  [A-Za-z0-9]{14}
 readme-key         g  rdme_  [a-z0-9]{70}
 render-key         v? rnd_  [A-Za-z0-9]{28,}
-replicate-token    k? r8_  [\w-]{37}
+replicate-token    k? r8_  [\w-]{37}(?![\w-])
 resend-key         v? re_  [A-Za-z0-9]{8}_[A-Za-z0-9]{20,}
 rubygems-key       g  rubygems_  [a-f0-9]{48}
 scalingo-token     g? tk-us-  [\w-]{48}
@@ -296,7 +299,8 @@ xai-key            k? xai-  \w{60,}
 yandex-key         v? AQVN  [\w-]{35,38}
 zapier-webhook     v  https://hooks.zapier.com/hooks/catch/  \d{4,12}/[a-z0-9]{5,}
 """
-"""Kind, source, prefixes, what follows; `?`: it must look random, for words could stand there.
+"""Kind, source, prefixes, what follows; `?`: it must look random, for words could stand there; `-`: no
+hyphen stands before, or it is the end of a name (`cache-key-…`).
 
 g: gitleaks, config/gitleaks.toml at b58d3f1; k: kingfisher, its rules at ee7c0db; v: the vendor's own documentation of
 its tokens. Facts alone are taken: prefix, alphabet and length."""
@@ -306,7 +310,8 @@ def _read_keys(table: str) -> Iterator[Pattern]:
     for line in table.strip().split("\n"):
         kind, source, *prefixes, rest = line.split()
         begin = "|".join(map(re.escape, prefixes))
-        yield Pattern(kind, tuple(map(str.lower, prefixes)), f"{EDGE}(?:{begin}){rest}", source.endswith("?"))
+        edge = f"{EDGE}(?<!-)" if source.endswith("-") else EDGE
+        yield Pattern(kind, tuple(map(str.lower, prefixes)), f"{edge}(?:{begin}){rest}", source.endswith("?"))
 
 
 PATTERNS += tuple(_read_keys(KEYS))
@@ -341,7 +346,8 @@ EXAMPLES = frozenset("password passwd pass secret user token changeme example pl
 def find_secrets(text: str) -> list[Secret]:
     """Credentials in `text`, in order, not overlapping: the earliest and then the longest wins."""
     masked = MASK.sub(lambda match: FILLER * len(match.group()), text)
-    found = _find(masked) if not any(char in text for char in ESCAPES) else _find_escaped(masked)
+    escapes = list(ESCAPED.finditer(masked))
+    found = _find_escaped(masked, escapes) if escapes else _find(masked)
     kept: list[Secret] = []
     for secret in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or secret.start >= kept[-1].end:
@@ -349,9 +355,8 @@ def find_secrets(text: str) -> list[Secret]:
     return kept
 
 
-def _find_escaped(text: str) -> Iterator[Secret]:
+def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secret]:
     """What stands in the text that escapes mean, at its place in `text`. A colour may stand in a key or between two."""
-    escapes = list(ESCAPED.finditer(text))
     for colour in ("", " ") if any(match["colour"] for match in escapes) else ("",):
         plain, breaks = _unescape(text, escapes, colour)
         for kind, start, end in _find(plain):
@@ -362,20 +367,20 @@ def _unescape(text: str, escapes: Iterable[re.Match[str]], colour: str) -> tuple
     """`text` without its escapes, and where each piece of it begins: there, and in `text`."""
     pieces, breaks, length, at = [""], [(0, 0)], 0, 0
     for match in escapes:
-        meant = (
-            chr(int(match["code"], 16))
-            if match["code"]
-            else "\n"
-            if match["space"]
-            else colour
-            if match["colour"]
-            else ""
-        )
+        meant = _meant(match, colour)
         pieces += [text[at : match.start()], meant]
         length += match.start() - at
         breaks += [(length, match.start()), (length + len(meant), match.end())]
         length, at = length + len(meant), match.end()
     return "".join([*pieces, text[at:]]), breaks
+
+
+def _meant(escape: re.Match[str], colour: str) -> str:
+    if code := escape["code"] or escape["hex"]:
+        return chr(int(code, 16))
+    if escape["decimal"]:
+        return chr(int(escape["decimal"]))
+    return "\n" if escape["space"] else colour if escape["colour"] else ""
 
 
 def _place(breaks: list[tuple[int, int]], at: int) -> int:

@@ -164,6 +164,11 @@ SURROUNDINGS = {
     "json": '{{"stdout": "ok\\n{}\\nend"}}',
     "colour": "\x1b[1;32m{}\x1b[0m",
     "colour as text": "^[[32m{}^[[0m and \\x1b[0m",
+    "coloured by parts": "\x1b[38:5:196m{}\x1b(B",
+    "8-bit colour": "\x9b31m{}\x9b0m",
+    "hex escape": "\\x22token\\x22:\\x22{}\\x22",
+    "escaped twice": "?value%253D{}%2526x",
+    "mail": "value=3D{} end",
     "address": "https://example.com/?value%3D{}%26x",
     "code": "`{}`, 'and' more",
     "diff": "@@ -1 +1 @@\n+{}\n",
@@ -208,6 +213,14 @@ def test_a_key_is_found_in_markdown_that_escapes_it(vendor: str, shape: str) -> 
     assert find_secrets(text), vendor
 
 
+@pytest.mark.parametrize("shape", ["ghp_{x36}", "npm_{x36}", "glpat-{w20}"])
+def test_a_key_is_found_with_html_or_invisible_characters_in_it_and_behind_a_path(shape: str) -> None:
+    key = make(shape)
+    for text in (key.replace("_", "&#95;").replace("-", "&#x2d;"), f"{key[:9]}\u200b{key[9:]}", f"C:\\dir\\{key}"):
+        assert key[-9:] not in mask_secrets(f"We use {text} for it.")
+    assert find_secrets(make("hf_{x34}") + "_more")
+
+
 @pytest.mark.parametrize("vendor", ["Cloudflare", "Datadog", "Heroku", "Twilio", "Fastly", "New Relic"])
 def test_a_key_without_a_prefix_is_found_behind_its_vendor(vendor: str) -> None:
     for shape in ("{x40}", "{h32}", UUID):
@@ -230,6 +243,11 @@ ORDINARY = [
     "The Datadog key is read from the environment; Heroku token: see the_documentation_of_the_platform",
     "C:\\_work\\new\\notes and 100%25 of \\u0041 or [1;32m as text, see docs/a\\_b.md",
     "https://discord.com/api/webhooks/ID/TOKEN and https://hooks.zapier.com/hooks/catch/ID",
+    "NotificationDispatchManager.handle.retryAfterTransientNetworkFailure, cache-key-d41d8cd98f00b204e9800998ecf8427e",
+    "sha256 4b1d"
+    + "0123456789abcdef" * 3
+    + "0123456789ab and RECORD,sha256=r8_DrqAfn6HtDsMEr6Zb0Qn3vQpYJz9xKcWmL2aT5sE,12",
+    "tokenizer: cl100k_base_v2_2024 and tokenizer=meta-llama/Llama-3.1-8B-Instruct",
     "12:30:45 and a ratio of 1234567890:1, us-east-1, en-us1 layouts",
 ]
 

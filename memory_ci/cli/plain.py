@@ -78,7 +78,7 @@ class JobLog(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         """Write `text`, with a blank in what would be a command."""
-        super().write(re.sub(r"(?m)^([ \t]*:)(?=:)|##(?=\[)", r"\g<0> ", text))
+        super().write(re.sub(r"(?m)(?:^|(?<=\r))(\s*:)(?=:)|##(?=\[)", r"\g<0> ", text))
         return len(text)
 
 
