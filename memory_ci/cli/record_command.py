@@ -109,7 +109,7 @@ def command(
     arguments["fetch"] = bool(arguments["fetch"]) and not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     if options.ref is None:
-        check_branch(where)
+        options = msgspec.structs.replace(options, ref=check_branch(where))
     plan: Plan | Pending | None
     if backfill:
         plan, published = _backfill(where, options, wait=wait, dry_run=dry_run)
@@ -136,6 +136,7 @@ def command(
 def _record(
     where: Workspace, options: RecordOptions, mode: PublishMode | None, *, dry_run: bool, is_agreed: bool
 ) -> tuple[Plan | None, Published | None]:
+    from memory_ci.flows.branch import branch_tip
     from memory_ci.flows.firstrun import check_range, count_unasked
     from memory_ci.flows.publish import PublishOptions, publish
     from memory_ci.flows.record import plan_record
@@ -143,8 +144,9 @@ def _record(
     with progress("Reading merged work") as advance:
 
         def make_plan(ref: str | None) -> Plan:
-            asked = msgspec.structs.replace(options, ref=ref)
-            check_range(where, asked)
+            ref, base = branch_tip(where, ref)
+            asked = msgspec.structs.replace(options, ref=ref, base=base)
+            check_range(where, asked, base)
             plan = plan_record(where, asked, today(), advance, os.environ)
             if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
                 _ask(count)

@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.blobs import TreeFile, list_tree, list_worktree, read_files
+from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.renames import (
     find_last_touches,
     find_mentions,
@@ -55,10 +55,18 @@ def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | 
 
     Raises RepositoryError (unknown-revision).
     """
+    (verdicts,) = compare_anchors(workspace, located, view)
+    return verdicts
+
+
+def compare_anchors(workspace: Workspace, located: Iterable[Located], *views: str | None) -> list[Verdicts]:
+    """What `judge_anchors` says of each of these views; what the anchors were made from is asked once."""
     cites = ((place.entry.id, cite) for place in located for cite in place.entry.cites)
     cited = {key: anchor for key in cites if (anchor := parse_anchor(key[1]))}
-    judged = _Inquiry(workspace.repo, view, tuple(dict.fromkeys(cited.values()))).judge_all() if cited else {}
-    return {key: judged[anchor] for key, anchor in cited.items()}
+    anchors = tuple(dict.fromkeys(cited.values()))
+    blobs = dict(zip(anchors, _find_blobs(workspace.repo, anchors), strict=True))
+    judged = [_Inquiry(workspace.repo, view, blobs).judge_all() if cited else {} for view in views]
+    return [{key: verdicts[anchor] for key, anchor in cited.items()} for verdicts in judged]
 
 
 def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str) -> dict[str, date]:
@@ -99,12 +107,11 @@ def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> list[TreeFile | 
 class _Inquiry:
     """One round of judging: what is costly to ask is asked once, and only if an anchor needs it."""
 
-    def __init__(self, repo: Repository, view: str | None, anchors: Sequence[Anchor]) -> None:
-        self.repo = repo
+    def __init__(self, repo: Repository, view: str | None, blobs: Mapping[Anchor, TreeFile | None]) -> None:
+        self.repo, self.blobs = repo, blobs
         self.rev = None if view is None and repo.root is not None else resolve_commit(repo, view or "HEAD")
-        listed = list_worktree(repo, ()) if self.rev is None else list_tree(repo, self.rev, ())
+        listed = list_worktree(repo, ()) if self.rev is None else tree_at(repo, self.rev).select(())
         self.files = {file.path: file for file in listed if is_citable(file.path)}
-        self.blobs = dict(zip(anchors, _find_blobs(repo, anchors), strict=True))
         self.texts: dict[TreeFile, str] = {}
 
     def judge_all(self) -> dict[Anchor, Verdict]:

@@ -12,7 +12,7 @@ from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.flows import telling
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.referee import find_objections
-from memory_ci.flows.workspace import Workspace, config_at, read_bytes
+from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
 from memory_ci.rendering.message import render_commit_message, render_episode_message
 from memory_ci.store.apply import apply_changes
@@ -84,13 +84,13 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
     if tip != plan.base:
         message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
         raise RepositoryError(message, slug="ref-moved", hint="Make the plan again: memory-ci extract.")
-    workspace = Workspace(workspace.repo, config_at(workspace.repo, tip))
+    workspace = workspace_at(workspace.repo, tip)
     for reason in chain(find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)):
         raise _refusal(reason)
     prepared = []
     if noted := telling.list_changes(workspace, plan):
         prepared.append((render_episode_message(plan, len(noted)), noted))
-    content = read_bytes(workspace, tip, touched_paths(plan.steps))
+    content = workspace.at(tip).read(touched_paths(plan.steps))
     for step in plan.steps:
         files = apply_changes(content, step.changes)
         content = {path: data for path, data in {**content, **files}.items() if data is not None}

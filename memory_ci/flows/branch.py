@@ -21,10 +21,10 @@ def branch_name(workspace: Workspace, wanted: str | None) -> str:
     return ref
 
 
-def branch_tip(workspace: Workspace, wanted: str | None) -> tuple[str, str]:
-    """The full name of the branch to record on, and the commit it is at."""
+def branch_tip(workspace: Workspace, wanted: str | None, known: str | None = None) -> tuple[str, str]:
+    """The full name of the branch to record on, and the commit it is at, which may be `known`."""
     ref = branch_name(workspace, wanted)
-    base = find_commit(workspace.repo, ref)
+    base = known or find_commit(workspace.repo, ref)
     if base is None:
         name = ref.removeprefix("refs/heads/")
         message = f"the branch {name!r} has no commit" if wanted is None else f"there is no branch {name!r}"

@@ -33,9 +33,14 @@ class CapturedSessions:
         self.problems: list[str] = []
 
     @cached_property
+    def stored(self) -> tuple[StoredSession, ...]:
+        """All that are kept here."""
+        return list_stored(self._repo)
+
+    @cached_property
     def said(self) -> tuple[Session, ...]:
         """What each session says of itself, without events, in the order of their refs."""
-        newest = sorted(list_stored(self._repo), key=lambda stored: stored.at, reverse=True)
+        newest = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
         said: dict[str, Session] = {}
         end, room = min(len(newest), MAX_SESSIONS), MAX_BYTES
         for stored, data in read_stored(self._repo, newest[:end], self._limit):

@@ -14,13 +14,12 @@ from memory_ci.flows.rejected import (
     Touched,
     Verdicts,
     changes_prose,
-    entries_at,
     holds_entries,
     line_of,
     list_rejected,
     prose_of,
 )
-from memory_ci.flows.workspace import Workspace, read_bytes
+from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located
@@ -46,7 +45,7 @@ def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> Carried:
     """What of the verdicts is not so on `base` yet; what is decided there otherwise is left as it is."""
     changes = tuple(_list_changes(workspace, base, verdicts))
     paths = {change.path for change in changes} | {file.path for file in verdicts.touched}
-    content = read_bytes(workspace, base, {*paths, REJECTED_FILE})
+    content = workspace.at(base).read({*paths, REJECTED_FILE})
     files = apply_changes(content, changes)
     touched = dict(
         _list_files(workspace, base, content | {path: data or b"" for path, data in files.items()}, verdicts)
@@ -62,7 +61,7 @@ def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> Carried:
 
 def list_lost(workspace: Workspace, tip: str, verdicts: Verdicts) -> tuple[str, ...]:
     """The titles of what maintainers wrote that does not stand at `tip` as they wrote it."""
-    there = entries_at(workspace, tip) if verdicts.edits else {}
+    there = workspace.at(tip).places if verdicts.edits else {}
     return tuple(edit.place.entry.title for edit in verdicts.edits if not _stands(edit, there.get(edit.place.entry.id)))
 
 
@@ -74,7 +73,7 @@ def _stands(edit: Edit, place: Located | None) -> bool:
 
 def _list_changes(workspace: Workspace, base: str, verdicts: Verdicts) -> Iterator[Change]:
     """What maintainers wrote, put in; what they took out of what the base has, taken out there as well."""
-    kept = entries_at(workspace, base)
+    kept = workspace.at(base).places
     past = list_past_ids(workspace, base) if verdicts.edits else frozenset()
     for edit in verdicts.edits:
         known = kept.get(edit.place.entry.id)
@@ -112,7 +111,7 @@ def _removal(known: Located) -> Change:
 
 def _decide(workspace: Workspace, base: str, before: bytes, verdicts: Verdicts) -> bytes:
     """REJECTED_FILE without the lines that maintainers took out of it, and with the new ones."""
-    known = list_rejected(workspace, base)
+    known = list_rejected(workspace.at(base))
     lines = before.splitlines(keepends=True) or ([HEADING.encode()] if verdicts.rejected else [])
     old = [line for line in lines if line.decode("utf-8", "replace").rstrip("\r\n") not in verdicts.released]
     new = [f"{line}\n".encode() for line in verdicts.rejected if line.split()[0] not in known]

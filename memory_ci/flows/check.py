@@ -15,7 +15,8 @@ from memory_ci.flows.workspace import (
     STAGED,
     Memory,
     Workspace,
-    list_memory_files,
+    is_told,
+    list_indexed_files,
     read_memory,
     readable_path,
     repository_path,
@@ -28,6 +29,7 @@ from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
 from memory_ci.store.byhand import find_remarks
 from memory_ci.store.document import parse_memory_file
+from memory_ci.store.episodes import is_episode_path
 from memory_ci.store.layout import serves_prose
 
 
@@ -49,8 +51,9 @@ def check_memory(workspace: Workspace, view: str | None = None, paths: Sequence[
     Raises UsageError (not-a-memory-file) for a path that no scope claims.
     """
     rev = view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
-    files = list_memory_files(workspace, rev)
-    episodes = list_episode_files(workspace, rev)
+    listed = list_indexed_files(workspace, rev)
+    files = [file for file in listed if not is_told(file)]
+    episodes = [file for file in listed if is_episode_path(file.path)]
     wanted = {repository_path(workspace, path) for path in paths}
     for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."

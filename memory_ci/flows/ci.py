@@ -22,7 +22,7 @@ from memory_ci.flows.remarks import list_remarks
 from memory_ci.flows.replan import move_plan
 from memory_ci.flows.stopped import Stop, find_stop
 from memory_ci.flows.verify import verify_change
-from memory_ci.flows.workspace import Workspace, config_at
+from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.index import IndexUse
 from memory_ci.records.plan import Plan
@@ -115,7 +115,7 @@ def _planner(
 
 def _index(workspace: Workspace, ref: str) -> IndexUse:
     """The index of the branch as it is now, ready for the cache."""
-    here = Workspace(workspace.repo, config_at(workspace.repo, ref))
+    here = workspace_at(workspace.repo, ref)
     report, path = build_index(here, ref), index_path(here)
     return IndexUse(report.key, path.stat().st_size if path.exists() else 0, report.was_rebuilt)
 

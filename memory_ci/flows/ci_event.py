@@ -11,7 +11,6 @@ import msgspec
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.merges import find_default_branch
 from memory_ci.gitrepo.tips import read_tips
 
 CiProvider = Literal["github", "gitlab", "none"]
@@ -109,15 +108,14 @@ def gitlab_job(environ: Mapping[str, str]) -> CiJob:
 
 def _plain_job(workspace: Workspace) -> CiJob:
     """By the branch that is checked out: the default one is recorded on, any other is a change to it."""
-    work = read_tips(workspace.repo).work
-    if not work:
+    tips = read_tips(workspace.repo)
+    if not tips.work:
         return CiJob("record", "the default branch is checked out")
-    base = find_default_branch(workspace.repo)
-    if base is None:
-        message = f"{work!r} is checked out, and which branch is the default one cannot be told"
+    if not tips.default:
+        message = f"{tips.work!r} is checked out, and which branch is the default one cannot be told"
         hint = "Name the base: memory-ci verify --base REV; or record on this branch: memory-ci record --branch NAME."
         raise RepositoryError(message, slug="no-default-branch", hint=hint)
-    return CiJob("verify", f"the branch {work}", base=base)
+    return CiJob("verify", f"the branch {tips.work}", base=tips.default)
 
 
 def _branch_job(name: str, ref: str, default: str) -> CiJob:

@@ -7,14 +7,17 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.files import read_regular
-from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.merges import find_default_branch
-from memory_ci.gitrepo.repo import find_commit, head_branch
+from memory_ci.flows.workspace import Workspace, list_indexed_files
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.tips import read_tips
 from memory_ci.records.doctor import Probe
 
 MAX_FILE = 1_000_000
@@ -23,7 +26,7 @@ MAX_FILE = 1_000_000
 IMPORT_SECONDS = 20
 
 
-class Case(msgspec.Struct, frozen=True):
+class Case(msgspec.Struct, frozen=True, dict=True):
     """A repository, the environment, the time, and the interpreter that runs. `is_online`: the network may be asked."""
 
     workspace: Workspace
@@ -32,18 +35,31 @@ class Case(msgspec.Struct, frozen=True):
     python: str
     is_online: bool = False
 
+    @cached_property
+    def head(self) -> str | None:
+        """The commit that is checked out."""
+        return find_commit(self.workspace.repo, "HEAD")
+
+    @cached_property
+    def tip(self) -> str | None:
+        """The commit that memory is recorded on: HEAD on the default branch, else the tip of that branch."""
+        tips = read_tips(self.workspace.repo)
+        return self.head if tips.commit is None or (tips.branch and not tips.work) else tips.commit
+
+    @cached_property
+    def hooks(self) -> Path:
+        """Where git looks for hooks: core.hooksPath is taken from the top of the work tree."""
+        repo = self.workspace.repo
+        elsewhere = find_setting(repo, "core.hooksPath", "--type=path")
+        return repo.common_dir / "hooks" if elsewhere is None else repo.cwd / elsewhere
+
+    @cached_property
+    def files(self) -> tuple[TreeFile, ...]:
+        """The memory and episode files of the work tree."""
+        return list_indexed_files(self.workspace, None)
+
 
 Check = Callable[[Case], Iterable[Probe]]
-
-
-def find_tip(case: Case) -> str | None:
-    """The commit that memory is recorded on: HEAD where it is on the default branch, else the tip of that branch."""
-    repo = case.workspace.repo
-    ref = find_default_branch(repo)
-    name = (ref or "").removeprefix("refs/remotes/origin/").removeprefix("refs/heads/")
-    if ref is None or head_branch(repo) == f"refs/heads/{name}":
-        ref = "HEAD"
-    return find_commit(repo, ref)
 
 
 def peek_text(path: Path) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_ci.flows.doctor_case import Case
-from memory_ci.flows.index import index_key, index_path, list_indexed_files
+from memory_ci.flows.index import index_key, index_path
 from memory_ci.flows.lane import LaneNote, load_note
 from memory_ci.flows.workspace import readable_path
-from memory_ci.gitrepo.repo import find_commit
 from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder
 from memory_ci.index.glance import Glance, glance
 from memory_ci.index.vectors import LEAST_COVERAGE
@@ -46,7 +45,7 @@ def check_index(case: Case) -> Iterator[Probe]:
 
 def _behind(case: Case, oids: Mapping[str, str]) -> set[str]:
     """The paths of which the index has another version than the work tree, or one that is gone."""
-    files = {readable_path(file): file.oid for file in list_indexed_files(case.workspace, None)}
+    files = {readable_path(file): file.oid for file in case.files}
     gone = oids.keys() - files.keys() - {case.workspace.config.global_.path}
     return gone | {path for path, oid in files.items() if oids.get(path) != oid}
 
@@ -95,8 +94,8 @@ def _last_seen(note: LaneNote) -> str:
 
 def check_cache(case: Case) -> Iterator[Probe]:
     """What a job of CI would look for; which index a job restored stands in its own log alone."""
-    if find_commit(case.workspace.repo, "HEAD") is None:
+    if case.head is None:
         yield Probe("cache", "skip", "nothing is committed yet")
         return
-    key = index_key(case.workspace)
+    key = index_key(case.workspace, case.head)
     yield Probe("cache", "skip", f"a job restores {key}; whether it was there, its log says")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memory_ci import __version__
-from memory_ci.flows.doctor_case import Case, find_tip
+from memory_ci.flows.doctor_case import Case
 from memory_ci.flows.model import choose_model
 from memory_ci.forge import Forge
 from memory_ci.forge.choose import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
@@ -44,7 +44,7 @@ def check_clock(case: Case) -> Iterator[Probe]:
     source = " (SOURCE_DATE_EPOCH)" if case.environ.get("SOURCE_DATE_EPOCH") else ""
     zone = f"{case.now.astimezone():%z}"
     what = f"{case.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC{source}; the local zone is {zone[:3]}:{zone[3:]}"
-    tip = find_tip(case)
+    tip = case.tip
     asked = (f"--max-count={LOOKED_AT}", "--end-of-options", tip or "")
     commits = [commit for commit, _ in read_log(case.workspace.repo, *asked)] if tip else []
     ahead = [commit for commit in commits if commit.committed_at > case.now + SKEW]
@@ -131,7 +131,7 @@ def _without_forge(case: Case, reason: str) -> Probe:
 
 
 def _ask(case: Case, forge: Forge, reason: str) -> Probe:
-    tip = find_tip(case)
+    tip = case.tip
     if tip is None:
         return Probe("forge", "skip", f"{reason}; nothing is committed that it could be asked about")
     forge.find_number(tip)  # raises what is amiss

@@ -11,9 +11,8 @@ from memory_ci.flows.check import check_memory
 from memory_ci.flows.doctor_case import Case
 from memory_ci.flows.screening import screen
 from memory_ci.flows.workspace import MAX_FILE_BYTES
-from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.journal import find_unfinished
-from memory_ci.gitrepo.repo import find_commit
 from memory_ci.records.doctor import Probe
 from memory_ci.records.report import Finding
 from memory_ci.store.load import load_file
@@ -94,7 +93,4 @@ def _uncommitted(case: Case) -> list[str]:
         return []
     wanted = [CONFIG_FILE, *patterns.project, *patterns.institutional]
     here = [path for path in wanted if (repo.root / path).is_file()]
-    if find_commit(repo, "HEAD") is None:
-        return here
-    known = {file.path for file in list_tree(repo, "HEAD", ())}
-    return [path for path in here if path not in known]
+    return [path for path in here if case.head is None or path not in tree_at(repo, case.head).files]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.agents import plan_agents_out
-from memory_ci.flows.doctor_case import Case, find_tip, peek_text
+from memory_ci.flows.doctor_case import Case, peek_text
 from memory_ci.flows.eligible import is_work
 from memory_ci.flows.install import MADE
 from memory_ci.flows.joining import SessionFinder
@@ -23,7 +23,7 @@ from memory_ci.gitrepo.history import (
     plan_range,
 )
 from memory_ci.gitrepo.repo import find_commit, is_shallow
-from memory_ci.gitrepo.sessionrefs import list_stored
+from memory_ci.gitrepo.sessionrefs import StoredSession
 from memory_ci.records.doctor import Probe
 from memory_ci.records.history import MergedChange
 from memory_ci.text import plural
@@ -68,13 +68,12 @@ def check_sessions(case: Case) -> Iterator[Probe]:
     if since is not None and changes and not joined and not _merged_since(case, changes, since):
         yield Probe("sessions", "skip", "nothing was merged since capture was set up")
     else:
-        yield _judge_sessions(case, joined, len(changes), is_capturing=since is not None)
+        yield _judge_sessions(finder.captured.stored, joined, len(changes), is_capturing=since is not None)
     for problem in dict.fromkeys(finder.problems):
         yield Probe("sessions", "warn", problem, "See docs/sessions.md for where sessions are kept and fetched from.")
 
 
-def _judge_sessions(case: Case, joined: int, count: int, *, is_capturing: bool) -> Probe:
-    stored = list_stored(case.workspace.repo)
+def _judge_sessions(stored: Sequence[StoredSession], joined: int, count: int, *, is_capturing: bool) -> Probe:
     newest = max((one.at for one in stored), default=None)
     kept = f"{plural(len(stored), 'session')} kept, the newest of {newest.astimezone(UTC).date()}" if newest else ""
     if not count:
@@ -117,7 +116,7 @@ def _merged_since(case: Case, changes: Sequence[MergedChange], since: datetime) 
 
 def _last_changes(case: Case) -> Sequence[MergedChange] | None:
     """The newest merged changes that are work; None where history is cut off before it can be told."""
-    repo, tip = case.workspace.repo, find_tip(case)
+    repo, tip = case.workspace.repo, case.tip
     if tip is None:
         return ()
     try:
@@ -134,7 +133,7 @@ def _last_changes(case: Case) -> Sequence[MergedChange] | None:
 
 def check_cursor(case: Case) -> Iterator[Probe]:
     """How many merged changes wait to be recorded, and whether the place where the last run ended is still there."""
-    repo, tip = case.workspace.repo, find_tip(case)
+    repo, tip = case.workspace.repo, case.tip
     if tip is None:
         yield Probe("cursor", "skip", "nothing is committed yet")
         return

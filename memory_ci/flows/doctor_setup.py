@@ -17,10 +17,9 @@ from memory_ci.flows.doctor_case import Case, interpreter_fault, peek_text
 from memory_ci.flows.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
 from memory_ci.flows.install import ATTRIBUTES, MADE, SECTION
 from memory_ci.flows.managers import HUSKY, WITH_ARGUMENT, find_manager
-from memory_ci.flows.workspace import list_memory_files
-from memory_ci.gitrepo.blobs import list_staged, list_tree
+from memory_ci.flows.workspace import is_told
+from memory_ci.gitrepo.blobs import list_staged, tree_at
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
-from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.records.doctor import Probe, ProbeState
 
@@ -94,7 +93,7 @@ EDITED = HookState(
 
 def _look_at(case: Case, hook: str) -> HookState | None:
     """How a hook is, None if nothing calls memory-ci there."""
-    place = hooks_folder(case.workspace.repo) / hook
+    place = case.hooks / hook
     call = re.compile(rf"memory[-_]ci hook {hook if hook in WITH_ARGUMENT else 'sync'}\b")
     theirs = peek_text(place)
     # Of one from aside only the tool that put it there knows.
@@ -131,12 +130,6 @@ def _judge_managed(case: Case, hook: str, place: Path, text: str) -> HookState |
     return WORKS if is_there else HookState("warn", what, manager.remedy)
 
 
-def hooks_folder(repo: Repository) -> Path:
-    """Where git looks for hooks: core.hooksPath is taken from the top of the work tree."""
-    elsewhere = find_setting(repo, "core.hooksPath", "--type=path")
-    return repo.common_dir / "hooks" if elsewhere is None else repo.cwd / elsewhere
-
-
 # -- pre-commit
 
 
@@ -169,7 +162,7 @@ def _named_hooks(case: Case) -> tuple[str, ...]:
 
 
 def _is_framework(case: Case, hook: str) -> bool:
-    return bool(FRAMEWORK.search(peek_text(hooks_folder(case.workspace.repo) / hook)))
+    return bool(FRAMEWORK.search(peek_text(case.hooks / hook)))
 
 
 # -- the merge driver
@@ -198,7 +191,7 @@ def check_merge_driver(case: Case) -> Iterator[Probe]:
     fault = interpreter_fault(case, (find_interpreter(driver) or "").replace("%%", "%") or None, may_run=True)
     if fault:
         yield Probe("merge-driver", "fail", f"the driver {fault}: memory files merge line by line", INSTALL)
-    elif _is_uncommitted(repo, ATTRIBUTES):
+    elif case.head is None or ATTRIBUTES not in tree_at(repo, case.head).files:
         remedy = f"git add {ATTRIBUTES} && git commit -m 'Merge memory files by entries'"
         yield Probe("merge-driver", "warn", f"{ATTRIBUTES} is not committed: other clones have none", remedy)
     else:
@@ -209,19 +202,12 @@ def _unclaimed(case: Case) -> list[str]:
     """The memory files, or those that there will be, for which git would not call the driver."""
     patterns = case.workspace.config.scopes
     plain = [path for path in (*patterns.project, *patterns.institutional) if not re.search(r"[*?{\[]", path)]
-    paths = list(dict.fromkeys([*plain, *(file.path for file in list_memory_files(case.workspace, None))]))
+    paths = list(dict.fromkeys([*plain, *(file.path for file in case.files if not is_told(file))]))
     asked = b"".join(encode_path(path) + b"\0" for path in paths)
     answer = run_git(case.workspace.repo.cwd, "check-attr", "-z", "--stdin", "merge", input=asked)
     fields = decode_path(answer).split("\0")[:-1]
     found = zip(fields[::3], fields[2::3], strict=True)
     return [path for path, value in found if value != SECTION.partition(".")[2]]
-
-
-def _is_uncommitted(repo: Repository, path: str) -> bool:
-    """Whether a file of the work tree is in no commit of HEAD."""
-    if find_commit(repo, "HEAD") is None:
-        return True
-    return not list_tree(repo, "HEAD", [f"{path}"])
 
 
 # -- the hooks of agents

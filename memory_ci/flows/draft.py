@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from memory_ci.flows.workspace import Memory, Workspace
-from memory_ci.gitrepo.blobs import REGULAR, find_obstacle, list_paths
+from memory_ci.flows.workspace import Snapshot
+from memory_ci.gitrepo.blobs import REGULAR, find_obstacle
 from memory_ci.records.change import Change
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.loaded import LoadedFile
@@ -18,9 +18,9 @@ from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragmen
 class Draft:
     """Entries where they stand, the inbox apart. Steps plan on it and then are taken over into it."""
 
-    def __init__(self, workspace: Workspace, rev: str, memory: Memory) -> None:
-        self._patterns = workspace.config.scopes
-        self._modes = list_paths(workspace.repo, rev)
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._patterns = snapshot.workspace.config.scopes
+        self._modes, memory = snapshot.tree.modes, snapshot.memory
         self.kept = [p for p in memory.located if self._modes.get(p.path) in REGULAR and not is_fragment(p.path)]
         self.kept = [p for p in self.kept if is_canonical_path(p.path) and not is_legacy(p.path)]
         self.inbox = [place for file in memory.files if _is_whole(file) for place in file.entries]

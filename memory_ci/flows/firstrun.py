@@ -4,38 +4,35 @@ from __future__ import annotations
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.record import RecordOptions
-from memory_ci.flows.workspace import Workspace, config_at, memory_test
-from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.flows.workspace import Workspace, config_at, memory_test, workspace_at
+from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import find_addition, find_cursor
-from memory_ci.gitrepo.merges import find_default_branch
-from memory_ci.gitrepo.repo import head_branch, is_shallow
+from memory_ci.gitrepo.repo import is_shallow
+from memory_ci.gitrepo.tips import read_tips
 from memory_ci.records.plan import Plan
 
 FREE_EPISODES = 50
 """New episode files that a first run writes unasked."""
 
 
-def check_branch(workspace: Workspace) -> None:
-    """Raises UsageError (other-branch) where another branch than the default one is checked out, if one can be told."""
-    head, remote = head_branch(workspace.repo), config_at(workspace.repo, "HEAD").publish.remote
-    default = find_default_branch(workspace.repo, remote)
-    if head is None or default is None:
-        return
-    name = head.removeprefix("refs/heads/")
-    wanted = default.removeprefix("refs/heads/").removeprefix(f"refs/remotes/{remote}/")
-    if name != wanted:
-        hint = f"Check out {wanted!r}, or say that you mean this branch: --branch {name}"
-        message = f"{name!r} is checked out, and memory is recorded on {wanted!r}, the default branch"
+def check_branch(workspace: Workspace) -> str | None:
+    """The full name of the branch that is checked out, if one is that has a commit.
+
+    Raises UsageError (other-branch) where it is another than the default one, if one can be told.
+    """
+    tips = read_tips(workspace.repo, config_at(workspace.repo, "HEAD").publish.remote)
+    if tips.default and tips.work:
+        hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
+        message = f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, the default branch"
         raise UsageError(message, slug="other-branch", hint=hint)
+    return tips.branch or None
 
 
-def check_range(workspace: Workspace, options: RecordOptions) -> None:
+def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
     """Raises UsageError (not-committed) where a first run would read all history, for nothing says where to begin."""
     repo = workspace.repo
-    _, base = branch_tip(workspace, options.ref)
-    if list_tree(repo, base, [CONFIG_FILE]) or is_shallow(repo) or not _is_first(workspace, options, base):
+    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo) or not _is_first(workspace, options, base):
         return
     if find_addition(repo, base, CONFIG_FILE) is None:
         message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
@@ -52,5 +49,5 @@ def count_unasked(workspace: Workspace, options: RecordOptions, plan: Plan) -> i
 def _is_first(workspace: Workspace, options: RecordOptions, base: str) -> bool:
     if options.since is not None or options.from_root:
         return False
-    here = Workspace(workspace.repo, config_at(workspace.repo, base))
+    here = workspace_at(workspace.repo, base)
     return find_cursor(workspace.repo, base, memory_test(here)) is None

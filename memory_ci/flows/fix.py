@@ -11,7 +11,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.flows.fmt import select_files
 from memory_ci.flows.resolve import HEADS, find_base
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, read_bytes, work_tree
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, work_tree
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.merges import find_merge_base
 from memory_ci.gitrepo.repo import head_branch, resolve_commit
@@ -90,11 +90,11 @@ def _find_start(workspace: Workspace, base: str | None) -> str | None:
 def _plan(workspace: Workspace, start: str) -> Iterator[tuple[dict[Moved, bytes], str, bytes | None]]:
     """For each file with entries to move: their fragments, its path, and what is left of it (None: nothing)."""
     patterns = workspace.config.scopes
-    known = {place.entry.id for place in load_memory(workspace, start).located}
+    fork = workspace.at(start)
     now = Counter(place.entry.id for place in load_memory(workspace, None).located)
-    new = {entry_id for entry_id, count in now.items() if count == 1} - known
+    new = {entry_id for entry_id, count in now.items() if count == 1} - fork.places.keys()
     files = list_memory_files(workspace, None)
-    before = read_bytes(workspace, start, [file.path for file in files])
+    before = fork.read(file.path for file in files)
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = content.file.path
         scope = classify_scope(path, patterns)

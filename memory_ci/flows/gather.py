@@ -12,7 +12,7 @@ from memory_ci.flows.declined import MAX_DECLINED, Window, choose_declined
 from memory_ci.flows.joining import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.forge import Forge
-from memory_ci.gitrepo.blobs import list_tree, read_files
+from memory_ci.gitrepo.blobs import Tree
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
@@ -150,18 +150,18 @@ class Gatherer:
 
 def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[str]) -> Iterator[Event]:
     """Decision records that the change added, and what its job wrote down before and while it worked."""
-    for path, text in _texts(workspace, merged.tip.sha, adr_paths_added(merged, adr_paths)):
+    tree, start = Tree(workspace.repo, merged.tip.sha), start_of(merged)
+    for path, text in _texts(tree, adr_paths_added(merged, adr_paths)):
         yield from adr_event(merged, path, text)
     paths = job_paths(merged)
-    before = dict(_texts(workspace, start_of(merged), paths))
-    for path, text in _texts(workspace, merged.tip.sha, paths):
+    before = dict(_texts(Tree(workspace.repo, start), paths)) if start else {}
+    for path, text in _texts(tree, paths):
         yield from job_events(merged, path, text, before.get(path, ""))
 
 
-def _texts(workspace: Workspace, rev: str | None, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The text that a commit has of these paths; most changes have none, and cost no process."""
-    files = [file for file in list_tree(workspace.repo, rev, ()) if file.path in paths] if rev and paths else ()
-    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+def _texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The text that a tree has of these paths; most changes have none, and cost no process."""
+    for content in tree.read(paths, MAX_FILE_BYTES) if paths else ():
         if content.data is not None:
             yield content.file.path, content.data.decode("utf-8", "replace")
 

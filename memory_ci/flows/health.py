@@ -79,11 +79,12 @@ NOT_ASKED = "nothing was merged in the last 90 days that could be asked for"
 
 class Place(msgspec.Struct, frozen=True):
     """Where and when: the tree (None: the work tree, "": none, it was before the first commit), the commit whose
-    history counts, the day that counts as today."""
+    history counts, the day that counts as today, the commit that is checked out under a work tree."""
 
     view: str | None
     tip: str | None
     today: date
+    head: str | None = None
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +127,10 @@ def measure_health(
     Raises RepositoryError: unknown-revision, shallow-clone.
     """
     if at is None:
-        return _measure(workspace, Place(None, _find_tip(workspace), today), profile, environ)
+        tips, head = read_tips(workspace.repo), find_commit(workspace.repo, "HEAD")
+        # Of a branch of work the merged changes of the default branch count.
+        place = Place(None, tips.commit if tips.work and tips.commit else head, today, head)
+        return _measure(workspace, place, profile, environ)
     return _measure_moment(find_moment(workspace, at), profile, environ)
 
 
@@ -234,20 +238,14 @@ def _find_known(workspace: Workspace, place: Place, entries: Sequence[Entry]) ->
     """The ids that are there, and of what these replaced the ids that some commit had; any other is only a word."""
     held = frozenset(entry.id for entry in entries)
     replaced = frozenset(older for entry in entries for older in entry.supersedes) - held
-    pasts = (list_past_ids(workspace, head) for head in _list_heads(workspace, place)) if replaced else ()
+    pasts = (list_past_ids(workspace, head) for head in _list_heads(place)) if replaced else ()
     return held | (replaced & frozenset().union(*pasts))
 
 
-def _list_heads(workspace: Workspace, place: Place) -> list[str]:
+def _list_heads(place: Place) -> list[str]:
     """The commits of whose history a place is: its own, and that of its branch where it is not merged yet."""
-    own = place.view if place.view is not None else find_commit(workspace.repo, "HEAD")
+    own = place.view if place.view is not None else place.head
     return list(dict.fromkeys(filter(None, (own, place.tip))))
-
-
-def _find_tip(workspace: Workspace) -> str | None:
-    """The commit whose merged changes count: HEAD; where that is a branch of work, the default branch."""
-    tips = read_tips(workspace.repo)
-    return tips.commit if tips.work and tips.commit else find_commit(workspace.repo, "HEAD")
 
 
 def _list_changes(workspace: Workspace, place: Place) -> tuple[tuple[MergedChange, ...], str]:
@@ -352,7 +350,7 @@ def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
     repo, wanted = scene.workspace.repo, sorted(names)
     found = find_objects(repo, [f"{name}^{{commit}}" for name in wanted])
     shas = {name: sha for name, sha in zip(wanted, found, strict=True) if sha}
-    heads = _list_heads(scene.workspace, scene.place)
+    heads = _list_heads(scene.place)
     foreign = frozenset(shas.values()).intersection(*(list_foreign(repo, shas.values(), head) for head in heads))
     return frozenset(name for name, sha in shas.items() if sha not in foreign)
 

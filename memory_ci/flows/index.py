@@ -10,7 +10,15 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import MAX_FILE_BYTES, STAGED, Workspace, list_view, load_files, readable_path
+from memory_ci.flows.workspace import (
+    MAX_FILE_BYTES,
+    STAGED,
+    Workspace,
+    is_told,
+    list_indexed_files,
+    load_files,
+    readable_path,
+)
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.build import SyncReport, open_index, sync
@@ -20,7 +28,6 @@ from memory_ci.records.entry import ScopeOf
 from memory_ci.records.index import IndexStats
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
-from memory_ci.store.layout import EPISODES, classify_scope, is_fragment, memory_pathspecs
 
 GLOBAL = ScopeOf("global")
 
@@ -41,30 +48,16 @@ def index_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "index.db"
 
 
-def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
-    """The files of a view that the index covers, memory and episodes, as `list_memory_files` knows views."""
-    patterns = workspace.config.scopes
-    files = list_view(workspace, view, (*memory_pathspecs(patterns), f"{EPISODES}/*.md"))
-    return tuple(
-        file for file in files if _tells(file) or is_fragment(file.path) or classify_scope(file.path, patterns)
-    )
-
-
 def load_indexed(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
     """Each of these files as the index holds it, without what must not be served."""
     from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
 
     wanted = tuple(files)
-    yield from map(screen, load_files(workspace, [file for file in wanted if not _tells(file)]))
-    if episodes := [file for file in wanted if _tells(file)]:
+    yield from map(screen, load_files(workspace, [file for file in wanted if not is_told(file)]))
+    if episodes := [file for file in wanted if is_told(file)]:
         from memory_ci.flows.feeding import load_feedback
 
         yield from load_feedback(workspace, episodes)
-
-
-def _tells(file: TreeFile) -> bool:
-    """Whether it is below the directory of episodes; which of those are episode files is asked when they are read."""
-    return file.path.startswith(f"{EPISODES}/")
 
 
 def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:

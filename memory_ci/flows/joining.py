@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,10 @@ import msgspec
 from memory_ci.flows.captured import CapturedSessions
 from memory_ci.flows.sessions import path_text
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.blobs import TreeFile, list_tree, read_files
+from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention
-from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.renames import find_objects
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
@@ -56,7 +56,7 @@ class SessionFinder:
 
     def __init__(self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None) -> None:
         self._workspace, self._extra, self._since = workspace, extra, since
-        self._captured = CapturedSessions(workspace)
+        self.captured = CapturedSessions(workspace)
         self._read_until: dict[str, datetime] = {}
         self._given: set[tuple[object, ...]] = set()
         self.problems: list[str] = []
@@ -153,8 +153,7 @@ class SessionFinder:
         }
         if not brought:
             return
-        files = [file for file in list_tree(self._workspace.repo, merged.tip.sha, ()) if file.path in brought]
-        for path, data in self._contents(files):
+        for path, data in self._contents(Tree(self._workspace.repo, merged.tip.sha), brought):
             for session in read_stream(io.BytesIO(data), path):
                 yield JoinedSession(session, session.events, "committed with the change", brought[path])
 
@@ -173,7 +172,7 @@ class SessionFinder:
                 yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
 
     def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
-        whole = self._captured.whole(session)
+        whole = self.captured.whole(session)
         return JoinedSession(whole, whole.events, how, commit)
 
     # -- the places where sessions are kept
@@ -182,8 +181,8 @@ class SessionFinder:
     def _known(self) -> tuple[Session, ...]:
         """Sessions that are found by what they say: those captured into refs (without their events), and those that the
         caller names."""
-        captured = self._captured.said if self._workspace.config.sessions.read else ()
-        self.problems += self._captured.problems
+        captured = self.captured.said if self._workspace.config.sessions.read else ()
+        self.problems += self.captured.problems
         return (*captured, *self._from_files())
 
     def _from_files(self) -> Iterator[Session]:
@@ -204,11 +203,12 @@ class SessionFinder:
     def _tree(self, refs: Sequence[str]) -> _Tree | None:
         if not self._workspace.config.sessions.read:
             return None
-        tip = next((sha for ref in refs if (sha := find_commit(self._workspace.repo, ref))), None)
-        return None if tip is None else _Tree(self, list_tree(self._workspace.repo, tip, ()))
+        repo = self._workspace.repo
+        tip = next(filter(None, find_objects(repo, [f"{ref}^{{commit}}" for ref in refs])), None)
+        return None if tip is None else _Tree(self, Tree(repo, tip))
 
-    def _contents(self, files: Iterable[TreeFile]) -> Iterator[tuple[str, bytes]]:
-        for content in read_files(self._workspace.repo, files, MAX_TRANSCRIPT):
+    def _contents(self, tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        for content in tree.read(paths, MAX_TRANSCRIPT):
             if content.data is None:
                 self.problems.append(f"{content.file.path} {content.problem}")
             else:
@@ -218,17 +218,16 @@ class SessionFinder:
 class _Tree:
     """The files of a branch that a tool keeps its data in, read one by one; fan-out directories are seen through."""
 
-    def __init__(self, finder: SessionFinder, files: Iterable[TreeFile]) -> None:
-        self._finder = finder
-        self._files: Mapping[str, TreeFile] = {file.path: file for file in files}
-        self._flat = {path.replace("/", ""): path for path in self._files}
+    def __init__(self, finder: SessionFinder, tree: Tree) -> None:
+        self._finder, self._tree = finder, tree
+        self._flat = {path.replace("/", ""): path for path in tree.files}
 
     def list_paths(self, prefix: str) -> Sequence[str]:
-        return [path for path in self._files if path.startswith(prefix)]
+        return [path for path in self._tree.files if path.startswith(prefix)]
 
     def read(self, path: str) -> bytes | None:
-        file = self._files.get(path) or self._files.get(self._flat.get(path, ""))
-        return next((data for _, data in self._finder._contents([file])), None) if file else None
+        known = path if path in self._tree.files else self._flat.get(path, "")
+        return next((data for _, data in self._finder._contents(self._tree, [known])), None)
 
 
 def _values(commit: Commit, key: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.pace import Pace
 from memory_ci.flows.push_options import branch_options
 from memory_ci.flows.replan import COVERED, is_covered
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, config_at, memory_test
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, memory_test, workspace_at
 from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.follow import fast_forward, private_ref
@@ -123,7 +123,7 @@ def is_own_push(run: Run, tip: str) -> bool:
     """Whether a push started this job and every commit that no run has covered is ours and memory alone."""
     if not any(run.environ.get(name) == value for name, value in STARTED_BY.items()):
         return False
-    repo, is_memory = run.workspace.repo, memory_test(Workspace(run.workspace.repo, config_at(run.workspace.repo, tip)))
+    repo, is_memory = run.workspace.repo, memory_test(workspace_at(run.workspace.repo, tip))
     cursor = find_cursor(repo, tip, is_memory)
     if cursor is None:
         return False

@@ -13,7 +13,7 @@ import msgspec
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.flows.branch import branch_tip
-from memory_ci.flows.workspace import Workspace, config_at, list_memory_files, read_bytes
+from memory_ci.flows.workspace import Workspace, list_memory_files, workspace_at
 from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series
 from memory_ci.records.config import FORMAT
 
@@ -58,7 +58,7 @@ def migrate(
     Raises UsageError (unknown-format), RepositoryError: what reading and committing raise.
     """
     ref, base = branch_tip(workspace, branch)
-    here = Workspace(workspace.repo, config_at(workspace.repo, base))
+    here = workspace_at(workspace.repo, base)
     before, after = here.config.format, wanted or FORMAT
     known = (1, FORMAT, *STEPS, *(number + 1 for number in STEPS))
     if unknown := {before, after}.difference(known):
@@ -77,7 +77,7 @@ def _rewrite(workspace: Workspace, base: str, before: int, after: int) -> dict[s
     """The files that differ in the other format. Format 1 is that of a configuration that names none."""
     rewrites = [STEPS[number].up for number in range(before, after)]
     rewrites += [STEPS[number].down for number in range(before - 1, after - 1, -1)]
-    old = read_bytes(workspace, base, [CONFIG_FILE, *(file.path for file in list_memory_files(workspace, base))])
+    old = workspace.at(base).read([CONFIG_FILE, *(file.path for file in list_memory_files(workspace, base))])
     new = dict(old)
     for rewrite in rewrites:
         new |= {path: rewrite(path, data) for path, data in new.items() if path != CONFIG_FILE}

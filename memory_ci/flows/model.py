@@ -17,8 +17,8 @@ from memory_ci.extraction.engines.kept import KeptReplies
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.flows.asking import Asker
 from memory_ci.flows.workspace import config_at
-from memory_ci.gitrepo.blobs import list_tree
-from memory_ci.gitrepo.repo import Repository, find_commit
+from memory_ci.gitrepo.renames import find_objects
+from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.config import Config, EngineConfig, EngineName
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import EngineUse
@@ -99,8 +99,10 @@ def trusted_config(repo: Repository, base: str) -> Config:
 
     A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it.
     """
-    config, before = config_at(repo, base), find_commit(repo, f"{base}^1")
-    if before is None or _config_oid(repo, before) == _config_oid(repo, base):
+    config = config_at(repo, base)
+    names = (f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
+    before, old_file, new_file = find_objects(repo, names)
+    if before is None or old_file == new_file:
         return config
     try:
         old = config_at(repo, before)
@@ -109,7 +111,3 @@ def trusted_config(repo: Repository, base: str) -> Config:
     return msgspec.structs.replace(
         config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge
     )
-
-
-def _config_oid(repo: Repository, rev: str) -> str | None:
-    return next((file.oid for file in list_tree(repo, rev, [CONFIG_FILE])), None)

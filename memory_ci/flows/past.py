@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 
 import msgspec
 
-from memory_ci.flows.index import list_indexed_files, load_indexed
-from memory_ci.flows.workspace import Workspace, config_at, readable_path
+from memory_ci.flows.index import load_indexed
+from memory_ci.flows.workspace import Workspace, list_indexed_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.past import (
     commit_day,
@@ -68,7 +68,7 @@ def find_fork_point(workspace: Workspace, base: str, today: date) -> Moment:
     Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
     """
     commit = resolve_merge_base(workspace.repo, "HEAD", base)
-    trusted = Workspace(workspace.repo, config_at(workspace.repo, commit))
+    trusted = workspace_at(workspace.repo, commit)
     return Moment(trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}.")
 
 

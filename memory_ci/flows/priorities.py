@@ -8,12 +8,10 @@ import msgspec
 
 from memory_ci.evidence.machines import find_machine
 from memory_ci.flows.check import CheckReport
-from memory_ci.flows.touched import parse_range
-from memory_ci.flows.workspace import Workspace, load_places, memory_test
+from memory_ci.flows.touched import read_range
+from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.merges import find_merge_base
-from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
@@ -28,24 +26,22 @@ Places = Mapping[str, Located]
 
 def add_priorities(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
     """A report with what find_machine_priorities says of the range `A..B`. Raises UsageError, RepositoryError."""
-    since, until = parse_range(written)
-    start, head = resolve_commit(workspace.repo, since), resolve_commit(workspace.repo, until)
-    found = find_machine_priorities(workspace, find_merge_base(workspace.repo, start, head) or start, head)
+    found = find_machine_priorities(*read_range(workspace, written))
     return msgspec.structs.replace(report, findings=(*report.findings, *found))
 
 
-def find_machine_priorities(workspace: Workspace, start: str, head: str) -> tuple[Finding, ...]:
+def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     """An error for each entry of `head` whose priority is another than at `start`, last set by no person.
 
     What is taken back does not count, nor does a machine's word that a person has set again. An entry may keep the
     priority of one that was united into it.
     """
-    before, after = load_places(workspace, start), load_places(workspace, head)
+    before, after = start.places, head.places
     changed = {id_ for id_, place in after.items() if _is_set(place.entry, [before])}
     if not changed:
         return ()
-    setters = dict(_find_setters(workspace, start, head, changed))
-    found = ((after[id_], _find_machine(workspace, commit), commit) for id_, commit in sorted(setters.items()))
+    setters = dict(_find_setters(start, head, changed))
+    found = ((after[id_], _find_machine(start.workspace, commit), commit) for id_, commit in sorted(setters.items()))
     return tuple(_finding(place, machine, commit) for place, machine, commit in found if machine)
 
 
@@ -64,17 +60,18 @@ def _priority(entry: Entry) -> str:
     return entry.priority or "normal"
 
 
-def _find_setters(workspace: Workspace, start: str, head: str, ids: set[str]) -> Iterator[tuple[str, Commit]]:
+def _find_setters(start: Snapshot, head: Snapshot, ids: set[str]) -> Iterator[tuple[str, Commit]]:
     """The last commit that set the priority of each of `ids`; a merge sets what none of its parents has."""
-    is_memory, waiting = memory_test(workspace), set(ids)
-    asked = (*FILES, "--topo-order", "--no-renames", "--end-of-options", head, f"^{start}", "--")
+    workspace, waiting = start.workspace, set(ids)
+    is_memory = memory_test(workspace)
+    asked = (*FILES, "--topo-order", "--no-renames", "--end-of-options", head.sha, f"^{start.sha}", "--")
     for commit, _ in read_log(workspace.repo, *asked):
         if not waiting:
             return
         if not any(is_memory(file.path) for file in commit.files):
             continue
-        after = load_places(workspace, commit.sha)
-        befores = [load_places(workspace, parent) for parent in commit.parents]
+        after = workspace.at(commit.sha).places
+        befores = [workspace.at(parent).places for parent in commit.parents]
         for id_ in sorted(waiting & after.keys()):
             if _is_set(after[id_].entry, befores or [{}]):
                 waiting.remove(id_)

@@ -12,8 +12,7 @@ from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import parse_reply
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.workspace import Workspace, config_at, load_memory, open_committed, read_bytes
-from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.flows.workspace import Workspace, open_committed, workspace_at
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promote import plan_promotion
@@ -40,7 +39,7 @@ def names_of(workspace: Workspace, rev: str) -> frozenset[str]:
     """What the repository and its packages are called: words that no entry for every repository may hold."""
     root = workspace.repo.root or workspace.repo.common_dir
     remote = find_setting(workspace.repo, "remote.origin.url") or ""
-    top = {file.path.partition("/")[0] for file in list_tree(workspace.repo, rev, ()) if "/" in file.path}
+    top = {path.partition("/")[0] for path in workspace.at(rev).tree.files if "/" in path}
     named = {root.name, remote.rstrip("/").rpartition("/")[2], *top}
     return frozenset(name.removesuffix(".git") for name in named if len(name) >= MIN_NAME) - COMMON
 
@@ -48,8 +47,8 @@ def names_of(workspace: Workspace, rev: str) -> frozenset[str]:
 def propose_globally(workspace: Workspace, branch: str | None, today: date) -> tuple[Entry, ...]:
     """The entries of a branch that recur and hold in any repository. Doubt means no."""
     _, base = branch_tip(workspace, branch)
-    workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
-    draft = Draft(workspace, base, load_memory(workspace, base))
+    workspace = workspace_at(workspace.repo, base)
+    draft = Draft(workspace.at(base))
     promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(workspace, base))
     return tuple(proposal.entry for proposal in promotion.proposals)
 
@@ -91,7 +90,7 @@ def promote_globally(
 
     place, path = _find_checkout(config_path)
     ref, tip = branch_tip(place, None)
-    content = read_bytes(place, tip, [path])
+    content = place.at(tip).read([path])
     known = [located.entry for located in load_file(path, content.get(path, b""), place.config.scopes).entries]
     fresh = tuple(entry for entry in entries if not any(is_same_learning(entry, other) for other in known))
     if not fresh or dry_run:

@@ -16,7 +16,7 @@ from memory_ci.flows.push_options import request_options
 from memory_ci.flows.rejected import KEEP, Verdicts, read_verdicts
 from memory_ci.flows.replan import COVERED, is_covered
 from memory_ci.flows.request import Built, Standing, close_request, find_answer, find_standing, update_request
-from memory_ci.flows.workspace import Workspace, config_at, memory_test
+from memory_ci.flows.workspace import Workspace, config_at, memory_test, workspace_at
 from memory_ci.gitrepo.follow import private_ref, tree_of
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.push import Outcome, find_remote_tip, push_tip
@@ -56,7 +56,7 @@ def _build(run: Run, ref: str, base: str, verdicts: Verdicts) -> Built | str:
     """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
     from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms
 
-    workspace = Workspace(run.workspace.repo, config_at(run.workspace.repo, base))
+    workspace = workspace_at(run.workspace.repo, base)
     carried = carry_over(workspace, base, verdicts)
     if carried.files:
         commit_series(

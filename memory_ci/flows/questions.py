@@ -9,7 +9,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.eligible import names_of, own_commits, title_of
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, memory_test
-from memory_ci.gitrepo.blobs import list_tree, read_files
+from memory_ci.gitrepo.blobs import Tree
 from memory_ci.lifecycle.health import SHORT, names_of_change
 from memory_ci.lifecycle.outcomes import is_revert
 from memory_ci.lifecycle.reverts import find_reverts
@@ -70,7 +70,5 @@ def names_of_episode(episode: Episode) -> Set[str]:
 
 def _naming_us(workspace: Workspace, change: MergedChange, paths: Set[str]) -> Iterator[str]:
     """Those of the files that name memory-ci, as the change left them."""
-    if paths:
-        files = list_tree(workspace.repo, change.tip.sha, sorted(paths))
-        contents = read_files(workspace.repo, files, MAX_BYTES)
-        yield from (one.file.path for one in contents if one.data is not None and NAME in one.data)
+    contents = Tree(workspace.repo, change.tip.sha).read(paths, MAX_BYTES) if paths else ()
+    return (one.file.path for one in contents if one.data is not None and NAME in one.data)

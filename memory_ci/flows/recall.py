@@ -15,7 +15,7 @@ from memory_ci.flows.episodes import Episodes, load_episodes
 from memory_ci.flows.past import Moment, find_instant, find_moment
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
-from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.renames import find_objects, follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.index.embedders.choose import choose_embedder
@@ -212,7 +212,7 @@ def _count_still(workspace: Workspace, episodes: Sequence[Episode], rev: str | N
     commit = find_commit(workspace.repo, rev) if rev else None
     if commit is None or not episodes:
         return {}
-    present = frozenset(map(readable_path, list_tree(workspace.repo, commit, ())))
+    present = frozenset(map(readable_path, tree_at(workspace.repo, commit).files.values()))
     missing = [episode for episode in episodes if not present.issuperset(episode.action.files)]
     renames = _list_renames(workspace, missing, commit)
     return {

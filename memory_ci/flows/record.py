@@ -31,7 +31,7 @@ from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phases
 from memory_ci.flows.telling import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.upkeep import Upkeep, plan_upkeep
-from memory_ci.flows.workspace import Memory, Workspace, list_memory_files, load_memory, memory_test, workspace_at
+from memory_ci.flows.workspace import Snapshot, Workspace, list_memory_files, memory_test, workspace_at
 from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import (
@@ -63,7 +63,8 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
-    """`since` excludes that commit; None takes up where the last record run ended. `ref` None: HEAD's branch.
+    """`since` excludes that commit; None takes up where the last record run ended. `ref` None: HEAD's branch; `base` is
+    the commit that it is at, where that was asked already.
 
     `sessions` are transcripts that the caller names, beside those that the repository knows of; `engine` goes before
     the configuration's; with `fetch` the sessions that others captured are fetched first. A first run begins where
@@ -72,6 +73,7 @@ class RecordOptions(msgspec.Struct, frozen=True):
 
     since: str | None = None
     ref: str | None = None
+    base: str | None = None
     sessions: tuple[Path, ...] = ()
     engine: EngineName | None = None
     fetch: bool = False
@@ -93,12 +95,12 @@ def plan_record(
     detached-head, unknown-revision, shallow-clone, unreachable-cursor; UsageError for an engine that is asked for and
     cannot be had.
     """
-    ref, base = branch_tip(workspace, options.ref)
+    ref, base = branch_tip(workspace, options.ref, options.base)
     workspace = Workspace(workspace.repo, trusted_config(workspace.repo, base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     span = Span(ref, base, _find_since(workspace, options, base, cursor), cursor)
-    memory = load_memory(workspace, base)
-    draft = Draft(workspace, base, memory)
+    snapshot = workspace.at(base)
+    draft = Draft(snapshot)
     model = model or choose_model(workspace.config.engine, options.engine, environ)
     gatherer = _gatherer(workspace, options, span.since, environ)
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
@@ -119,9 +121,9 @@ def plan_record(
         judged=tuple(learner.judged),
         findings=(
             *workspace_at(workspace.repo, base).findings,
-            *memory.findings,
+            *snapshot.memory.findings,
             *findings,
-            *_uncommitted(workspace, ref, memory),
+            *_uncommitted(snapshot, ref),
             *learner.findings,
         ),
         joins=tuple(learner.joins),
@@ -158,10 +160,11 @@ def _learner(
 ) -> Learner:
     """Who reads the range, with what was written, rejected and told before."""
     past = list_past_ids(workspace, span.base) if options.since is not None else frozenset()
-    past |= list_rejected(workspace, span.base)
+    past |= list_rejected(workspace.at(span.base))
     phases = current_phases(workspace, span.base)
     told = load_episodes(workspace, span.base)
-    unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(workspace, span.base)}
+    rejected = list_rejected_paths(workspace.at(span.base))
+    unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in rejected}
     deleted = list_deleted(workspace, span.base) | unwanted
     chronicle = Chronicle(workspace, span.base, told, deleted, draft, phases.get(""))
     buried = BuriedTrailers(workspace.repo, span.base)
@@ -203,8 +206,9 @@ def _with_episodes(workspace: Workspace, plan: Plan, chronicle: Chronicle, today
     """The plan with the episodes that the chronicle tells, unless the configuration wants none."""
     if not workspace.config.episodes.write:
         return plan
-    files, problems = plan_files(workspace, plan.base, chronicle.tellings)
-    before = find_fold_day(workspace, plan.base, files, today)
+    snapshot = workspace.at(plan.base)
+    files, problems = plan_files(snapshot, chronicle.tellings)
+    before = find_fold_day(snapshot, files, today)
     problems = [*plan.problems, *problems]
     return msgspec.structs.replace(plan, episodes=tuple(files), fold_before=before, problems=tuple(problems))
 
@@ -267,11 +271,12 @@ def _fetch(workspace: Workspace, environ: Mapping[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def _uncommitted(workspace: Workspace, ref: str, memory: Memory) -> tuple[Finding, ...]:
+def _uncommitted(snapshot: Snapshot, ref: str) -> tuple[Finding, ...]:
     """What waits in the inbox of this work tree and is not on the branch yet: a run does not see it."""
+    workspace = snapshot.workspace
     if workspace.repo.root is None or head_branch(workspace.repo) != ref:
         return ()
-    known = {file.path for file in memory.files}
+    known = {file.path for file in snapshot.memory.files}
     waiting = [file for file in list_memory_files(workspace, None) if is_fragment(file.path) and file.path not in known]
     hint = "Commit it, and the next run folds it."
     return tuple(Finding(f.path, 1, "not-committed", "waits in the work tree only", hint, "notice") for f in waiting)

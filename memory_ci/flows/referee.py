@@ -14,7 +14,7 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.flows.additions import Additions
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.notes import prove
-from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.fold import is_kept, strip_claims
 from memory_ci.records.change import STEPS, Change, Step
@@ -63,7 +63,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     if order != sorted(set(order)):
         yield "its steps are not in order"
     yield from _foreign_commits(workspace, plan)
-    draft = Draft(workspace, plan.base, load_memory(workspace, plan.base))
+    draft = Draft(workspace.at(plan.base))
     additions = Additions(workspace, plan, today)
     for step in plan.steps:
         yield from _Referee(workspace, plan.base, draft, step, additions, today).objections()

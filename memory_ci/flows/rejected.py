@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.workspace import Workspace, load_memory, memory_test, read_bytes
+from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
 from memory_ci.gitrepo.merges import find_merge_base
@@ -70,24 +70,25 @@ class Verdicts(NamedTuple):
     obstacle: str = ""
 
 
-def list_rejected(workspace: Workspace, rev: str) -> frozenset[str]:
+def list_rejected(snapshot: Snapshot) -> frozenset[str]:
     """The content keys of what was rejected."""
-    return frozenset(line.split()[0] for line in read_lines(workspace, rev))
+    return frozenset(line.split()[0] for line in read_lines(snapshot))
 
 
-def list_rejected_paths(workspace: Workspace, rev: str) -> frozenset[str]:
+def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
     """The episode files that were rejected."""
-    return frozenset(line for line in read_lines(workspace, rev) if is_episode_path(line))
+    return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
 
 
 def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
     commits = list(_foreign_commits(workspace, base, branch))
-    lines = read_lines(workspace, branch)
+    tip = workspace.at(branch)
+    lines = read_lines(tip)
     if not commits:
         return Verdicts(rejected=tuple(dict.fromkeys(lines)))
-    last = entries_at(workspace, branch)
-    fork = entries_at(workspace, find_merge_base(workspace.repo, base, branch) or base)
+    last = tip.places
+    fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
     gone, edits = _read_edits(workspace, commits, fork)
     released = _read_released(workspace, commits).difference(lines)
     left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
@@ -103,7 +104,7 @@ def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
         taken_out=taken_out,
         edits=tuple(edit for key, edit in edits.items() if key in last),
         touched=touched,
-        obstacle=_obstacle(workspace, base, branch, commits, touched),
+        obstacle=_obstacle(tip, base, commits, touched),
     )
 
 
@@ -112,15 +113,10 @@ def line_of(entry: Entry) -> str:
     return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
 
 
-def read_lines(workspace: Workspace, rev: str) -> list[str]:
+def read_lines(snapshot: Snapshot) -> list[str]:
     """The lines of REJECTED_FILE that say what was rejected."""
-    text = read_bytes(workspace, rev, [REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
+    text = snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-
-
-def entries_at(workspace: Workspace, rev: str) -> Kept:
-    """The entries of a tree."""
-    return {place.entry.id: place for place in load_memory(workspace, rev).located}
 
 
 def holds_entries(workspace: Workspace, path: str) -> bool:
@@ -146,7 +142,7 @@ def _read_edits(
     gone: dict[str, tuple[Entry, ...]] = {}
     edits: dict[str, Edit] = {}
     for commit in commits:
-        old, new = entries_at(workspace, commit.parents[0]), entries_at(workspace, commit.sha)
+        old, new = workspace.at(commit.parents[0]).places, workspace.at(commit.sha).places
         for key in old.keys() - new.keys():
             found = edits[key].first if key in edits else old[key].entry
             gone[key] = tuple(dict.fromkeys((found, old[key].entry)))
@@ -179,7 +175,7 @@ def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[T
     last: dict[str, bytes | None] = {}
     for commit in commits:
         paths = [file.path for file in commit.files if is_memory(file.path) and file.path != REJECTED_FILE]
-        old, new = read_bytes(workspace, commit.parents[0], paths), read_bytes(workspace, commit.sha, paths)
+        old, new = workspace.at(commit.parents[0]).read(paths), workspace.at(commit.sha).read(paths)
         for path in paths:
             first.setdefault(path, old.get(path))
             last[path] = new.get(path)
@@ -191,22 +187,22 @@ def _read_released(workspace: Workspace, commits: Sequence[Commit]) -> frozenset
     found: set[str] = set()
     for commit in commits:
         if any(file.path == REJECTED_FILE for file in commit.files):
-            found |= set(read_lines(workspace, commit.parents[0])).difference(read_lines(workspace, commit.sha))
+            before, after = workspace.at(commit.parents[0]), workspace.at(commit.sha)
+            found |= set(read_lines(before)).difference(read_lines(after))
     return frozenset(found)
 
 
-def _obstacle(
-    workspace: Workspace, base: str, branch: str, commits: Sequence[Commit], touched: Iterable[Touched]
-) -> str:
+def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Iterable[Touched]) -> str:
     """Why the work of others on the branch cannot be carried over."""
+    workspace = tip.workspace
     is_memory = memory_test(workspace)
     if any(not is_memory(file.path) for commit in commits for file in commit.files):
         return "others changed more than memory there"
-    broken = [finding for finding in load_memory(workspace, branch).findings if finding.level == "error"]
+    broken = [finding for finding in tip.memory.findings if finding.level == "error"]
     broken += [finding for file in touched for finding in _episode_findings(file)]
     if broken:
         return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
-    known = read_bytes(workspace, base, [file.path for file in touched])
+    known = workspace.at(base).read(file.path for file in touched)
     clashes = (file.path for file in touched if not _can_carry(workspace, file, known.get(file.path)))
     return next((f"{path} was changed there, and is not the same in the base" for path in clashes), "")
 

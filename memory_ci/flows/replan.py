@@ -16,7 +16,7 @@ from memory_ci.extraction.entries import content_key
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.carried import COUNTERS
 from memory_ci.flows.rejected import list_rejected, list_rejected_paths
-from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, read_bytes
+from memory_ci.flows.workspace import Workspace, config_at, memory_test, workspace_at
 from memory_ci.gitrepo.history import Cursor, find_cursor
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.records.change import Change
@@ -62,7 +62,7 @@ def _is_held(repo: Repository, sha: str, tip: str) -> bool:
 
 
 def _cursor(workspace: Workspace, rev: str) -> Cursor | None:
-    here = Workspace(workspace.repo, config_at(workspace.repo, rev))
+    here = workspace_at(workspace.repo, rev)
     return find_cursor(here.repo, rev, memory_test(here))
 
 
@@ -74,14 +74,15 @@ def _without_changes(plan: Plan, ref: str, tip: str) -> Plan:
 
 def _without_known(workspace: Workspace, plan: Plan, tip: str) -> Plan:
     """Without learnings that maintainers rejected or keep in their own words, and episodes that are told already."""
-    rejected, places = list_rejected(workspace, tip), _list_places(workspace, tip)
+    now, places = workspace.at(tip), _list_places(workspace, tip)
+    rejected = list_rejected(now)
 
     def without(step: PlannedStep) -> PlannedStep:
         kept = tuple(change for change in step.changes if not _is_known(change, rejected, places))
         return msgspec.structs.replace(step, changes=kept)
 
-    told = read_bytes(workspace, tip, [file.path for file in plan.episodes])
-    unwanted = list_rejected_paths(workspace, tip).union(told)
+    told = now.read(file.path for file in plan.episodes)
+    unwanted = list_rejected_paths(now).union(told)
     return msgspec.structs.replace(
         plan,
         steps=tuple(step for step in map(without, plan.steps) if step.changes),
@@ -141,9 +142,8 @@ def _changed(workspace: Workspace, plan: Plan, moved: Plan) -> Iterator[str]:
 
 
 def _list_places(workspace: Workspace, rev: str) -> Places:
-    here = Workspace(workspace.repo, config_at(workspace.repo, rev))
     places: Places = {}
-    for place in load_memory(here, rev).located:
+    for place in workspace_at(workspace.repo, rev).at(rev).memory.located:
         places[place.entry.id] = (*places.get(place.entry.id, ()), (place.path, place.entry))
     return places
 

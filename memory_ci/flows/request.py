@@ -17,7 +17,7 @@ from memory_ci.extraction.entries import content_key
 from memory_ci.flows.carried import Carried
 from memory_ci.flows.landing import Run
 from memory_ci.flows.push_options import is_gitlab
-from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.choose import choose_proposals
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.records.config import Config
@@ -175,7 +175,7 @@ def _proposed(run: Run, settings: Config, built: Built, standing: Standing) -> P
 
 def _size(workspace: Workspace, rev: str) -> tuple[int, int]:
     """How many entries a tree serves, and how many characters they are."""
-    served = [place.entry for place in load_memory(workspace, rev).located if place.entry.status == "active"]
+    served = [place.entry for place in workspace.at(rev).memory.located if place.entry.status == "active"]
     return len(served), sum(len(format_entry(entry)) for entry in served)
 
 

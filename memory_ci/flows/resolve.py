@@ -14,7 +14,6 @@ from memory_ci.flows.install import SECTION, attribute_lines, driver_command
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
 from memory_ci.gitrepo.merges import (
-    find_default_branch,
     find_remote,
     is_clean,
     merge_revision,
@@ -23,6 +22,7 @@ from memory_ci.gitrepo.merges import (
 )
 from memory_ci.gitrepo.repo import Repository, head_branch, resolve_commit
 from memory_ci.gitrepo.settings import read_user_attributes
+from memory_ci.gitrepo.tips import read_tips
 
 HEADS = "refs/heads/"
 
@@ -76,8 +76,8 @@ def resolve_branch(
 
 def find_base(repo: Repository, remote: str = "origin") -> str:
     """The full name of the branch that others start from. Raises UsageError (no-base)."""
-    found = find_default_branch(repo, remote)
-    if found is None:
+    found = read_tips(repo, remote).default
+    if not found:
         message = f"there is no {remote}/HEAD, main or master to compare with"
         raise UsageError(message, slug="no-base", hint="Name the branch that this one started from with --base.")
     return found

@@ -83,7 +83,7 @@ def recall_tasks(workspace: Workspace, task: str) -> tuple[SimilarTask, ...]:
 def _find_tips(workspace: Workspace) -> Tips:
     """The tips; with no default branch, HEAD stands for it."""
     tips = read_tips(workspace.repo)
-    return tips if tips.commit is not None else Tips(find_commit(workspace.repo, "HEAD"), tips.work)
+    return tips if tips.commit is not None else tips._replace(commit=find_commit(workspace.repo, "HEAD"))
 
 
 def _find(kept: Kept, task: str, tips: Tips, top: int) -> tuple[SimilarTask, ...]:

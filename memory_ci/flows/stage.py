@@ -9,7 +9,7 @@ from datetime import date
 import msgspec
 
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
-from memory_ci.gitrepo.blobs import TreeFile, list_tree, read_files
+from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import FileVersion, list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.retire import plan_stage_retirement
@@ -160,7 +160,7 @@ def find_project(where: str, projects: Iterable[str]) -> str:
 
 def _read_intents(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
     """What the intent file of each project states at a revision."""
-    files = list_tree(workspace.repo, rev, _pathspecs(workspace))
+    files = workspace.at(rev).tree.select(_pathspecs(workspace))
     found: dict[str, Reading | None] = {}
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         project = _project(workspace, content.file.path)

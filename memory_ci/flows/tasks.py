@@ -12,7 +12,7 @@ from memory_ci.flows.eligible import is_work, own_commits, title_of
 from memory_ci.flows.heard import Heard, Verdicts, hear, weigh_heard
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
-from memory_ci.gitrepo.blobs import TreeFile, list_tree
+from memory_ci.gitrepo.blobs import TreeFile, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.renames import follow_renames, list_renames
@@ -80,7 +80,7 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
 def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Task, ...], Prompts]:
     """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
-    present = frozenset(map(readable_path, list_tree(workspace.repo, tip, ())))
+    present = frozenset(map(readable_path, tree_at(workspace.repo, tip).files.values()))
     verdicts = weigh_heard(ledger.heard)
     merged = [verdicts.judge(_task(done, undone, present, ledger.renames), done.shas) for done in ledger.done]
     declined = tuple(_list_declined(ledger, verdicts))

@@ -8,8 +8,8 @@ from datetime import date, timedelta
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import list_episode_files, load_episodes
 from memory_ci.flows.screening import find_credentials, is_unsafe
-from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.blobs import find_obstacle, list_paths, read_files
+from memory_ci.flows.workspace import Snapshot, Workspace
+from memory_ci.gitrepo.blobs import find_obstacle
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.trailers import find_trailers
@@ -44,30 +44,29 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
     return frozenset(gone)
 
 
-def plan_files(workspace: Workspace, base: str, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
+def plan_files(base: Snapshot, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
     """(the files of these tellings, why some of them are not written: a run goes on without what it cannot tell)."""
     files, problems = [], []
-    modes = list_paths(workspace.repo, base)
     for telling in tellings:
         try:
             file = EpisodeFile(telling_path(telling), format_telling(telling).decode())
         except UsageError as error:
             problems.append(f"the episode {telling.id}: {error.message}")
             continue
-        if reasons := [*_objections(file, modes)]:
+        if reasons := [*_objections(file, base.tree.modes)]:
             problems.append(f"the episode {telling.id} {', '.join(reasons)}")
         else:
             files.append(file)
     return files, problems
 
 
-def find_fold_day(workspace: Workspace, base: str, new: Iterable[EpisodeFile], today: date) -> date | None:
+def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> date | None:
     """The day before which a month must have ended for its files to become one; None where nothing is to be folded."""
     try:
-        before = today - timedelta(days=workspace.config.episodes.fold_after_days)
+        before = today - timedelta(days=base.workspace.config.episodes.fold_after_days)
     except OverflowError:  # before the calendar begins: never
         return None
-    return before if _fold(workspace, base, new, before) else None
+    return before if _fold(base, new, before) else None
 
 
 def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
@@ -75,7 +74,7 @@ def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
     new: dict[str, bytes | None] = {file.path: file.text.encode() for file in plan.episodes}
     if plan.fold_before is None:
         return new
-    folded = _fold(workspace, plan.base, plan.episodes, plan.fold_before)
+    folded = _fold(workspace.at(plan.base), plan.episodes, plan.fold_before)
     # A file that is new and folded at once has never been in the tree.
     return {path: data for path, data in (new | folded).items() if data is not None or path not in new}
 
@@ -85,19 +84,18 @@ def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
     return tuple(path for path, data in list_changes(workspace, plan).items() if data is not None)
 
 
-def _fold(workspace: Workspace, base: str, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
+def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
     """What folding does to the files of a tree and new ones. What cannot be read, or is no file, stays as it is."""
-    there = [(find_month(file.path) or "", file) for file in list_episode_files(workspace, base)]
+    there = [(find_month(file.path) or "", file) for file in list_episode_files(base.workspace, base.sha)]
     added: dict[str, bytes | None] = {file.path: file.text.encode() for file in new}
     paths = [*(file.path for _, file in there), *added]
     loose = {month for path in paths if (month := find_month(path)) and path != month_path(month)}
     ended = {month for month in loose if has_ended(month, before)}
     if not ended:
         return {}
-    wanted = [file for month, file in there if month in ended]
-    files = {content.file.path: content.data for content in read_files(workspace.repo, wanted, MAX_FILE_BYTES)}
-    modes = list_paths(workspace.repo, base)
-    blocked = dict.fromkeys(path for path in map(month_path, ended) if find_obstacle(path, modes))
+    wanted = [file.path for month, file in there if month in ended]
+    files = {content.file.path: content.data for content in base.tree.read(wanted, MAX_FILE_BYTES)}
+    blocked = dict.fromkeys(path for path in map(month_path, ended) if find_obstacle(path, base.tree.modes))
     return fold_months(added | files | blocked, before)
 
 
@@ -107,7 +105,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
         yield f"months are not over before {plan.fold_before}"
     if not plan.episodes:
         return
-    modes = list_paths(workspace.repo, plan.base)
+    modes = workspace.at(plan.base).tree.modes
     told = [telling for file in plan.episodes for telling in parse_episode_file(file.path, file.text.encode()).tellings]
     for file in plan.episodes:
         for reason in _objections(file, modes):

@@ -13,7 +13,7 @@ from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.promotion import names_of
 from memory_ci.flows.stage import plan_retirements
-from memory_ci.flows.workspace import Workspace, config_at, load_memory, memory_test, read_bytes
+from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import find_cursor, list_replacing
 from memory_ci.lifecycle.compact import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidate import plan_consolidation
@@ -63,8 +63,8 @@ def plan_upkeep_alone(
 ) -> Plan:
     """A plan of these steps only, on the tip of a branch. It covers no merged work, and moves no cursor."""
     ref, base = branch_tip(workspace, branch)
-    workspace = Workspace(workspace.repo, config_at(workspace.repo, base))
-    memory = load_memory(workspace, base)
+    workspace = workspace_at(workspace.repo, base)
+    snapshot = workspace.at(base)
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     upkeep = Upkeep(workspace, base, cursor.source if cursor else None, today, stale_after=stale_after)
     return Plan(
@@ -75,8 +75,8 @@ def plan_upkeep_alone(
         until=None,
         engine=EngineUse("none", "upkeep needs none"),
         counts=Counts(),
-        steps=tuple(plan_upkeep(upkeep, Draft(workspace, base, memory), steps)),
-        findings=memory.findings,
+        steps=tuple(plan_upkeep(upkeep, Draft(snapshot), steps)),
+        findings=snapshot.memory.findings,
     )
 
 
@@ -119,7 +119,7 @@ def _find_older(upkeep: Upkeep, unlike: Iterable[Sequence[Located]]) -> Iterator
 
 def _said_under(workspace: Workspace, rev: str, place: Located, path: str) -> list[str]:
     """What a file of a revision says under the id of an entry."""
-    file = parse_memory_file(path, read_bytes(workspace, rev, [path]).get(path, b""))
+    file = parse_memory_file(path, workspace.at(rev).read([path]).get(path, b""))
     return [_text(entry) for entry in file.entries if entry.id == place.entry.id]
 
 

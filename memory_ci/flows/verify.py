@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,25 +20,15 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.notes import find_note_claims
 from memory_ci.flows.priorities import find_machine_priorities
 from memory_ci.flows.touched import find_touched
-from memory_ci.flows.workspace import (
-    Workspace,
-    config_at,
-    load_memory,
-    load_places,
-    memory_test,
-    readable_path,
-    workspace_at,
-)
-from memory_ci.gitrepo.blobs import list_tree
+from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, readable_path, workspace_at
 from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.merges import find_default_branch
 from memory_ci.gitrepo.past import commit_day, resolve_merge_base
 from memory_ci.gitrepo.repo import Repository, resolve_commit
+from memory_ci.gitrepo.tips import read_tips
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
-from memory_ci.records.entry import Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
 from memory_ci.store.layout import is_fragment
@@ -53,18 +43,21 @@ SAYS_BACK = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
 
 FORK_HINT = "Put learnings into the inbox (`memory-ci add`): they are folded after review. Leave the rest as it was."
 
-Places = Mapping[str, Located]
-"""Entries by id."""
-
 
 class Sides(NamedTuple):
     """What a change began with (where it left the base) and what it comes to, read by the base's own configuration."""
 
-    workspace: Workspace
-    start: str
-    head: str
-    before: Places
-    after: Places
+    before: Snapshot
+    after: Snapshot
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.before.workspace
+
+    @property
+    def span(self) -> tuple[str, str]:
+        """The commits of the change, as git takes them."""
+        return self.after.sha, f"^{self.before.sha}"
 
 
 def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False) -> CheckReport:
@@ -78,44 +71,42 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
     tip = resolve_commit(repo, head)
     start = resolve_merge_base(repo, tip, base or _default_base(repo))
     report = check_memory(workspace_at(repo, tip), tip)
-    sides = _read_sides(Workspace(repo, config_at(repo, start)), start, tip)
+    trusted = workspace_at(repo, start)
+    sides = Sides(trusted.at(start), trusted.at(tip))
     found = (
         *report.findings,
         *_find_resurrected(sides),
         *_find_lost(sides),
         *((*_find_foreign(sides), *_find_forged(sides), *_find_claims(sides)) if is_fork else ()),
-        *find_touched(sides.workspace, start, tip),
-        *find_machine_priorities(sides.workspace, start, tip),
+        *find_touched(*sides),
+        *find_machine_priorities(*sides),
         *_prove_index(sides.workspace, tip),
     )
     return msgspec.structs.replace(report, findings=found)
 
 
 def _default_base(repo: Repository) -> str:
-    found = find_default_branch(repo)
-    if found is None:
+    found = read_tips(repo).default
+    if not found:
         message = "there is no main or master here, and no remote that names a default branch"
         raise RepositoryError(message, slug="unknown-revision", hint="Name what to compare with: --base REV.")
     return found
 
 
-def _read_sides(workspace: Workspace, start: str, head: str) -> Sides:
-    return Sides(workspace, start, head, load_places(workspace, start), load_places(workspace, head))
-
-
 def _find_resurrected(sides: Sides) -> Iterator[Finding]:
     """Entries that were taken out or retired, and are served again: a stale branch brings them back unnoticed."""
-    new = {key: place for key, place in sides.after.items() if key not in sides.before}
-    past = list_past_ids(sides.workspace, sides.start) if new else frozenset()
-    absorbed = {old: place for place in sides.before.values() for old in place.entry.supersedes}
+    befores, afters = sides.before.places, sides.after.places
+    new = {key: place for key, place in afters.items() if key not in befores}
+    past = list_past_ids(sides.workspace, sides.before.sha) if new else frozenset()
+    absorbed = {old: place for place in befores.values() for old in place.entry.supersedes}
     for key, place in new.items():
         if key in absorbed:
             message = f"{key} was united with {absorbed[key].entry.id}, and comes back"
             yield Finding(place.path, place.line, "resurrected-entry", message, BACK_HINT)
         elif key in past:
             yield Finding(place.path, place.line, "resurrected-entry", f"{key} was removed, and comes back", BACK_HINT)
-    for key in sides.after.keys() & sides.before.keys():
-        before, place = sides.before[key].entry, sides.after[key]
+    for key in afters.keys() & befores.keys():
+        before, place = befores[key].entry, afters[key]
         if before.status != "active" and place.entry.status == "active":
             message = f"{key} was {before.status}, and is active again"
             yield Finding(place.path, place.line, "resurrected-entry", message, REVIVED_HINT, "warning")
@@ -126,11 +117,11 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
 
     What a run took out (its commits carry our trailer) or united with another entry is not lost.
     """
-    absorbed = {old for place in sides.after.values() for old in place.entry.supersedes}
-    lost = sides.before.keys() - sides.after.keys() - absorbed
+    befores, afters = sides.before.places, sides.after.places
+    lost = befores.keys() - afters.keys() - {old for place in afters.values() for old in place.entry.supersedes}
     removed, by_us = _list_removed(sides) if lost else (set[str](), set[str]())
     for key in sorted(lost - by_us):
-        place = sides.before[key]
+        place = befores[key]
         if key in removed:
             message = f"{key} ({place.entry.title!r}) is taken out"
             yield Finding(place.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
@@ -142,7 +133,7 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
 def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
     """The ids that commits of the change took out, and those of them that runs of memory-ci took out."""
     is_memory = memory_test(sides.workspace)
-    asked = (*FILES, "--no-merges", "--no-renames", "--end-of-options", sides.head, f"^{sides.start}", "--")
+    asked = (*FILES, "--no-merges", "--no-renames", "--end-of-options", *sides.span, "--")
     removed: set[str] = set()
     by_us: set[str] = set()
     for commit, _ in read_log(sides.workspace.repo, *asked):
@@ -154,8 +145,8 @@ def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
 
 
 def _removed_by(workspace: Workspace, commit: Commit) -> set[str]:
-    before = load_places(workspace, commit.parents[0]) if commit.parents else {}
-    return before.keys() - load_places(workspace, commit.sha).keys()
+    before = workspace.at(commit.parents[0]).places if commit.parents else {}
+    return before.keys() - workspace.at(commit.sha).places.keys()
 
 
 def _is_ours(commit: Commit, workspace: Workspace) -> bool:
@@ -166,14 +157,14 @@ def _is_ours(commit: Commit, workspace: Workspace) -> bool:
 
 def _find_foreign(sides: Sides) -> Iterator[Finding]:
     """What a fork changes that agents will read: of memory it may bring inbox fragments, and no settings."""
-    repo, is_memory = sides.workspace.repo, memory_test(_in_lower_case(sides.workspace))
-    changed = {readable_path(file) for file in {*list_tree(repo, sides.start, ())} ^ {*list_tree(repo, sides.head, ())}}
-    day = commit_day(repo, sides.head)
+    is_memory = memory_test(_in_lower_case(sides.workspace))
+    changed = set(map(readable_path, {*sides.before.tree.files.values()} ^ {*sides.after.tree.files.values()}))
+    day = commit_day(sides.workspace.repo, sides.after.sha)
     for path in sorted(changed):
         folded = path.casefold()
         if folded == CONFIG_FILE or (is_memory(folded) and not is_fragment(path)):
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
-    for place in load_memory(sides.workspace, sides.head).located:
+    for place in sides.after.memory.located:
         if place.path in changed and is_fragment(place.path):
             yield from find_note_claims(place, day, "error")
 
@@ -188,7 +179,7 @@ def _in_lower_case(workspace: Workspace) -> Workspace:
 
 def _find_forged(sides: Sides) -> Iterator[Finding]:
     """Commits of a fork that speak as record runs do: no run of ours made them."""
-    for commit, _ in read_log(sides.workspace.repo, "--end-of-options", sides.head, f"^{sides.start}", "--"):
+    for commit, _ in read_log(sides.workspace.repo, "--end-of-options", *sides.span, "--"):
         if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (STEP, SOURCE, COUNTED))):
             message = f"the commit {commit.sha[:12]} says {' and '.join(keys)}, which record runs alone may say"
             yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
@@ -197,13 +188,13 @@ def _find_forged(sides: Sides) -> Iterator[Finding]:
 def _find_claims(sides: Sides) -> Iterator[Finding]:
     """What commits of a fork say of other work, which a record run would not believe: reverts, and what was used."""
     repo = sides.workspace.repo
-    commits = [commit for commit, _ in read_log(repo, "--end-of-options", sides.head, f"^{sides.start}", "--")]
+    commits = [commit for commit, _ in read_log(repo, "--end-of-options", *sides.span, "--")]
     for commit in commits:
         yield from find_claimed_uses(commit, "warning")
     if any(SAYS_BACK.search(commit.message) for commit in commits):
-        strangers = {commit.sha[:SHA_WIDTH]: (sides.start, sides.head) for commit in commits}
-        claims = Claims(repo, strangers, combine(load_episodes(sides.workspace, sides.start).tellings))
-        history = read_log(repo, "--topo-order", "--reverse", "--end-of-options", sides.head, "--")
+        strangers = {commit.sha[:SHA_WIDTH]: (sides.before.sha, sides.after.sha) for commit in commits}
+        claims = Claims(repo, strangers, combine(load_episodes(sides.workspace, sides.before.sha).tellings))
+        history = read_log(repo, "--topo-order", "--reverse", "--end-of-options", sides.after.sha, "--")
         find_reverts((commit for commit, _ in history), claims.count)
         yield from list_refused(claims.refused, "warning")
 

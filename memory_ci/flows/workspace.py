@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.config import CONFIG_FILE, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
-from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_tree, list_worktree, read_files
-from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository
+from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_worktree, read_files, tree_at
+from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, resolve_commit
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
-from memory_ci.store.layout import classify_scope, is_fragment, memory_pathspecs
+from memory_ci.store.layout import EPISODES, classify_scope, is_fragment, memory_pathspecs
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """A memory file over this size is not read: it is a finding, and everything else is served."""
@@ -35,6 +36,10 @@ class Workspace(msgspec.Struct, frozen=True):
     config: Config
     findings: tuple[Finding, ...] = ()
 
+    def at(self, rev: str) -> Snapshot:
+        """The commit that a revision names. Raises RepositoryError (unknown-revision)."""
+        return Snapshot(self, resolve_commit(self.repo, rev))
+
 
 class Memory(msgspec.Struct, frozen=True):
     """What one view of a repository remembers: every memory file, read."""
@@ -48,6 +53,37 @@ class Memory(msgspec.Struct, frozen=True):
     @property
     def findings(self) -> tuple[Finding, ...]:
         return tuple(finding for file in self.files for finding in file.findings)
+
+
+class Snapshot:
+    """A commit as a configuration reads it. Each part is read when it is first asked for, and once."""
+
+    def __init__(self, workspace: Workspace, sha: str) -> None:
+        self.workspace, self.sha = workspace, sha
+        self.tree = tree_at(workspace.repo, sha)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """All memory of the commit."""
+        return load_memory(self.workspace, self.sha)
+
+    @cached_property
+    def places(self) -> Mapping[str, Located]:
+        """The entries by their ids; of several places the last."""
+        return {place.entry.id: place for place in self.memory.located}
+
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """The content of `paths`; one that is not there is left out.
+
+        Raises UnreadableMemoryError (file-unreadable): what cannot be read must not be rewritten.
+        """
+        found: dict[str, bytes] = {}
+        for content in self.tree.read(set(paths), MAX_FILE_BYTES):
+            if content.data is None:
+                message = f"{content.file.path} {content.problem}"
+                raise UnreadableMemoryError(message, slug="file-unreadable", hint="Nothing was written.")
+            found[content.file.path] = content.data
+        return found
 
 
 def open_workspace(start: Path) -> Workspace:
@@ -98,9 +134,8 @@ def workspace_at(repo: Repository, rev: str) -> Workspace:
 
 def config_at(repo: Repository, rev: str, found: list[Finding] | None = None) -> Config:
     """The configuration that a revision holds; the defaults where it holds none. `found` as in `parse_config`."""
-    if find_commit(repo, rev) is None:
-        return Config()
-    for content in read_files(repo, list_tree(repo, rev, [CONFIG_FILE]), MAX_FILE_BYTES):
+    sha = find_commit(repo, rev)
+    for content in tree_at(repo, sha).read([CONFIG_FILE], MAX_FILE_BYTES) if sha else ():
         try:
             return parse_config((content.data or b"").decode(), found=found)
         except UnicodeDecodeError as error:
@@ -115,6 +150,20 @@ def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile,
     return tuple(file for file in files if is_fragment(file.path) or classify_scope(file.path, patterns))
 
 
+def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
+    """The files of a view that the index covers, memory and episodes, as `list_memory_files` knows views."""
+    patterns = workspace.config.scopes
+    files = list_view(workspace, view, (*memory_pathspecs(patterns), f"{EPISODES}/*.md"))
+    return tuple(
+        file for file in files if is_told(file) or is_fragment(file.path) or classify_scope(file.path, patterns)
+    )
+
+
+def is_told(file: TreeFile) -> bool:
+    """Whether it is below the directory of episodes; which of those are episode files is asked when they are read."""
+    return file.path.startswith(f"{EPISODES}/")
+
+
 def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
     """The files of a view that pathspecs mean."""
     repo = workspace.repo
@@ -125,7 +174,7 @@ def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) 
         return list_worktree(repo, pathspecs)
     if view is None and find_commit(repo, "HEAD") is None:
         return ()
-    return list_tree(repo, view or "HEAD", pathspecs)
+    return tree_at(repo, resolve_commit(repo, view or "HEAD")).select(pathspecs)
 
 
 def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, LoadedFile]]:
@@ -176,27 +225,6 @@ def memory_test(workspace: Workspace) -> Callable[[str], bool]:
 def load_memory(workspace: Workspace, view: str | None) -> Memory:
     """All memory of a view."""
     return Memory(tuple(load_files(workspace, list_memory_files(workspace, view))))
-
-
-def load_places(workspace: Workspace, view: str | None) -> dict[str, Located]:
-    """The entries of a view by their ids; of several places the last."""
-    return {place.entry.id: place for place in load_memory(workspace, view).located}
-
-
-def read_bytes(workspace: Workspace, rev: str, paths: Iterable[str]) -> dict[str, bytes]:
-    """The content that a revision has of `paths`; one it does not have is left out.
-
-    Raises UnreadableMemoryError (file-unreadable): what cannot be read must not be rewritten.
-    """
-    wanted = set(paths)
-    files = [file for file in list_tree(workspace.repo, rev, ()) if file.path in wanted]
-    found: dict[str, bytes] = {}
-    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
-        if content.data is None:
-            message = f"{content.file.path} {content.problem}"
-            raise UnreadableMemoryError(message, slug="file-unreadable", hint="Nothing was written.")
-        found[content.file.path] = content.data
-    return found
 
 
 def _unreadable_config(error: Exception) -> UsageError:

@@ -1,7 +1,7 @@
 """Files of a tree, of the index or of the work tree: their names and object ids first, their content in one batch.
 
 Pathspecs here are git's default ones: a glob over the whole path in which `*` also matches `/`, or a literal directory;
-none at all means every file. Symbolic links and submodules are left out, but for `list_paths`.
+none at all means every file. Symbolic links and submodules are left out, but for `Tree.modes`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from contextlib import nullcontext
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +27,8 @@ PREFERRED_STAGES = "0231"
 """Of an unmerged file our side is listed, else theirs, else the base."""
 
 CHUNK = 1 << 16
+MAX_TREES = 4
+"""Listings that are kept: each may be of a hundred thousand files."""
 
 
 class TreeFile(msgspec.Struct, frozen=True):
@@ -56,23 +59,42 @@ def matches_pathspecs(path: str, pathspecs: Sequence[str]) -> bool:
     return not pathspecs or _pattern(tuple(pathspecs)).match(path) is not None
 
 
-def list_tree(repo: Repository, rev: str, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
-    """The files of a commit or tree, in git's order of paths. Raises RepositoryError (git-failed)."""
-    # `ls-tree` knows no globs: all is listed and chosen here.
-    listing = run_git(repo.cwd, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", rev)
-    files = (_parse_tree_line(line) for line in _split(listing))
-    return tuple(
-        TreeFile(path, oid) for mode, oid, path in files if mode in REGULAR and matches_pathspecs(path, pathspecs)
-    )
+class Tree:
+    """What a commit or tree holds, by its full id. It is listed when it is first asked, and once.
 
-
-def list_paths(repo: Repository, rev: str) -> Mapping[str, str]:
-    """The mode of everything in a commit or tree: files, directories, symbolic links (120000), submodules (160000).
-
-    Raises RepositoryError (git-failed).
+    Raises RepositoryError (git-failed) then.
     """
-    listing = run_git(repo.cwd, "ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", rev)
-    return {path: mode for mode, _, path in map(_parse_tree_line, _split(listing))}
+
+    def __init__(self, repo: Repository, oid: str) -> None:
+        self.repo, self.oid = repo, oid
+
+    @cached_property
+    def modes(self) -> Mapping[str, str]:
+        """The mode of everything: files, directories, symbolic links (120000), submodules (160000)."""
+        return {path: mode for mode, _, path in self._lines}
+
+    @cached_property
+    def files(self) -> Mapping[str, TreeFile]:
+        """The files by path, in git's order."""
+        return {path: TreeFile(path, oid) for mode, oid, path in self._lines if mode in REGULAR}
+
+    def select(self, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
+        """The files that pathspecs mean, in git's order."""
+        return tuple(file for path, file in self.files.items() if matches_pathspecs(path, pathspecs))
+
+    def read(self, paths: Iterable[str], limit: int) -> Iterator[FileContent]:
+        """The content of those of these files that are there, in order of paths, as `read_files` gives it."""
+        return read_files(self.repo, [self.files[path] for path in sorted(paths) if path in self.files], limit)
+
+    @cached_property
+    def _lines(self) -> tuple[tuple[str, str, str], ...]:
+        # `ls-tree` knows no globs: all is listed, and chosen here.
+        asked = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", self.oid)
+        return tuple(map(_parse_tree_line, _split(run_git(self.repo.cwd, *asked))))
+
+
+tree_at = lru_cache(maxsize=MAX_TREES)(Tree)
+"""The tree of a full id, which those who ask one after the other share."""
 
 
 def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
@@ -120,18 +142,23 @@ def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile,
 
 
 def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Iterator[FileContent]:
-    """The content of files, in their order, with one git process for all that git holds.
+    """The content of files, in their order, with one git process for all that git holds and was not read before.
 
     Content of more than `limit` bytes is not loaded; that, a missing object and an unreadable file are problems.
     """
     wanted = tuple(files)
-    oids = "".join(f"{file.oid}\n" for file in wanted if not file.on_disk).encode()
-    if not oids:
-        yield from (_read_disk(repo.cwd, file, limit) for file in wanted)
-        return
-    with stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=oids) as stream:
+    known = {file.oid: data for file in wanted if (data := repo.contents.get(file.oid)) is not None}
+    oids = "".join(f"{file.oid}\n" for file in wanted if not file.on_disk and file.oid not in known).encode()
+    with stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=oids) if oids else nullcontext() as stream:
         for file in wanted:
-            yield _read_disk(repo.cwd, file, limit) if file.on_disk else _read_object(stream, file, limit)
+            if file.on_disk:
+                yield _read_disk(repo.cwd, file, limit)
+            elif (data := known.get(file.oid)) is not None:
+                yield FileContent(file, data) if len(data) <= limit else _too_large(file, len(data), limit)
+            elif stream:
+                content = _read_object(stream, file, limit)
+                repo.contents.keep(file.oid, content.data)
+                yield content
 
 
 @lru_cache(maxsize=32)

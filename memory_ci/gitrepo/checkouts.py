@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_repository, list_worktrees
 
@@ -38,7 +39,7 @@ class Staged(msgspec.Struct, frozen=True):
         return self.mode == "0"
 
 
-Snapshot = Mapping[str, Staged]
+StagedFiles = Mapping[str, Staged]
 """What a commit has for the files of a series, the absent ones too."""
 
 
@@ -54,7 +55,7 @@ def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
     return tuple(found)
 
 
-def refuse_local_changes(place: Repository, expected: Snapshot) -> None:
+def refuse_local_changes(place: Repository, expected: StagedFiles) -> None:
     """Make sure that files stand in the work tree and its index as they do in the commit that is checked out.
 
     Raises RepositoryError (local-changes) that names the files.
@@ -65,26 +66,21 @@ def refuse_local_changes(place: Repository, expected: Snapshot) -> None:
         raise RepositoryError(message, slug="local-changes", hint="Commit or stash these files, then run again.")
 
 
-def sort_by_state(place: Repository, before: Snapshot, after: Snapshot) -> tuple[list[str], list[str]]:
+def sort_by_state(place: Repository, before: StagedFiles, after: StagedFiles) -> tuple[list[str], list[str]]:
     """The files that did not follow from one state to another, in index or work tree; and those in neither state."""
-    states = [_list_changed(place, snapshot) for snapshot in (before, after)]
+    states = [_list_changed(place, files) for files in (before, after)]
     followed = set(after).difference(*states[1])
     changed = {path for one, other in zip(*states, strict=True) for path in one & other}
     return sorted(after.keys() - followed - changed), sorted(changed)
 
 
-def take_snapshot(repo: Repository, commit: str, paths: frozenset[str]) -> Snapshot:
-    """What a commit has for the files."""
-    found = dict.fromkeys(sorted(paths), Staged("0", "0" * len(commit)))
-    for line in decode_path(run_git(repo.cwd, "ls-tree", "-r", "-z", "--full-tree", commit)).split("\0")[:-1]:
-        fields, _, path = line.partition("\t")
-        if path in found:
-            mode, _, oid = fields.split(" ")
-            found[path] = Staged(mode, oid)
-    return found
+def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:
+    """What a tree has for the paths."""
+    nothing, known = Staged("0", "0" * len(tree.oid)), tree.files
+    return {path: Staged(tree.modes[path], known[path].oid) if path in known else nothing for path in sorted(paths)}
 
 
-def bring_along(place: Repository, written: Snapshot, journal: int) -> None:
+def bring_along(place: Repository, written: StagedFiles, journal: int) -> None:
     """Make index and work tree agree with the new commit in the files of `written`, and in nothing else.
 
     `journal` is the open journal of the move, which stays locked until the last git that we start has ended.
@@ -105,7 +101,7 @@ def bring_along(place: Repository, written: Snapshot, journal: int) -> None:
         raise RepositoryError(message, slug="checkout-behind", hint=hint) from error
 
 
-def format_index_info(files: Snapshot) -> bytes:
+def format_index_info(files: StagedFiles) -> bytes:
     """Input of `git update-index -z --index-info`: set files to these modes and blobs, or take them out."""
     return b"".join(encode_path(f"{staged.mode} {staged.oid}\t{path}\0") for path, staged in files.items())
 
@@ -139,7 +135,7 @@ def _refuse_busy(place: Repository) -> None:
         raise RepositoryError(message, slug="repository-busy", hint="Finish or abort it, then run again.")
 
 
-def _list_changed(place: Repository, expected: Snapshot) -> tuple[set[str], set[str]]:
+def _list_changed(place: Repository, expected: StagedFiles) -> tuple[set[str], set[str]]:
     """The files that are not as expected: in the index, and on disk."""
     staged, skipped = _list_index(place, expected)
     present = {path: there for path, there in expected.items() if not there.is_absent}
@@ -164,7 +160,7 @@ def _list_index(place: Repository, paths: Collection[str]) -> tuple[dict[str, St
     return staged, skipped
 
 
-def _list_modified(place: Repository, expected: Snapshot) -> set[str]:
+def _list_modified(place: Repository, expected: StagedFiles) -> set[str]:
     """The files whose content in the work tree is not the expected one, after git's own filters.
 
     An index of these files alone, without time stamps, is compared: content decides, and no flag of the user's index

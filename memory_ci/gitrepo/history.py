@@ -15,7 +15,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
 from memory_ci.gitrepo.log import FILES, SETTINGS, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
-from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_shallow, list_cut, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
 
@@ -71,8 +71,7 @@ def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
     tip = resolve_commit(repo, until)
     start = None if since is None else _find_start(repo, since, tip)
     parents = _list_parents(repo, start, tip)
-    cut = _cut_commits(repo)
-    if not cut.isdisjoint(parents):
+    if not list_cut(repo).isdisjoint(parents):
         raise _shallow_clone(repo)
     return HistoryRange(start, tip, group_commits(parents, tip))
 
@@ -197,12 +196,6 @@ def _list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tu
     # Interned, for each id comes again as the parent of another: half the memory on a long history.
     rows = (tuple(map(sys.intern, line.split(" "))) for line in lines)
     return {row[0]: row[1:] for row in rows}
-
-
-def _cut_commits(repo: Repository) -> frozenset[str]:
-    """The commits whose parents a shallow clone does not hold (gitrepository-layout(5), shallow)."""
-    file = repo.common_dir / "shallow"
-    return frozenset(file.read_text().split()) if file.exists() else frozenset()
 
 
 def _shallow_clone(repo: Repository) -> RepositoryError:

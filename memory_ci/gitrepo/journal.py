@@ -21,7 +21,8 @@ from typing import BinaryIO
 import msgspec
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.checkouts import bring_along, find_checkouts, sort_by_state, take_snapshot
+from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.gitrepo.checkouts import bring_along, find_checkouts, sort_by_state, staged_in
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 
@@ -130,7 +131,7 @@ def _follow(repo: Repository, move: Move, journal: int) -> Iterator[str]:
         return
     listing = run_git(repo.cwd, "diff-tree", "-r", "-z", "--name-only", "--no-renames", move.old, move.new)
     paths = frozenset(decode_path(listing).split("\0")[:-1])
-    old, new, now = (take_snapshot(repo, commit, paths) for commit in (move.old, move.new, tip))
+    old, new, now = (staged_in(tree_at(repo, commit), paths) for commit in (move.old, move.new, tip))
     # Who committed the files as they stood has undone the run unawares.
     wanted = {path: new[path] if now[path] == old[path] else now[path] for path in paths}
     for place in find_checkouts(repo, move.ref):

@@ -13,7 +13,6 @@ from memory_ci.gitrepo.checkouts import NO_HOOKS
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository, is_ancestor
 from memory_ci.gitrepo.settings import find_setting
-from memory_ci.gitrepo.tips import DEFAULT_NAMES
 
 MARKER = b"<<<<<<< "
 
@@ -64,15 +63,6 @@ def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
 def find_remote(repo: Repository, branch: str) -> str:
     """The remote that a branch (a short name) is from; origin if it does not say."""
     return find_setting(repo, f"branch.{branch}.remote") or "origin"
-
-
-def find_default_branch(repo: Repository, remote: str = "origin") -> str | None:
-    """The full name of the branch that others start from: the remote's default one, else a local main or master."""
-    wanted = [f"refs/remotes/{remote}/{name}" for name in ("HEAD", *DEFAULT_NAMES)]
-    for ref in (*wanted, *(f"refs/heads/{name}" for name in DEFAULT_NAMES)):
-        if find_commit(repo, ref) is not None:
-            return decode_path(run_git(repo.cwd, "rev-parse", "--symbolic-full-name", ref)).strip()
-    return None
 
 
 def find_merge_base(repo: Repository, one: str, other: str) -> str | None:

@@ -16,9 +16,10 @@ EPOCH = date(1970, 1, 1)
 
 def resolve_past(repo: Repository, rev: str) -> str:
     """The commit that `rev` names. Raises RepositoryError: unknown-revision, or shallow-clone if it may be cut off."""
-    if find_commit(repo, rev) is None and is_shallow(repo):
+    commit = find_commit(repo, rev)
+    if commit is None and is_shallow(repo):
         raise _cut_off(repo, f"{rev!r} is not in it")
-    return resolve_commit(repo, rev)
+    return commit or resolve_commit(repo, rev)
 
 
 def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -14,16 +15,49 @@ from memory_ci.gitrepo.process import ask_git, decode_path, run_git
 JOURNAL = "memory-ci/journal"
 """Where, in the common directory, the journal of a move stands (gitrepo.journal); it is there only during one."""
 
+MAX_KEPT = 1 << 25
+"""So many bytes of blobs are kept, lest they are asked for again."""
 
-class Repository(msgspec.Struct, frozen=True):
+
+class Contents(dict[str, bytes]):
+    """The contents of blobs by their full ids, as many as fit into MAX_KEPT bytes."""
+
+    size = 0
+
+    def keep(self, oid: str, data: bytes | None) -> None:
+        if data is None or len(data) > MAX_KEPT // 4:
+            return
+        if self.size + len(data) > MAX_KEPT:
+            self.clear()
+            self.size = 0
+        self[oid] = data
+        self.size += len(data)
+
+
+class Repository(msgspec.Struct, frozen=True, dict=True):
     """Where a repository is. `root` is the top of the work tree, None in a bare repository.
 
     `git_dir` belongs to this work tree alone, `common_dir` to all work trees of the repository.
+    What git said of full ids is kept, for that never changes; what a name stands for is asked each time.
     """
 
     root: Path | None
     git_dir: Path
     common_dir: Path
+
+    @cached_property
+    def commits(self) -> set[str]:
+        """The full ids that are known to be commits."""
+        return set()
+
+    @cached_property
+    def descents(self) -> set[tuple[str, str]]:
+        """Pairs of known commits of which the first is in the history of the second."""
+        return set()
+
+    @cached_property
+    def contents(self) -> Contents:
+        return Contents()
 
     @property
     def cwd(self) -> Path:
@@ -68,11 +102,16 @@ def resolve_commit(repo: Repository, rev: str) -> str:
 
 def find_commit(repo: Repository, rev: str) -> str | None:
     """The full id of the commit that `rev` names, if it names one. An option, a negation or a range is not a name."""
+    if rev in repo.commits:
+        return rev
     if rev.startswith(("-", "^")) or "\0" in rev:
         return None
     asked = ("--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
     answer = run_git(repo.cwd, "rev-parse", *asked, ok=(0, 1, 128)).decode().split()
-    return answer[0] if len(answer) == 1 else None
+    if len(answer) != 1:
+        return None
+    repo.commits.add(answer[0])
+    return answer[0]
 
 
 def head_branch(repo: Repository) -> str | None:
@@ -87,12 +126,23 @@ def follow_symbolic(repo: Repository, ref: str) -> str:
 
 def is_shallow(repo: Repository) -> bool:
     """Whether history was cut off when the repository was cloned or fetched."""
-    return run_git(repo.cwd, "rev-parse", "--is-shallow-repository").strip() == b"true"
+    return bool(list_cut(repo))
+
+
+def list_cut(repo: Repository) -> frozenset[str]:
+    """The commits whose parents a shallow clone does not hold (gitrepository-layout(5), shallow)."""
+    file = repo.common_dir / "shallow"
+    return frozenset(file.read_text().split()) if file.exists() else frozenset()
 
 
 def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     """Whether the commit `old` is `new` or is in its history."""
-    return ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
+    if (old, new) in repo.descents:
+        return True
+    is_found = ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
+    if is_found and repo.commits.issuperset((old, new)):
+        repo.descents.add((old, new))
+    return is_found
 
 
 def list_foreign(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:

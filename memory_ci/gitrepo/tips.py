@@ -12,22 +12,33 @@ DEFAULT_NAMES = ("main", "master")
 
 
 class Tips(NamedTuple):
-    """`commit`: the tip of the default branch, None where there is none. `work`: the branch (a short name) that is
-    checked out, "" if none is or if it is the default one.
+    """`commit`: the tip of the default branch, None where there is none; `default`: its full name. `branch`: the full
+    name of the branch that is checked out, "" if none is, or if it has no commit.
     """
 
     commit: str | None
-    work: str
+    default: str
+    branch: str
+    remote: str
+
+    @property
+    def name(self) -> str:
+        """The short name of the default branch."""
+        return self.default.removeprefix(HEADS).removeprefix(f"refs/remotes/{self.remote}/")
+
+    @property
+    def work(self) -> str:
+        """The branch (a short name) that is checked out, "" if none is or if it is the default one."""
+        name = self.branch.removeprefix(HEADS)
+        return "" if name == self.name else name
 
 
 def read_tips(repo: Repository, remote: str = "origin") -> Tips:
-    """The default branch is the one that `gitrepo.merges.find_default_branch` names."""
+    """The default branch is the one that others start from: the remote's default one, else a local main or master."""
     wanted = [f"refs/remotes/{remote}/{name}" for name in ("HEAD", *DEFAULT_NAMES)]
     asked = ("for-each-ref", "--format=%(HEAD)%00%(objectname)%00%(refname)%00%(symref)", HEADS, *wanted)
     rows = [line.split("\0") for line in decode_path(run_git(repo.cwd, *asked)).splitlines()]
     refs = {ref: (commit, target or ref) for _, commit, ref, target in rows}
     places = (*wanted, *(f"{HEADS}{name}" for name in DEFAULT_NAMES))
     commit, default = next((refs[ref] for ref in places if ref in refs), (None, ""))
-    work = next((ref.removeprefix(HEADS) for mark, _, ref, _ in rows if mark == "*"), "")
-    is_default = work == default.removeprefix(HEADS).removeprefix(f"refs/remotes/{remote}/")
-    return Tips(commit, "" if is_default else work)
+    return Tips(commit, default, next((ref for mark, _, ref, _ in rows if mark == "*"), ""), remote)

@@ -17,16 +17,16 @@ import git
 import msgspec
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.blobs import find_obstacle, list_paths
+from memory_ci.gitrepo.blobs import Tree, find_obstacle, tree_at
 from memory_ci.gitrepo.checkouts import (
     NO_HOOKS,
-    Snapshot,
     Staged,
+    StagedFiles,
     bring_along,
     find_checkouts,
     format_index_info,
     refuse_local_changes,
-    take_snapshot,
+    staged_in,
 )
 from memory_ci.gitrepo.environment import clean_environment, without_hook_variables
 from memory_ci.gitrepo.journal import Move, journaled
@@ -76,8 +76,9 @@ def commit_series(
     ref = follow_symbolic(repo, ref)
     _refuse_moved(repo, ref, expected)
     paths = frozenset(path for commit in commits for path in commit.files)
-    _refuse_special(repo, expected, paths)
-    start = take_snapshot(repo, expected, paths)
+    tree = tree_at(repo, expected)
+    _refuse_special(tree, paths)
+    start = staged_in(tree, paths)
     places = find_checkouts(repo, ref)
     for place in places:
         refuse_local_changes(place, start)
@@ -93,12 +94,11 @@ def commit_series(
     return tip
 
 
-def _refuse_special(repo: Repository, commit: str, paths: frozenset[str]) -> None:
+def _refuse_special(tree: Tree, paths: frozenset[str]) -> None:
     """Make sure that no link, submodule or directory would be replaced by a file."""
-    modes = list_paths(repo, commit)
-    obstacles = sorted({obstacle for path in paths if (obstacle := find_obstacle(path, modes))})
+    obstacles = sorted({obstacle for path in paths if (obstacle := find_obstacle(path, tree.modes))})
     if obstacles:
-        message = f"{', '.join(obstacles)} in {commit[:12]} is not what a memory file can be, or lie under"
+        message = f"{', '.join(obstacles)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
         hint = "Replace the link, submodule or directory by a plain file, or name another file under `scopes:`."
         raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
 
@@ -132,8 +132,8 @@ def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[
 
 
 def _build(
-    repo: Repository, plumbing: git.Git, scratch: Path, base: str, start: Snapshot, commits: Sequence[PlannedCommit]
-) -> tuple[str, Snapshot]:
+    repo: Repository, plumbing: git.Git, scratch: Path, base: str, start: StagedFiles, commits: Sequence[PlannedCommit]
+) -> tuple[str, StagedFiles]:
     """The last commit of the series and what it has for the files."""
     blobs = _write_blobs(plumbing, scratch, commits)
     _run(plumbing, "read-tree", base)
@@ -151,9 +151,9 @@ def _build(
     return tip, files
 
 
-def _verify(repo: Repository, tree: str, planned: Snapshot) -> None:
+def _verify(repo: Repository, tree: str, planned: StagedFiles) -> None:
     """Make sure that a tree has what was planned: git leaves out a path that it finds invalid, and calls it done."""
-    found = take_snapshot(repo, tree, frozenset(planned))
+    found = staged_in(Tree(repo, tree), planned)
     missed = [path for path, staged in planned.items() if found[path] != staged]
     if missed:
         message = f"git does not take the path {missed[0]!r} into a commit"

@@ -10,7 +10,7 @@ import pytest
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows import anchors as anchors_module
 from memory_ci.flows.anchors import anchor_entries, gone_since, judge_anchors
-from memory_ci.flows.touched import find_touched, parse_range
+from memory_ci.flows.touched import find_touched, read_range
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located, ScopeOf
@@ -272,7 +272,7 @@ def test_an_entry_is_gone_since_the_last_of_its_files_went(shop: Project) -> Non
 
 
 def touched(shop: Project, since: str) -> list[Finding]:
-    return list(find_touched(shop.workspace, since, "HEAD"))
+    return list(find_touched(*read_range(shop.workspace, f"{since}..HEAD")))
 
 
 def test_a_change_to_anchored_lines_is_a_warning_at_the_line_that_changed(shop: Project) -> None:
@@ -339,7 +339,7 @@ def test_what_the_other_side_changed_meanwhile_is_not_blamed_on_the_range(shop: 
     shop.commit("Topic", {"README.md": "Shop 2\n"})
     shop.checkout("main")
     shop.commit("Meanwhile", {"src/client.py": CLIENT.replace("is None", "is missing")})
-    assert list(find_touched(shop.workspace, "main", "topic")) == []
+    assert list(find_touched(*read_range(shop.workspace, "main..topic"))) == []
 
 
 def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project) -> None:
@@ -348,7 +348,7 @@ def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project
     shop.commit("Topic", {"src/client.py": CLIENT.replace("is None", "is missing")})
     shop.checkout("main")
     shop.commit("Meanwhile", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
-    assert [finding.line for finding in find_touched(shop.workspace, "main", "topic")] == [9]
+    assert [finding.line for finding in find_touched(*read_range(shop.workspace, "main..topic"))] == [9]
 
 
 def test_a_file_that_the_range_itself_brought_is_silent(shop: Project) -> None:
@@ -378,7 +378,7 @@ def test_an_entry_that_is_retired_or_anchored_in_the_range_itself_is_silent(shop
 
 
 @pytest.mark.parametrize("written", ["", "main", "..", "..HEAD", "main...HEAD"])
-def test_what_is_no_range_is_refused(written: str) -> None:
+def test_what_is_no_range_is_refused(shop: Project, written: str) -> None:
     with pytest.raises(UsageError) as raised:
-        parse_range(written)
+        read_range(shop.workspace, written)
     assert raised.value.slug == "bad-range"

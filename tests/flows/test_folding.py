@@ -56,7 +56,7 @@ def test_an_old_month_is_folded_and_nothing_is_left_to_fold(told: Project) -> No
     told.git("reset", "-q", "--hard")
     assert paths(told) == [ALL]
     assert {*before} < {*ids(told)}
-    assert find_fold_day(told.workspace, "HEAD", (), TODAY) is None
+    assert find_fold_day(told.workspace.at("HEAD"), (), TODAY) is None
 
 
 def test_what_cannot_be_read_stays_and_the_rest_of_its_month_is_folded(told: Project) -> None:
@@ -87,11 +87,11 @@ def test_where_the_file_of_the_month_is_in_the_way_nothing_of_it_is_folded_or_lo
 def test_a_time_longer_than_the_calendar_is_never(told: Project, days: int) -> None:
     told.commit("Keep", {".memory-ci.yaml": f"episodes: {{fold_after_days: {days}}}\n"})
     told.git("reset", "-q", "--hard")
-    assert find_fold_day(told.workspace, "HEAD", (), TODAY) is None
+    assert find_fold_day(told.workspace.at("HEAD"), (), TODAY) is None
 
 
 def test_a_month_is_folded_when_its_days_are_over_and_not_before(told: Project) -> None:
     days = timedelta(days=told.workspace.config.episodes.fold_after_days)
     first = told.clock.now.date().replace(month=2, day=1)
-    assert find_fold_day(told.workspace, "HEAD", (), first + days) == first
-    assert find_fold_day(told.workspace, "HEAD", (), first + days - timedelta(days=1)) is None
+    assert find_fold_day(told.workspace.at("HEAD"), (), first + days) == first
+    assert find_fold_day(told.workspace.at("HEAD"), (), first + days - timedelta(days=1)) is None

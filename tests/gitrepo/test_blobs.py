@@ -8,14 +8,13 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.workspace import load_memory, open_workspace
+from memory_ci.flows.workspace import open_workspace
 from memory_ci.gitrepo.blobs import (
     FileContent,
+    Tree,
     TreeFile,
     find_obstacle,
-    list_paths,
     list_staged,
-    list_tree,
     list_worktree,
     matches_pathspecs,
     read_files,
@@ -61,14 +60,14 @@ def test_pathspecs_mean_what_git_means_by_them(
 ) -> None:
     builder.commit("Files", dict.fromkeys(FILES, "text\n"))
     meant = builder.git("ls-files", "--", *pathspecs).splitlines()
-    assert paths(list_tree(repo, "HEAD", pathspecs)) == meant
+    assert paths(Tree(repo, "HEAD").select(pathspecs)) == meant
     assert paths(list_staged(repo, pathspecs)) == paths(list_worktree(repo, pathspecs)) == meant
     assert sorted(path for path in (*FILES, "README.md") if matches_pathspecs(path, pathspecs)) == sorted(meant)
 
 
 def test_odd_paths_are_listed_and_read_everywhere(builder: RepoBuilder, repo: Repository) -> None:
     builder.commit("Odd", {path: path.encode("utf-8", "surrogateescape") for path in ODD_PATHS})
-    for listed in (list_tree(repo, "HEAD", ["*.md"]), list_staged(repo, ["*.md"]), list_worktree(repo, ["*.md"])):
+    for listed in (Tree(repo, "HEAD").select(["*.md"]), list_staged(repo, ["*.md"]), list_worktree(repo, ["*.md"])):
         contents = {content.file.path: content.data for content in read_files(repo, listed, 100)}
         assert contents.keys() == {*ODD_PATHS, "README.md"}
         assert all(contents[path] == path.encode("utf-8", "surrogateescape") for path in ODD_PATHS)
@@ -89,16 +88,16 @@ def test_symbolic_links_and_submodules_are_left_out(builder: RepoBuilder, repo: 
     builder.commit("Links")
     (builder.path / "a").mkdir()
     (builder.path / "a" / "MEMORY.md").symlink_to("/etc/hostname")
-    for listed in (list_tree(repo, "HEAD", MEMORY), list_staged(repo, MEMORY), list_worktree(repo, MEMORY)):
+    for listed in (Tree(repo, "HEAD").select(MEMORY), list_staged(repo, MEMORY), list_worktree(repo, MEMORY)):
         assert listed == ()
 
 
 def test_a_tree_is_listed_from_a_sub_directory_and_in_a_bare_repository(builder: RepoBuilder, tmp_path: Path) -> None:
     builder.commit("Memory", {"a/MEMORY.md": "text\n"})
     bare = find_repository(builder.bare(tmp_path / "bare.git").path)
-    listed = list_tree(find_repository(builder.path / "a"), "HEAD", MEMORY)
+    listed = Tree(find_repository(builder.path / "a"), "HEAD").select(MEMORY)
     assert paths(listed) == ["a/MEMORY.md"]
-    assert list_tree(bare, "main", MEMORY) == listed
+    assert Tree(bare, "main").select(MEMORY) == listed
     assert [content.data for content in read_files(bare, listed, 100)] == [b"text\n"]
 
 
@@ -286,7 +285,7 @@ def add_special(builder: RepoBuilder) -> None:
 
 def test_all_that_a_tree_holds_is_listed_with_its_mode(builder: RepoBuilder, repo: Repository) -> None:
     add_special(builder)
-    assert list_paths(repo, "HEAD") == {
+    assert Tree(repo, "HEAD").modes == {
         "MEMORY.md": "120000",
         "README.md": "100644",
         "docs": "040000",
@@ -311,14 +310,14 @@ OBSTACLES = {
 
 def test_only_a_plain_file_below_plain_directories_can_be_written(builder: RepoBuilder, repo: Repository) -> None:
     add_special(builder)
-    modes = list_paths(repo, "HEAD")
+    modes = Tree(repo, "HEAD").modes
     assert {path: find_obstacle(path, modes) for path in OBSTACLES} == OBSTACLES
 
 
 def test_a_scope_whose_file_is_a_link_or_lies_below_one_has_no_file(builder: RepoBuilder) -> None:
     add_special(builder)
     workspace = open_workspace(builder.path)
-    draft = Draft(workspace, "HEAD", load_memory(workspace, "HEAD"))
+    draft = Draft(workspace.at("HEAD"))
     assert draft.path_of(ScopeOf("project")) is None
     assert draft.path_of(ScopeOf("team", "linked")) is None
     assert draft.path_of(ScopeOf("team", "module")) is None

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memory_ci.gitrepo.merges import find_default_branch
 from memory_ci.gitrepo.repo import find_repository
-from memory_ci.gitrepo.tips import Tips, read_tips
+from memory_ci.gitrepo.tips import read_tips
 from tests.repos import RepoBuilder, make_repo
 
 
-def tips(repo: RepoBuilder) -> Tips:
-    return read_tips(find_repository(repo.path))
+def tips(repo: RepoBuilder) -> tuple[str | None, str]:
+    found = read_tips(find_repository(repo.path))
+    return found.commit, found.work
 
 
 def test_the_work_is_a_branch_beside_the_default_one(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "shop")
-    assert tips(repo) == Tips(None, ""), "nothing is committed yet"
+    assert tips(repo) == (None, ""), "nothing is committed yet"
     start = repo.commit("Start")
-    assert tips(repo) == Tips(start, "")
+    assert tips(repo) == (start, "")
     repo.branch("feat/retry")
     repo.commit("Retry")
-    assert tips(repo) == Tips(start, "feat/retry")
+    assert tips(repo) == (start, "feat/retry")
     repo.git("checkout", "-q", "--detach")
-    assert tips(repo) == Tips(start, "")
+    assert tips(repo) == (start, "")
 
 
 def test_the_remote_says_what_the_default_branch_is(tmp_path: Path) -> None:
@@ -33,14 +33,14 @@ def test_the_remote_says_what_the_default_branch_is(tmp_path: Path) -> None:
     newest = repo.commit("Newest")
     repo.git("clone", "-q", ".", str(tmp_path / "clone"))
     clone = RepoBuilder(tmp_path / "clone", repo.clock)
-    assert tips(clone) == Tips(newest, "")
+    assert tips(clone) == (newest, "")
     clone.branch("main", "origin/main")
-    assert tips(clone) == Tips(newest, "main")
-    assert find_default_branch(find_repository(clone.path)) == "refs/remotes/origin/next/2"
+    assert tips(clone) == (newest, "main")
+    assert read_tips(find_repository(clone.path)).default == "refs/remotes/origin/next/2"
 
 
 def test_without_a_default_branch_there_is_no_tip(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     repo.git("checkout", "-q", "-b", "trunk")
     repo.commit("Start")
-    assert tips(repo) == Tips(None, "trunk")
+    assert tips(repo) == (None, "trunk")
