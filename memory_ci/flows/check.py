@@ -45,13 +45,19 @@ class CheckReport(msgspec.Struct, frozen=True):
         return all(finding.level != "error" for finding in self.findings)
 
 
-def check_memory(workspace: Workspace, view: str | None = None, paths: Sequence[Path] = ()) -> CheckReport:
+def check_memory(
+    workspace: Workspace,
+    view: str | None = None,
+    paths: Sequence[Path] = (),
+    known: Sequence[TreeFile] | None = None,
+) -> CheckReport:
     """Findings in the memory and episode files of a view (work tree, STAGED or a revision); only in `paths` if given.
 
+    `known` are the files of that view, where they were listed already.
     Raises UsageError (not-a-memory-file) for a path that no scope claims.
     """
     rev = view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
-    listed = list_indexed_files(workspace, rev)
+    listed = list_indexed_files(workspace, rev) if known is None else known
     files = [file for file in listed if not is_told(file)]
     episodes = [file for file in listed if is_episode_path(file.path)]
     wanted = {repository_path(workspace, path) for path in paths}

@@ -24,7 +24,7 @@ SHOWN = 3
 
 def check_files(case: Case) -> Iterator[Probe]:
     """Whether there is memory, whether it is committed, and whether all of it can be read and served."""
-    report = check_memory(case.workspace)
+    report = check_memory(case.workspace, known=case.files)
     if not report.files:
         place = "" if case.workspace.repo.root else " in a clone that has a work tree, then commit and push"
         yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")

@@ -73,11 +73,11 @@ class RecordOptions(msgspec.Struct, frozen=True):
 
     since: str | None = None
     ref: str | None = None
-    base: str | None = None
     sessions: tuple[Path, ...] = ()
     engine: EngineName | None = None
     fetch: bool = False
     from_root: bool = False
+    base: str | None = None
 
 
 def plan_record(
@@ -107,7 +107,7 @@ def plan_record(
     learner = _learner(workspace, options, span, draft, gatherer, asker, today)
     folded, findings, waiting = _fold(workspace, base, draft, gatherer, today)
     with closing(model):
-        requests = learner.list_declined(_time_of(workspace, span.since, today), base)
+        requests = learner.list_declined(_time_of(workspace, span.since, today), base) if gatherer.has_forge else ()
         merged = tuple(learner.learn(span.since, base, progress))
         extracted = (*merged, *learner.learn_declined(requests, base))
     plan = Plan(

@@ -64,7 +64,8 @@ def similar_tasks(
         return ()
     kept = _load(workspace)
     if kept is None or kept.tip != tips.commit or (all_history and not kept.is_whole):
-        kept = _bring_up(workspace, kept, tips.commit, None if all_history else MAX_CHANGES)
+        start = None if all_history else find_commit(workspace.repo, f"{tips.commit}~{MAX_CHANGES}")
+        kept = _bring_up(workspace, kept, tips.commit, start, all_history=all_history)
     return _find(kept, task, tips, top)
 
 
@@ -104,7 +105,7 @@ def _load_cheaply(workspace: Workspace, tip: str) -> Kept | None:
     is_cheap = start is None or (kept is not None and _holds(workspace, start, kept.tip))
     if not is_cheap or _has_much_to_hear(workspace, kept, tip):
         return None
-    return _bring_up(workspace, kept, tip, CHEAP)
+    return _bring_up(workspace, kept, tip, start)
 
 
 def _has_much_to_hear(workspace: Workspace, kept: Kept | None, tip: str) -> bool:
@@ -116,8 +117,10 @@ def _has_much_to_hear(workspace: Workspace, kept: Kept | None, tip: str) -> bool
     return len(list_unheard(workspace, ledger.heard, tip)) > CHEAP
 
 
-def _bring_up(workspace: Workspace, kept: Kept | None, tip: str, limit: int | None) -> Kept:
-    """The tasks of `tip`: those that are kept and the new changes, unless more than `limit` are new; then only those.
+def _bring_up(
+    workspace: Workspace, kept: Kept | None, tip: str, start: str | None, *, all_history: bool = False
+) -> Kept:
+    """The tasks of `tip`: those that are kept and the new changes, unless they end before `start`; then those after it.
 
     What cannot be kept is answered all the same. Raises RepositoryError: shallow-clone, git-failed.
     """
@@ -126,10 +129,9 @@ def _bring_up(workspace: Workspace, kept: Kept | None, tip: str, limit: int | No
     from memory_ci.store.files import write_file
 
     repo = workspace.repo
-    start = None if limit is None else find_commit(repo, f"{tip}~{limit}")
     known = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
     ledger, is_whole = Ledger(heard=known.heard), start is None
-    if kept is not None and (kept.is_whole or limit is not None) and _extends(workspace, kept.tip, start, tip):
+    if kept is not None and (kept.is_whole or not all_history) and _extends(workspace, kept.tip, start, tip):
         start, is_whole, ledger = kept.tip, kept.is_whole, known
     ledger = extend(workspace, ledger, plan_range(repo, start, tip))
     tasks, prompts = list_tasks(workspace, ledger, tip)

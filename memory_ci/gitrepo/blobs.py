@@ -135,8 +135,7 @@ def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile,
     clean, dirty = _sort_worktree(run_git(repo.cwd, "ls-files", *asked, "--", *pathspecs))
     if not dirty:
         return tuple(TreeFile(path, oid) for path, oid in clean.items())
-    algorithm = run_git(repo.cwd, "rev-parse", "--show-object-format").decode().strip()
-    changed = (_look_at(repo.cwd, path, algorithm) for path in dirty)
+    changed = (_look_at(repo.cwd, path, repo.object_format) for path in dirty)
     files = [*(TreeFile(path, oid) for path, oid in clean.items()), *(file for file in changed if file)]
     return tuple(sorted(files, key=lambda file: encode_path(file.path)))
 

@@ -59,6 +59,11 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
     def contents(self) -> Contents:
         return Contents()
 
+    @cached_property
+    def object_format(self) -> str:
+        """The hash that its object ids are made by."""
+        return run_git(self.cwd, "rev-parse", "--show-object-format").decode().strip()
+
     @property
     def cwd(self) -> Path:
         """Where git is run: paths in its output are relative to the top of the tree."""

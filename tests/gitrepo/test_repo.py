@@ -7,6 +7,7 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import (
+    Contents,
     Repository,
     Worktree,
     find_commit,
@@ -162,3 +163,33 @@ def test_a_safe_directory_of_the_environment_is_as_good_as_one_of_a_file(
         repo, ref="refs/heads/main", expected=base, commits=planned, identity=identity, when=builder.clock.now
     )
     assert find_commit(repo, "main") == tip != base
+
+
+# -- what is kept of git's answers
+
+
+def test_what_a_name_stands_for_is_asked_each_time(builder: RepoBuilder, repo: Repository) -> None:
+    old = builder.sha()
+    assert (find_commit(repo, "HEAD"), is_ancestor(repo, "HEAD", old)) == (old, True)
+    new = builder.commit("Move on")
+    assert (find_commit(repo, "HEAD"), is_ancestor(repo, "HEAD", old)) == (new, False)
+    assert is_ancestor(repo, old, new)
+    assert repo.descents == {(old, new)}
+
+
+def test_a_commit_that_was_not_there_is_asked_for_again(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+    other = make_repo(tmp_path / "other")
+    sha = other.commit("Elsewhere")
+    assert find_commit(repo, sha) is None
+    builder.git("fetch", "-q", str(other.path), "main")
+    assert find_commit(repo, sha) == sha
+
+
+def test_contents_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_ci.gitrepo.repo.MAX_KEPT", 100)
+    contents = Contents()
+    for number in range(50):
+        contents.keep(f"{number}", b"x" * 20)
+        assert sum(map(len, contents.values())) <= 100
+    contents.keep("large", b"x" * 26)
+    assert "large" not in contents

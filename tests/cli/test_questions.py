@@ -1,0 +1,103 @@
+"""What a whole command asks of git: nothing twice, and not more than it needs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from memory_ci.gitrepo import process
+from memory_ci.store.edit import format_entry
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry
+
+
+class Question(NamedTuple):
+    """A git process: its arguments, where it ran, with which index, and what it was given to read."""
+
+    args: tuple[str, ...]
+    cwd: str
+    index_file: str
+    given: bytes
+
+
+class Questions:
+    """All that is asked of git from now on."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.streams: dict[int, int] = {}
+
+    def start(self, started: subprocess.Popen[bytes], args: list[str], options: dict[str, Any]) -> None:
+        index = (options.get("env") or {}).get("GIT_INDEX_FILE", "")
+        self.streams[id(started.stdin)] = len(self.asked)
+        self.asked.append(Question(tuple(map(str, args)), str(options.get("cwd")), index, b""))
+
+    def give(self, stdin: object, data: bytes | None) -> None:
+        number = self.streams[id(stdin)]
+        self.asked[number] = self.asked[number]._replace(given=data or b"")
+
+    def count(self) -> int:
+        return sum(question.args[0] == "git" for question in self.asked)
+
+    def twice(self, where: Path) -> list[Question]:
+        """What was asked more than once of the repository at `where`."""
+        counted = Counter(question for question in self.asked if question.cwd == str(where))
+        return [question for question, count in counted.items() if count > 1]
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
+    found, start, talk, feed = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate, process._feed
+
+    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
+        start(self, args, *rest, **options)
+        found.start(self, args, options)
+
+    def talked(self: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None) -> Any:  # noqa: ANN401
+        found.give(self.stdin, input)
+        return talk(self, input, timeout)
+
+    def fed(stdin: Any, data: bytes) -> None:  # noqa: ANN401
+        found.give(stdin, data)
+        feed(stdin, data)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", started)
+    monkeypatch.setattr(subprocess.Popen, "communicate", talked)
+    monkeypatch.setattr(process, "_feed", fed)
+    return found
+
+
+@pytest.fixture
+def toy(project: Project, run: Run) -> Project:
+    """A small history: code, a merged decision, entries that cite code, and what a run recorded of all that."""
+    cite = f"src/client.py@{project.sha()[:12]}"
+    entries = [make_entry(1, title="Charge a card once", cites=(cite,)), make_entry(2, title="Dates are in UTC")]
+    project.commit("Learn", {"MEMORY.md": "\n".join(map(format_entry, entries))})
+    assert run("record", "--engine", "rules").exit_code == 0
+    return project
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        ("verify", 14),
+        ("verify --base HEAD~2", 14),
+        ("record --dry-run", 30),
+        ("doctor", 40),
+        ("health", 20),
+        ("check", 4),
+        ("retrieve card", 14),
+        ("list", 3),
+    ],
+)
+def test_a_command_asks_git_nothing_twice(
+    toy: Project, run: Run, questions: Questions, command: str, most: int
+) -> None:
+    run(*command.split())
+    assert questions.twice(toy.path) == []
+    assert 0 < questions.count() <= most
