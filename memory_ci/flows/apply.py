@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from itertools import chain
 
@@ -13,7 +12,7 @@ from memory_ci.flows import telling
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.referee import find_objections
 from memory_ci.flows.workspace import Workspace, workspace_at
-from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
+from memory_ci.records.plan import PLAN_VERSION, Plan
 from memory_ci.rendering.message import render_commit_message, render_episode_message
 from memory_ci.store.apply import apply_changes
 
@@ -90,18 +89,13 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
     prepared = []
     if noted := telling.list_changes(workspace, plan):
         prepared.append((render_episode_message(plan, len(noted)), noted))
-    content = workspace.at(tip).read(touched_paths(plan.steps))
+    changes = [change for step in plan.steps for change in step.changes]
+    content = workspace.at(tip).read(path for change in changes for path in (change.path, change.moved_from) if path)
     for step in plan.steps:
         files = apply_changes(content, step.changes)
         content = {path: data for path, data in {**content, **files}.items() if data is not None}
         prepared.append((render_commit_message(step, plan), files))
     return prepared
-
-
-def touched_paths(steps: Iterable[PlannedStep]) -> frozenset[str]:
-    """Every file that the steps read or write."""
-    changes = [change for step in steps for change in step.changes]
-    return frozenset(path for change in changes for path in (change.path, change.moved_from) if path)
 
 
 def _refusal(reason: str) -> FindingsError:

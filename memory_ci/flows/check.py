@@ -22,7 +22,7 @@ from memory_ci.flows.workspace import (
     repository_path,
 )
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.repo import find_commit, resolve_commit
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.relations import find_dangling
 from memory_ci.records.entry import Located
 from memory_ci.records.loaded import LoadedFile
@@ -56,8 +56,7 @@ def check_memory(
     `known` are the files of that view, where they were listed already.
     Raises UsageError (not-a-memory-file) for a path that no scope claims.
     """
-    rev = view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
-    listed = list_indexed_files(workspace, rev) if known is None else known
+    listed = list_indexed_files(workspace, view) if known is None else known
     files = [file for file in listed if not is_told(file)]
     episodes = [file for file in listed if is_episode_path(file.path)]
     wanted = {repository_path(workspace, path) for path in paths}
@@ -65,7 +64,7 @@ def check_memory(
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
         raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
     memory, findings = _read(workspace, files)
-    findings += _check_episodes(workspace, rev, episodes, memory)
+    findings += _check_episodes(workspace, view, episodes, memory)
     found = sorted(
         {*findings, *memory.findings, *_find_duplicates(memory), *find_dangling(memory.located), *workspace.findings},
         key=_place,

@@ -18,9 +18,9 @@ from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragmen
 class Draft:
     """Entries where they stand, the inbox apart. Steps plan on it and then are taken over into it."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._patterns = snapshot.workspace.config.scopes
-        self._modes, memory = snapshot.tree.modes, snapshot.memory
+    def __init__(self, base: Snapshot) -> None:
+        self.base, self._patterns = base, base.workspace.config.scopes
+        self._modes, memory = base.tree.modes, base.memory
         self.kept = [p for p in memory.located if self._modes.get(p.path) in REGULAR and not is_fragment(p.path)]
         self.kept = [p for p in self.kept if is_canonical_path(p.path) and not is_legacy(p.path)]
         self.inbox = [place for file in memory.files if _is_whole(file) for place in file.entries]

@@ -42,16 +42,11 @@ def list_episode_files(workspace: Workspace, view: str | None) -> tuple[TreeFile
 
 def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
     """What the episode files of a view tell. Never raises for what a file holds."""
-    read = [file for _, file in read_episodes(workspace, view)]
+    read = [file for _, file in read_episode_files(workspace, list_episode_files(workspace, view))]
     return Episodes(
         tuple(telling for file in read for telling in file.tellings),
         tuple(finding for file in read for finding in file.findings),
     )
-
-
-def read_episodes(workspace: Workspace, view: str | None) -> list[tuple[bytes, EpisodeFile]]:
-    """Each episode file's bytes and what it tells, in order of paths."""
-    return read_episode_files(workspace, list_episode_files(workspace, view))
 
 
 def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[tuple[bytes, EpisodeFile]]:

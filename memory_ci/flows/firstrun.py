@@ -5,7 +5,7 @@ from __future__ import annotations
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.flows.record import RecordOptions
-from memory_ci.flows.workspace import Workspace, config_at, memory_test, workspace_at
+from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import find_addition, find_cursor
 from memory_ci.gitrepo.repo import is_shallow
@@ -21,7 +21,7 @@ def check_branch(workspace: Workspace) -> str | None:
 
     Raises UsageError (other-branch) where it is another than the default one, if one can be told.
     """
-    tips = read_tips(workspace.repo, config_at(workspace.repo, "HEAD").publish.remote)
+    tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
     if tips.default and tips.work:
         hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
         message = f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, the default branch"

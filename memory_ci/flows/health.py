@@ -24,7 +24,7 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.past import Moment, find_moment
 from memory_ci.flows.questions import list_questions, name_question, names_of_episode
 from memory_ci.flows.screening import screen
-from memory_ci.flows.workspace import Workspace, config_at, list_memory_files, load_files, readable_path
+from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.renames import find_objects
 from memory_ci.gitrepo.repo import find_commit, list_foreign
@@ -185,7 +185,7 @@ def _as_then(moment: Moment) -> Workspace:
     if moment.commit is None:
         return workspace
     with suppress(UsageError):
-        then, now = config_at(workspace.repo, moment.commit), workspace.config.retrieve
+        then, now = workspace_at(workspace.repo, moment.commit).config, workspace.config.retrieve
         retrieve = msgspec.structs.replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
         return Workspace(workspace.repo, msgspec.structs.replace(then, retrieve=retrieve))
     return workspace

@@ -12,7 +12,6 @@ import msgspec
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.workspace import (
     MAX_FILE_BYTES,
-    STAGED,
     Workspace,
     is_told,
     list_indexed_files,
@@ -20,7 +19,6 @@ from memory_ci.flows.workspace import (
     readable_path,
 )
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.build import SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours
 from memory_ci.index.key import cache_key
@@ -62,7 +60,7 @@ def load_indexed(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[Lo
 
 def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
     """The cache key of a view: equal trees of memory and episode files have equal keys, on any machine."""
-    return cache_key({file.path: file.oid for file in list_indexed_files(workspace, _resolve(workspace, view))})
+    return cache_key({file.path: file.oid for file in list_indexed_files(workspace, view)})
 
 
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
@@ -71,7 +69,7 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     What is written to `db` is the same, byte for byte, for equal trees. Raises UsageError (not-an-index),
     RepositoryError (unknown-revision, write-failed).
     """
-    files = list_indexed_files(workspace, _resolve(workspace, view))
+    files = list_indexed_files(workspace, view)
     if db is not None:
         _refuse_foreign(db)
     with open_index(None if db else index_path(workspace)) as index:
@@ -90,7 +88,7 @@ def verify_index(workspace: Workspace, view: str | None, db: Path | None = None)
     """
     from memory_ci.index.verify import verify
 
-    files = list_indexed_files(workspace, _resolve(workspace, view))
+    files = list_indexed_files(workspace, view)
     with open_index(None) as fresh:
         _sync(workspace, fresh, _by_path(files), _outside(workspace, view, db))
         return tuple(verify(db or index_path(workspace), fresh))
@@ -108,10 +106,6 @@ def _write(index: Index, db: Path) -> None:
     from memory_ci.index.artifact import write_artifact  # temporary files, which an unchanged index does not need
 
     write_artifact(index, db)
-
-
-def _resolve(workspace: Workspace, view: str | None) -> str | None:
-    return view if view in (None, STAGED) else resolve_commit(workspace.repo, view)
 
 
 def _outside(workspace: Workspace, view: str | None, db: Path | None) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from datetime import date
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Memory, Workspace, load_memory
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import FileVersion, list_added_lines, list_versions
 from memory_ci.gitrepo.repo import resolve_commit
@@ -72,22 +72,17 @@ class Selection(msgspec.Struct, frozen=True):
 
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
     """The entry as the work tree has it, or as it was at a revision."""
-    place = find_entry(list_located(workspace, view).located, prefix)
+    place = find_entry(load_memory(workspace, view).located, prefix)
     return ShownEntry(
         place, format_entry(place.entry), prominence(place.entry, today, workspace.config.prominence.decay)
     )
-
-
-def list_located(workspace: Workspace, view: str | None) -> Memory:
-    """All entries of a view, and what could not be read."""
-    return load_memory(workspace, None if view is None else resolve_commit(workspace.repo, view))
 
 
 def list_ranked(
     workspace: Workspace, view: str | None, today: date, selection: Selection
 ) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
     """The selected entries with their prominence, highest first, and what could not be read."""
-    memory = list_located(workspace, view)
+    memory = load_memory(workspace, view)
     ranked = [
         (prominence(place.entry, today, workspace.config.prominence.decay), place)
         for place in memory.located

@@ -16,7 +16,7 @@ from memory_ci.extraction.engines.choose import choose_engine
 from memory_ci.extraction.engines.kept import KeptReplies
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.flows.asking import Asker
-from memory_ci.flows.workspace import config_at
+from memory_ci.flows.workspace import workspace_at
 from memory_ci.gitrepo.renames import find_objects
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.config import Config, EngineConfig, EngineName
@@ -99,13 +99,13 @@ def trusted_config(repo: Repository, base: str) -> Config:
 
     A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it.
     """
-    config = config_at(repo, base)
+    config = workspace_at(repo, base).config
     names = (f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
     before, old_file, new_file = find_objects(repo, names)
     if before is None or old_file == new_file:
         return config
     try:
-        old = config_at(repo, before)
+        old = workspace_at(repo, before).config
     except UsageError:  # it could not be read, and this change mends it
         return config
     return msgspec.structs.replace(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from memory_ci.flows.additions import fold_blanks, read_said
 from memory_ci.flows.gather import Gatherer
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Snapshot, Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
 from memory_ci.gitrepo.merges import find_landing
 from memory_ci.gitrepo.repo import find_commit
@@ -39,7 +39,7 @@ def list_strangers(workspace: Workspace, base: str, gatherer: Gatherer, paths: C
     return frozenset(path for path, tip in brought if _is_strange(workspace, gatherer, tip, path))
 
 
-def prove(workspace: Workspace, base: str, entry: Entry) -> Entry:
+def prove(base: Snapshot, entry: Entry) -> Entry:
     """The entry with a mark on each address in its source and evidence where git does not show it.
 
     What sessions and reviews said is in no commit, so a note only claims it.
@@ -47,7 +47,7 @@ def prove(workspace: Workspace, base: str, entry: Entry) -> Entry:
 
     @cache
     def read(sha: str) -> _Read | None:
-        return _read(workspace, base, sha)
+        return _read(base.workspace, base.sha, sha)
 
     shas = [token[len("commit:") :] for token in (entry.source or "").split() if token.startswith("commit:")]
 

@@ -13,7 +13,7 @@ from memory_ci.flows.index import load_indexed
 from memory_ci.flows.workspace import Workspace, list_indexed_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.past import (
-    commit_day,
+    commit_time,
     find_commit_of_day,
     find_commit_until,
     resolve_merge_base,
@@ -46,7 +46,7 @@ def find_moment(workspace: Workspace, at: str) -> Moment:
     day = _parse_day(at)
     if day is None:
         commit = resolve_past(workspace.repo, at)
-        day = commit_day(workspace.repo, commit)
+        day = commit_time(workspace.repo, commit).date()
         return Moment(workspace, commit, day, f"Memory of {commit[:12]}, ranked as on {day}.")
     found = find_commit_of_day(workspace.repo, "HEAD", day)
     if found is None:

@@ -12,7 +12,7 @@ from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import parse_reply
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.workspace import Workspace, open_committed, workspace_at
+from memory_ci.flows.workspace import Snapshot, Workspace, open_committed, workspace_at
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promote import plan_promotion
@@ -35,11 +35,11 @@ COMMON = frozenset(
 MIN_NAME = 3
 
 
-def names_of(workspace: Workspace, rev: str) -> frozenset[str]:
+def names_of(snapshot: Snapshot) -> frozenset[str]:
     """What the repository and its packages are called: words that no entry for every repository may hold."""
-    root = workspace.repo.root or workspace.repo.common_dir
-    remote = find_setting(workspace.repo, "remote.origin.url") or ""
-    top = {path.partition("/")[0] for path in workspace.at(rev).tree.files if "/" in path}
+    repo = snapshot.workspace.repo
+    root, remote = repo.root or repo.common_dir, find_setting(repo, "remote.origin.url") or ""
+    top = {path.partition("/")[0] for path in snapshot.tree.files if "/" in path}
     named = {root.name, remote.rstrip("/").rpartition("/")[2], *top}
     return frozenset(name.removesuffix(".git") for name in named if len(name) >= MIN_NAME) - COMMON
 
@@ -49,7 +49,7 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
     _, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
-    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(workspace, base))
+    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(draft.base))
     return tuple(proposal.entry for proposal in promotion.proposals)
 
 

@@ -16,10 +16,11 @@ from memory_ci.flows.push_options import request_options
 from memory_ci.flows.rejected import KEEP, Verdicts, read_verdicts
 from memory_ci.flows.replan import COVERED, is_covered
 from memory_ci.flows.request import Built, Standing, close_request, find_answer, find_standing, update_request
-from memory_ci.flows.workspace import Workspace, config_at, memory_test, workspace_at
-from memory_ci.gitrepo.follow import private_ref, tree_of
+from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
+from memory_ci.gitrepo.follow import private_ref
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.push import Outcome, find_remote_tip, push_tip
+from memory_ci.gitrepo.renames import find_objects
 from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.records.config import Config
 from memory_ci.records.publish import Published
@@ -36,7 +37,7 @@ def propose(run: Run, reason: str = "") -> Published:
     for tries in run.pace.tries():
         with private_ref(run.workspace.repo, PRIVATE) as ref, private_ref(run.workspace.repo, PRIVATE) as theirs:
             base = fetch(run, run.branch, ref)
-            settings = config_at(run.workspace.repo, base)
+            settings = workspace_at(run.workspace.repo, base).config
             if is_own_push(run, base):
                 return Published("pr", base, tries=tries, reason="nothing but memory was pushed: nothing to do")
             old = find_remote_tip(run.workspace.repo, run.remote, settings.publish.branch)
@@ -123,7 +124,9 @@ def _push(run: Run, settings: Config, built: Built, old: str | None, standing: S
     repo, branch = run.workspace.repo, settings.publish.branch
     if built.tip == built.base:
         return Outcome("done") if old is None else push_tip(repo, run.remote, branch, None, old)
-    if old and is_ancestor(repo, built.base, old) and tree_of(repo, old) == tree_of(repo, built.tip):
-        return Outcome("done", old)
+    if old and is_ancestor(repo, built.base, old):
+        theirs, ours = find_objects(repo, [f"{old}^{{tree}}", f"{built.tip}^{{tree}}"])
+        if theirs == ours:
+            return Outcome("done", old)
     options = request_options(run.environ, run.branch) if standing.forge is None else ()
     return push_tip(repo, run.remote, branch, built.tip, old, options)

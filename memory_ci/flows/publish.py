@@ -14,7 +14,7 @@ from memory_ci.flows.landing import Planner, Run, land, send_by_api, send_by_pus
 from memory_ci.flows.pace import Pace
 from memory_ci.flows.proposing import propose
 from memory_ci.flows.replan import COVERED, is_covered
-from memory_ci.flows.workspace import Workspace, config_at
+from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.forge.choose import choose_committer
 from memory_ci.gitrepo.push import HEADS, connect
 from memory_ci.gitrepo.repo import find_commit
@@ -86,7 +86,7 @@ def _land_or_propose(run: Run, mode: PublishMode) -> Published:
 def _settings(workspace: Workspace, ref: str) -> PublishConfig:
     """What the branch says; what HEAD says where the branch is not here, as in a job that checks out a commit."""
     is_here = find_commit(workspace.repo, ref) is not None
-    return config_at(workspace.repo, ref if is_here else "HEAD").publish
+    return workspace_at(workspace.repo, ref if is_here else "HEAD").config.publish
 
 
 def _remote(workspace: Workspace, ref: str) -> str:

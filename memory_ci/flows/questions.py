@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.eligible import names_of, own_commits, title_of
@@ -58,7 +58,10 @@ def is_setup(workspace: Workspace, change: MergedChange) -> bool:
     is_memory = memory_test(workspace)
     paths = {file.path for commit in own_commits(change) for file in commit.files}
     others = {path for path in paths if not is_memory(path) and not OURS.fullmatch(path)}
-    return bool(paths) and others <= SHARED and others == set(_naming_us(workspace, change, others))
+    if not paths or not others <= SHARED:
+        return False
+    contents = Tree(workspace.repo, change.tip.sha).read(others, MAX_BYTES) if others else ()
+    return others == {one.file.path for one in contents if one.data is not None and NAME in one.data}
 
 
 def names_of_episode(episode: Episode) -> Set[str]:
@@ -66,9 +69,3 @@ def names_of_episode(episode: Episode) -> Set[str]:
     kind, _, name = episode.id.partition("-")
     own = {f"{kind}:{name[:SHORT] if kind == 'commit' else name}"}
     return own | names_of_change(episode.action.pr, filter(None, [episode.action.commit]))
-
-
-def _naming_us(workspace: Workspace, change: MergedChange, paths: Set[str]) -> Iterator[str]:
-    """Those of the files that name memory-ci, as the change left them."""
-    contents = Tree(workspace.repo, change.tip.sha).read(paths, MAX_BYTES) if paths else ()
-    return (one.file.path for one in contents if one.data is not None and NAME in one.data)

@@ -99,13 +99,12 @@ def plan_record(
     workspace = Workspace(workspace.repo, trusted_config(workspace.repo, base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     span = Span(ref, base, _find_since(workspace, options, base, cursor), cursor)
-    snapshot = workspace.at(base)
-    draft = Draft(snapshot)
+    draft = Draft(workspace.at(base))
     model = model or choose_model(workspace.config.engine, options.engine, environ)
     gatherer = _gatherer(workspace, options, span.since, environ)
     asker = model.asker(draft.entries, workspace.repo.common_dir / "memory-ci" / "replies")
     learner = _learner(workspace, options, span, draft, gatherer, asker, today)
-    folded, findings, waiting = _fold(workspace, base, draft, gatherer, today)
+    folded, findings, waiting = _fold(draft, gatherer, today)
     with closing(model):
         requests = learner.list_declined(_time_of(workspace, span.since, today), base) if gatherer.has_forge else ()
         merged = tuple(learner.learn(span.since, base, progress))
@@ -121,9 +120,9 @@ def plan_record(
         judged=tuple(learner.judged),
         findings=(
             *workspace_at(workspace.repo, base).findings,
-            *snapshot.memory.findings,
+            *draft.base.memory.findings,
             *findings,
-            *_uncommitted(snapshot, ref),
+            *_uncommitted(draft.base, ref),
             *learner.findings,
         ),
         joins=tuple(learner.joins),
@@ -182,13 +181,13 @@ def _with_steps(
     extracted: tuple[Change, ...],
 ) -> Plan:
     """The plan with its steps and episodes, once it is known what it covers."""
-    reinforced, counted = _reinforce(workspace, span.base, draft, learner)
+    reinforced, counted = _reinforce(draft, learner)
     reverts, refused = _new_reverts(workspace, span.cursor, learner)
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in learner.history}
     parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in learner.uses for commit in merged.commits}
     learner.chronicle.tell_reverts(reverts, times, parts)
     learner.chronicle.tell_refused(refused, times)
-    upkeep = Upkeep(workspace, span.base, span.since, learner.today, reverts)
+    upkeep = Upkeep(span.since, learner.today, reverts)
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
     )  # fmt: skip
@@ -319,7 +318,7 @@ def _trusted_authors(learner: Learner, reverts: Sequence[Revert]) -> Iterator[Fi
 
 
 def _fold(
-    workspace: Workspace, base: str, draft: Draft, gatherer: Gatherer, today: date
+    draft: Draft, gatherer: Gatherer, today: date
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...], tuple[str, ...]]:
     """The inbox moved to where it belongs; what must not be given to agents stays, and is named.
 
@@ -328,25 +327,24 @@ def _fold(
     unsafe = tuple(finding for place in draft.inbox for finding in find_unsafe(place))
     fragments = [place for place in draft.inbox if place.path not in {finding.path for finding in unsafe}]
     try:
-        strangers = list_strangers(workspace, base, gatherer, {place.path for place in fragments})
+        strangers = list_strangers(draft.base.workspace, draft.base.sha, gatherer, {place.path for place in fragments})
     except (EngineError, RepositoryError) as error:
         return (), unsafe, (f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]",)
     claims = [found for one in fragments if one.path in strangers for found in find_note_claims(one, today, "notice")]
     notes = [
         strip_claims(place, today)
         if place.path in strangers
-        else msgspec.structs.replace(place, entry=prove(workspace, base, place.entry))
+        else msgspec.structs.replace(place, entry=prove(draft.base, place.entry))
         for place in fragments
     ]
     changes, findings = plan_fold(notes, draft.kept, {place.path: draft.path_of(place.scope) for place in notes})
     return draft.take(changes), (*findings, *claims, *unsafe), ()
 
 
-def _reinforce(
-    workspace: Workspace, base: str, draft: Draft, learner: Learner
-) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+def _reinforce(draft: Draft, learner: Learner) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """The counters that the merged changes raise, and the tips of those that count now for the first time."""
-    seen = list_counted(workspace.repo, base, memory_test(workspace))
+    workspace = draft.base.workspace
+    seen = list_counted(workspace.repo, draft.base.sha, memory_test(workspace))
     uses = [(merged, use) for merged, use in learner.uses if use.ids and merged.tip.sha not in seen]
     changes = plan_reinforcement([use for _, use in uses], draft.by_id)
     return draft.take(changes), tuple(merged.tip.sha for merged, _ in uses) if changes else ()

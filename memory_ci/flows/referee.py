@@ -66,7 +66,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     draft = Draft(workspace.at(plan.base))
     additions = Additions(workspace, plan, today)
     for step in plan.steps:
-        yield from _Referee(workspace, plan.base, draft, step, additions, today).objections()
+        yield from _Referee(draft, step, additions, today).objections()
 
 
 def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
@@ -87,11 +87,8 @@ def _is_reason(why: str) -> bool:
 class _Referee:
     """Watches one step change by change: each is done to the draft before the next is looked at."""
 
-    def __init__(
-        self, workspace: Workspace, base: str, draft: Draft, step: PlannedStep, additions: Additions, today: date
-    ) -> None:
-        self._workspace, self._base, self._today = workspace, base, today
-        self._patterns = workspace.config.scopes
+    def __init__(self, draft: Draft, step: PlannedStep, additions: Additions, today: date) -> None:
+        self._patterns, self._today = draft.base.workspace.config.scopes, today
         self._draft, self._step, self._additions = draft, step, additions
         self._removed: dict[str, Entry] = {}
         self._retired: set[str] = set()
@@ -144,7 +141,7 @@ class _Referee:
     def _is_of_note(self, entry: Entry, note: Located) -> bool:
         """Whether an entry is that of a note with what it claims marked, or as a stranger's, who can claim nothing."""
         day = entry.last_reinforced
-        proved = prove(self._workspace, self._base, msgspec.structs.replace(note.entry, scope=None))
+        proved = prove(self._draft.base, msgspec.structs.replace(note.entry, scope=None))
         return entry == proved or (day <= self._today and entry == strip_claims(note, day).entry)
 
     def _drop(self, change: Change) -> Iterator[str]:

@@ -30,9 +30,6 @@ KEEP = "keep"
 
 TITLE_WIDTH = 90
 
-Kept = Mapping[str, Located]
-"""Entries of one tree, by id."""
-
 
 class Edit(NamedTuple):
     """What maintainers did to one entry: its place now, the entry as they found it or put it in, and what they changed.
@@ -136,7 +133,7 @@ def changes_prose(file: Touched) -> bool:
 
 
 def _read_edits(
-    workspace: Workspace, commits: Sequence[Commit], fork: Kept
+    workspace: Workspace, commits: Sequence[Commit], fork: Mapping[str, Located]
 ) -> tuple[dict[str, tuple[Entry, ...]], dict[str, Edit]]:
     """(what was taken out, as it was found and as it was last; what was edited or added), by id."""
     gone: dict[str, tuple[Entry, ...]] = {}

@@ -16,9 +16,9 @@ from memory_ci.extraction.entries import content_key
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.carried import COUNTERS
 from memory_ci.flows.rejected import list_rejected, list_rejected_paths
-from memory_ci.flows.workspace import Workspace, config_at, memory_test, workspace_at
+from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import Cursor, find_cursor
-from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
+from memory_ci.gitrepo.repo import is_held
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, PlannedStep
@@ -37,11 +37,11 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     ref, tip = branch_tip(workspace, ref)
     if tip == plan.base:
         return msgspec.structs.replace(plan, ref=ref)
-    if not _is_held(workspace.repo, plan.base, tip):
+    if not is_held(workspace.repo, plan.base, tip):
         raise _unfit(plan, tip, "its history does not hold that")
     then, now = _cursor(workspace, plan.base), _cursor(workspace, tip)
     if now is not None and now != then:
-        if plan.until is None or not _is_held(workspace.repo, plan.until, now.source):
+        if plan.until is None or not is_held(workspace.repo, plan.until, now.source):
             raise _unfit(plan, tip, "another run landed")
         return _without_changes(plan, ref, tip)
     fit = _onto_edits(workspace, _without_known(workspace, plan, tip), tip)
@@ -54,11 +54,6 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
 def is_covered(plan: Plan) -> bool:
     """Whether a plan came out of `move_plan` without a change: its range needs none any more."""
     return plan.until is None and not plan.engine.failure and not plan.steps and not plan.episodes
-
-
-def _is_held(repo: Repository, sha: str, tip: str) -> bool:
-    """Whether a commit that the plan names by its full id is in the history of `tip`."""
-    return find_commit(repo, sha) == sha and is_ancestor(repo, sha, tip)
 
 
 def _cursor(workspace: Workspace, rev: str) -> Cursor | None:
@@ -132,7 +127,7 @@ def _is_known(change: Change, rejected: frozenset[str], places: Places) -> bool:
 def _changed(workspace: Workspace, plan: Plan, moved: Plan) -> Iterator[str]:
     """What the moved plan speaks of that is not as it was when the plan was made."""
     repo = workspace.repo
-    if config_at(repo, plan.base) != config_at(repo, moved.base):
+    if workspace_at(repo, plan.base).config != workspace_at(repo, moved.base).config:
         yield "the configuration was changed"
     before, after = _list_places(workspace, plan.base), _list_places(workspace, moved.base)
     fitted = {one.entry.id for step in moved.steps for one in step.changes if _fits(one, before, after)}

@@ -59,13 +59,14 @@ def similar_tasks(
 
     Raises RepositoryError: shallow-clone, git-failed.
     """
-    tips = _find_tips(workspace)
-    if tips.commit is None:
+    tips = read_tips(workspace.repo)
+    tip = tips.commit or find_commit(workspace.repo, "HEAD")  # with no default branch HEAD stands for it
+    if tip is None:
         return ()
     kept = _load(workspace)
-    if kept is None or kept.tip != tips.commit or (all_history and not kept.is_whole):
-        start = None if all_history else find_commit(workspace.repo, f"{tips.commit}~{MAX_CHANGES}")
-        kept = _bring_up(workspace, kept, tips.commit, start, all_history=all_history)
+    if kept is None or kept.tip != tip or (all_history and not kept.is_whole):
+        start = None if all_history else find_commit(workspace.repo, f"{tip}~{MAX_CHANGES}")
+        kept = _bring_up(workspace, kept, tip, start, all_history=all_history)
     return _find(kept, task, tips, top)
 
 
@@ -79,12 +80,6 @@ def recall_tasks(workspace: Workspace, task: str) -> tuple[SimilarTask, ...]:
         if tips.commit is not None and (kept := _load_cheaply(workspace, tips.commit)):
             return _find(kept, task, tips, LINES)
     return ()
-
-
-def _find_tips(workspace: Workspace) -> Tips:
-    """The tips; with no default branch, HEAD stands for it."""
-    tips = read_tips(workspace.repo)
-    return tips if tips.commit is not None else tips._replace(commit=find_commit(workspace.repo, "HEAD"))
 
 
 def _find(kept: Kept, task: str, tips: Tips, top: int) -> tuple[SimilarTask, ...]:

@@ -8,7 +8,7 @@ from datetime import date
 
 import msgspec
 
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import FileVersion, list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
@@ -107,14 +107,12 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
     return tuple(transition for transition in _pair(points) if transition.commit.sha in tips)
 
 
-def plan_retirements(
-    workspace: Workspace, located: Sequence[Located], since: str | None, until: str, today: date
-) -> tuple[Change, ...]:
+def plan_retirements(tip: Snapshot, located: Sequence[Located], since: str | None, today: date) -> tuple[Change, ...]:
     """What the transitions of a range retire: per project, the task entries of each stage that is over at its end."""
-    transitions = list_transitions(workspace, since, until)
+    transitions = list_transitions(tip.workspace, since, tip.sha)
     if not transitions:
         return ()
-    projects = _read_intents(workspace, until).keys()
+    projects = _read_intents(tip.workspace, tip.sha).keys()
     begun = {transition.project: transition.begun for transition in transitions}
     ended = dict.fromkeys((t.project, t.ended) for t in transitions if t.ended != begun[t.project])
     return tuple(

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from memory_ci.flows.workspace import Workspace, config_at
+from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.plan import Plan
@@ -35,7 +35,7 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
     if not use.failure:
         return None
     slug = use.failure.rpartition("[")[2].removesuffix("]")
-    fail_on = config_at(workspace.repo, plan.base).ci.fail_on
+    fail_on = workspace_at(workspace.repo, plan.base).config.ci.fail_on
     is_red = fail_on == "any" or (fail_on == "lasting" and slug in LASTING)
     level: Level = "error" if _is_lagging(workspace, plan, now) else "warning"
     return Stop(use.failure, use.hint, level, is_red)

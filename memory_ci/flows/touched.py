@@ -10,12 +10,7 @@ from memory_ci.flows.check import CheckReport
 from memory_ci.flows.workspace import Snapshot, Workspace
 from memory_ci.gitrepo.merges import find_merge_base
 from memory_ci.lifecycle.touched import Touch, list_touch_findings
-from memory_ci.records.anchor import Verdict
-from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
-
-Pair = tuple[Entry, Verdict, Verdict]
-"""An entry, and the verdicts on one of its anchors before a range and after it."""
 
 
 def add_touched(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:

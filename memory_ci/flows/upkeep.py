@@ -31,10 +31,8 @@ SEARCHED = 1000
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What upkeep works on: the tree of `base`, and merged work from `since` on, with its stages and reverts."""
+    """What upkeep goes by beside its draft: merged work from `since` on, with its stages and reverts."""
 
-    workspace: Workspace
-    base: str
     since: str | None
     today: date
     reverts: tuple[Revert, ...] = ()
@@ -64,9 +62,9 @@ def plan_upkeep_alone(
     """A plan of these steps only, on the tip of a branch. It covers no merged work, and moves no cursor."""
     ref, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
-    snapshot = workspace.at(base)
+    draft = Draft(workspace.at(base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
-    upkeep = Upkeep(workspace, base, cursor.source if cursor else None, today, stale_after=stale_after)
+    upkeep = Upkeep(cursor.source if cursor else None, today, stale_after=stale_after)
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -75,28 +73,28 @@ def plan_upkeep_alone(
         until=None,
         engine=EngineUse("none", "upkeep needs none"),
         counts=Counts(),
-        steps=tuple(plan_upkeep(upkeep, Draft(snapshot), steps)),
-        findings=snapshot.memory.findings,
+        steps=tuple(plan_upkeep(upkeep, draft, steps)),
+        findings=draft.base.memory.findings,
     )
 
 
 def _consolidate(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    verdicts = judge_anchors(upkeep.workspace, draft.kept, upkeep.base)
-    repointed = draft.take(plan_repoint(draft.kept, verdicts, upkeep.base))
+    verdicts = judge_anchors(draft.base.workspace, draft.kept, draft.base.sha)
+    repointed = draft.take(plan_repoint(draft.kept, verdicts, draft.base.sha))
     undone = draft.take(plan_undone(draft.kept, upkeep.reverts))
     return (*repointed, *undone, *plan_consolidation(draft.kept, upkeep.today))
 
 
 def _promote(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    return plan_promotion(draft.kept, upkeep.today, draft.path_of, names_of(upkeep.workspace, upkeep.base)).changes
+    return plan_promotion(draft.kept, upkeep.today, draft.path_of, names_of(draft.base)).changes
 
 
 def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    changes = plan_retirements(upkeep.workspace, draft.kept, upkeep.since, upkeep.base, upkeep.today)
+    changes = plan_retirements(draft.base, draft.kept, upkeep.since, upkeep.today)
     if upkeep.stale_after is None:
         return changes
-    verdicts = judge_anchors(upkeep.workspace, draft.kept, upkeep.base)
-    gone = gone_since(upkeep.workspace, draft.kept, verdicts, upkeep.base)
+    verdicts = judge_anchors(draft.base.workspace, draft.kept, draft.base.sha)
+    gone = gone_since(draft.base.workspace, draft.kept, verdicts, draft.base.sha)
     ended = {change.entry.id for change in changes}
     stale = plan_stale_retirement(draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after)
     return (*changes, *(change for change in stale if change.entry.id not in ended))

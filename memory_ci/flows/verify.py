@@ -23,13 +23,12 @@ from memory_ci.flows.touched import find_touched
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, readable_path, workspace_at
 from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.past import commit_day, resolve_merge_base
+from memory_ci.gitrepo.past import commit_time, resolve_merge_base
 from memory_ci.gitrepo.repo import Repository, resolve_commit
 from memory_ci.gitrepo.tips import read_tips
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
-from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
 from memory_ci.store.layout import is_fragment
 
@@ -137,29 +136,21 @@ def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
     removed: set[str] = set()
     by_us: set[str] = set()
     for commit, _ in read_log(sides.workspace.repo, *asked):
-        if any(is_memory(file.path) for file in commit.files):
-            ids = _removed_by(sides.workspace, commit)
+        paths = [file.path for file in commit.files]
+        if any(map(is_memory, paths)):
+            before = sides.workspace.at(commit.parents[0]).places if commit.parents else {}
+            ids = before.keys() - sides.workspace.at(commit.sha).places.keys()
             removed |= ids
-            by_us |= ids if _is_ours(commit, sides.workspace) else set()
+            # A run says its step, and changes nothing but memory.
+            by_us |= ids if find_trailers(commit.message, (STEP,)) and all(map(is_memory, paths)) else set()
     return removed, by_us
-
-
-def _removed_by(workspace: Workspace, commit: Commit) -> set[str]:
-    before = workspace.at(commit.parents[0]).places if commit.parents else {}
-    return before.keys() - workspace.at(commit.sha).places.keys()
-
-
-def _is_ours(commit: Commit, workspace: Workspace) -> bool:
-    """Whether a run made the commit: it says its step, and changes nothing but memory."""
-    is_memory = memory_test(workspace)
-    return bool(find_trailers(commit.message, (STEP,))) and all(is_memory(file.path) for file in commit.files)
 
 
 def _find_foreign(sides: Sides) -> Iterator[Finding]:
     """What a fork changes that agents will read: of memory it may bring inbox fragments, and no settings."""
     is_memory = memory_test(_in_lower_case(sides.workspace))
     changed = set(map(readable_path, {*sides.before.tree.files.values()} ^ {*sides.after.tree.files.values()}))
-    day = commit_day(sides.workspace.repo, sides.after.sha)
+    day = commit_time(sides.workspace.repo, sides.after.sha).date()
     for path in sorted(changed):
         folded = path.casefold()
         if folded == CONFIG_FILE or (is_memory(folded) and not is_fragment(path)):

@@ -127,20 +127,15 @@ def workspace_here(repo: Repository) -> Workspace:
 
 
 def workspace_at(repo: Repository, rev: str) -> Workspace:
-    """The repository with the configuration that a revision holds."""
+    """The repository with the configuration that a revision holds; the defaults where it holds none."""
     found: list[Finding] = []
-    return Workspace(repo, config_at(repo, rev, found), tuple(found))
-
-
-def config_at(repo: Repository, rev: str, found: list[Finding] | None = None) -> Config:
-    """The configuration that a revision holds; the defaults where it holds none. `found` as in `parse_config`."""
     sha = find_commit(repo, rev)
     for content in tree_at(repo, sha).read([CONFIG_FILE], MAX_FILE_BYTES) if sha else ():
         try:
-            return parse_config((content.data or b"").decode(), found=found)
+            return Workspace(repo, parse_config((content.data or b"").decode(), found=found), tuple(found))
         except UnicodeDecodeError as error:
             raise _unreadable_config(error) from error
-    return Config()
+    return Workspace(repo, Config())
 
 
 def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
@@ -172,9 +167,8 @@ def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) 
         return list_staged(repo, pathspecs, Path(repo.cwd, index_file) if index_file else None)
     if view is None and repo.root is not None:
         return list_worktree(repo, pathspecs)
-    if view is None and find_commit(repo, "HEAD") is None:
-        return ()
-    return tree_at(repo, resolve_commit(repo, view or "HEAD")).select(pathspecs)
+    sha = resolve_commit(repo, view) if view else find_commit(repo, "HEAD")
+    return tree_at(repo, sha).select(pathspecs) if sha else ()
 
 
 def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, LoadedFile]]:

@@ -40,8 +40,3 @@ def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
             run_git(places[0].cwd, *NO_HOOKS, "merge", "--quiet", "--ff-only", "--no-verify-signatures", tip)
             return True
     return False
-
-
-def tree_of(repo: Repository, rev: str) -> str:
-    """The id of the tree of a commit."""
-    return run_git(repo.cwd, "rev-parse", "--verify", "--end-of-options", f"{rev}^{{tree}}").decode().strip()

@@ -15,7 +15,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
 from memory_ci.gitrepo.log import FILES, SETTINGS, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
-from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_shallow, list_cut, resolve_commit
+from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_held, is_shallow, list_cut, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
 
@@ -119,7 +119,7 @@ def find_lost_cursor(
     """The newest record commit after `cursor` (what `find_cursor` found) whose source history does not hold."""
     after = [f"^{cursor.commit}"] if cursor else []
     for commit, sources in _list_claims(repo, rev, is_memory, "--first-parent", *after):
-        lost = [source for source in sources if not _is_held(repo, source, commit)]
+        lost = [source for source in sources if not is_held(repo, source, commit.sha)]
         if lost:
             return Cursor(lost[-1], commit.sha)
     return None
@@ -245,7 +245,7 @@ def _join(run: tuple[MergedChange, ...]) -> MergedChange:
 def _list_cursors(repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str) -> Iterator[Cursor]:
     """What the record commits among `which` of `rev` say, newest first."""
     for commit, sources in _list_claims(repo, rev, is_memory, *which):
-        held = next((source for source in reversed(sources) if _is_held(repo, source, commit)), None)
+        held = next((source for source in reversed(sources) if is_held(repo, source, commit.sha)), None)
         if held is not None:
             yield Cursor(held, commit.sha)
 
@@ -256,11 +256,6 @@ def _list_claims(
     """The record commits among `which` of `rev`, newest first, and the sources that they name."""
     for commit in _record_commits(repo, rev, SOURCE, is_memory, *which):
         yield commit, [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
-
-
-def _is_held(repo: Repository, source: str, commit: Commit) -> bool:
-    """Whether a source is in the history of the commit that names it."""
-    return find_commit(repo, source) == source and is_ancestor(repo, source, commit.sha)
 
 
 def _is_further(

@@ -45,11 +45,6 @@ def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | Non
     return found
 
 
-def commit_day(repo: Repository, sha: str) -> date:
-    """The day (UTC) on which a commit was made."""
-    return commit_time(repo, sha).date()
-
-
 def commit_time(repo: Repository, sha: str) -> datetime:
     """When a commit was made, in UTC."""
     ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)

@@ -150,6 +150,11 @@ def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     return is_found
 
 
+def is_held(repo: Repository, sha: str, tip: str) -> bool:
+    """Whether `sha` is the full id of a commit, and that is in the history of `tip`."""
+    return find_commit(repo, sha) == sha and is_ancestor(repo, sha, tip)
+
+
 def list_foreign(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
     """Those of full ids that are no commits of the history of `tip`; two git processes, however many are asked for."""
     asked = dict.fromkeys(shas)

@@ -12,25 +12,20 @@ DEFAULT_NAMES = ("main", "master")
 
 
 class Tips(NamedTuple):
-    """`commit`: the tip of the default branch, None where there is none; `default`: its full name. `branch`: the full
-    name of the branch that is checked out, "" if none is, or if it has no commit.
+    """`commit`: the tip of the default branch, None where there is none; `default` and `name`: its full and its short
+    name. `branch`: the full name of the one that is checked out, "" if none is, or if it has no commit.
     """
 
     commit: str | None
     default: str
+    name: str
     branch: str
-    remote: str
-
-    @property
-    def name(self) -> str:
-        """The short name of the default branch."""
-        return self.default.removeprefix(HEADS).removeprefix(f"refs/remotes/{self.remote}/")
 
     @property
     def work(self) -> str:
         """The branch (a short name) that is checked out, "" if none is or if it is the default one."""
-        name = self.branch.removeprefix(HEADS)
-        return "" if name == self.name else name
+        work = self.branch.removeprefix(HEADS)
+        return "" if work == self.name else work
 
 
 def read_tips(repo: Repository, remote: str = "origin") -> Tips:
@@ -41,4 +36,5 @@ def read_tips(repo: Repository, remote: str = "origin") -> Tips:
     refs = {ref: (commit, target or ref) for _, commit, ref, target in rows}
     places = (*wanted, *(f"{HEADS}{name}" for name in DEFAULT_NAMES))
     commit, default = next((refs[ref] for ref in places if ref in refs), (None, ""))
-    return Tips(commit, default, next((ref for mark, _, ref, _ in rows if mark == "*"), ""), remote)
+    name = default.removeprefix(HEADS).removeprefix(f"refs/remotes/{remote}/")
+    return Tips(commit, default, name, next((ref for mark, _, ref, _ in rows if mark == "*"), ""))

@@ -9,7 +9,13 @@ import pytest
 
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.flows.check import check_memory
-from memory_ci.flows.episodes import find_episode_findings, load_episodes, read_episodes, save_telling
+from memory_ci.flows.episodes import (
+    find_episode_findings,
+    list_episode_files,
+    load_episodes,
+    read_episode_files,
+    save_telling,
+)
 from memory_ci.flows.feedback import GivenFeedback, give_feedback, parse_time
 from memory_ci.flows.workspace import STAGED
 from memory_ci.gitrepo.blobs import list_worktree
@@ -271,7 +277,8 @@ def test_an_episode_file_can_be_checked_by_name(shop: Project) -> None:
 
 def test_a_large_file_is_not_read(shop: Project) -> None:
     shop.write(NEW, " " * (20 * 1024 * 1024 + 1))
-    assert [f.code for f in find_episode_findings(read_episodes(shop.workspace, None))] == ["file-unreadable"]
+    read = read_episode_files(shop.workspace, list_episode_files(shop.workspace, None))
+    assert [f.code for f in find_episode_findings(read)] == ["file-unreadable"]
 
 
 def test_telling_what_was_learned_since_changes_no_file(shop: Project) -> None:

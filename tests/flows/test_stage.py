@@ -110,7 +110,7 @@ def remember(project: Project) -> None:
 
 def retired(project: Project, since: str) -> set[str]:
     located = load_memory(project.workspace, "HEAD").located
-    return {change.path for change in plan_retirements(project.workspace, located, since, "HEAD", TODAY)}
+    return {change.path for change in plan_retirements(project.workspace.at("HEAD"), located, since, TODAY)}
 
 
 def test_the_end_of_a_stage_retires_the_task_entries_of_its_project(project: Project) -> None:

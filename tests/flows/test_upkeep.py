@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.lookup import find_entry, list_located
+from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.promotion import promote_globally, propose_globally
+from memory_ci.flows.workspace import load_memory
 from memory_ci.records.entry import Entry
 from memory_ci.rendering.context import render_context
 from memory_ci.store.edit import format_entry
@@ -31,7 +32,7 @@ def test_near_duplicates_become_one_entry_that_is_found_by_both_ids(project: Pro
     assert project.upkeep("compact").subjects == ("memory: compact 2 entries",)
     (entry,) = project.entries()
     assert (entry.id, entry.reinforcement_count, entry.supersedes) == (make_id(1), 5, (make_id(2),))
-    assert find_entry(list_located(project.workspace, None).located, make_id(2)[:8]).entry == entry
+    assert find_entry(load_memory(project.workspace, None).located, make_id(2)[:8]).entry == entry
     assert project.upkeep("compact").subjects == ()
     assert project.status() == ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.past import commit_day, find_commit_of_day, resolve_merge_base, resolve_past
+from memory_ci.gitrepo.past import commit_time, find_commit_of_day, resolve_merge_base, resolve_past
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.repos import RepoBuilder, make_repo
 
@@ -63,7 +63,7 @@ def test_without_a_commit_there_is_none(tmp_path: Path) -> None:
 
 
 def test_a_commit_has_a_day(builder: RepoBuilder) -> None:
-    assert commit_day(opened(builder), builder.sha()) == date(2026, 1, 20)
+    assert commit_time(opened(builder), builder.sha()).date() == date(2026, 1, 20)
 
 
 def test_a_shallow_clone_says_what_to_fetch(builder: RepoBuilder, tmp_path: Path) -> None:
