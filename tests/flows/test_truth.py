@@ -155,7 +155,7 @@ def test_while_nothing_changed_two_processes_ask_and_two_more_judge(shop: Projec
     ask(shop)
     processes.clear()
     assert truth_of(ask(shop)) == 1.0
-    assert processes == ["rev-parse", "ls-files", "ls-files", "cat-file", "for-each-ref"], "the last asks for new tasks"
+    assert processes == ["rev-parse", "ls-files", "cat-file", "ls-files", "for-each-ref"], "the last asks for new tasks"
 
 
 def test_where_nothing_is_cited_nothing_is_judged(project: Project, processes: list[str]) -> None:
