@@ -13,7 +13,7 @@ from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.promotion import names_of
 from memory_ci.flows.stage import plan_retirements
-from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
+from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import find_cursor, list_replacing
 from memory_ci.lifecycle.compact import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidate import plan_consolidation
@@ -101,16 +101,16 @@ def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 
 def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    return plan_compaction(draft.kept, tuple(_find_older(upkeep, list_unlike(draft.kept))))
+    return plan_compaction(draft.kept, tuple(_find_older(draft.base, list_unlike(draft.kept))))
 
 
-def _find_older(upkeep: Upkeep, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
+def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
     """Those copies of an id of which a commit made another: edited on one branch, moved on the other, and merged."""
     for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
         text, path = _text(one.entry), other.path
         line = max({*text.split("\n")}.difference(_text(other.entry).split("\n")), key=len, default="")[:SEARCHED]
-        commits = list_replacing(upkeep.workspace.repo, upkeep.base, path, line) if line else []
-        sides = [[_said_under(upkeep.workspace, rev, one, path) for rev in (f"{sha}^", sha)] for sha in commits]
+        commits = list_replacing(base.workspace.repo, base.sha, path, line) if line else []
+        sides = [[_said_under(base.workspace, rev, one, path) for rev in (f"{sha}^", sha)] for sha in commits]
         if any(before == [text] != after and len(after) == 1 for before, after in sides):
             yield one
 
