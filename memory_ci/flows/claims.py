@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from memory_ci.flows.facts import GIVEN, USED
 from memory_ci.gitrepo.inverse import is_inverse
+from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Claim, Revert, label_of
@@ -43,12 +44,17 @@ class Claims:
         if span is None:
             return claim.names
         proved = self._prove(claim, *span)
-        if not proved:
-            self._refused[commit.sha, claim.work] = Revert(commit.sha[:SHA_WIDTH], label_of(commit), claim.names)
+        shas = frozenset(name for name in claim.names if ":" not in f"{claim.work} {name}")
+        if refused := shas - proved if proved else claim.names:
+            self._refused[commit.sha, claim.work] = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
         return proved
 
     def _prove(self, claim: Claim, start: str, tip: str) -> frozenset[str]:
-        """The names that git proves: what the change began with itself is its own, and of no other work."""
+        """The names that git proves: what the change began with itself is its own, and of no other work.
+
+        A stranger chooses the parents of his merge and the mainline that he names: no commit counts that was there
+        before the change, or for work of others, before that work.
+        """
         shas = self._numbered.get(claim.work, set()) if ":" in claim.work else {claim.work}
         work = find_commit(self._repo, next(iter(shas))) if len(shas) == 1 else None
         if work is None or not is_ancestor(self._repo, work, tip):
@@ -57,7 +63,9 @@ class Claims:
         if not is_own and not is_inverse(self._repo, work, start, tip):
             return frozenset()
         numbers = {name for name, commits in self._numbered.items() if commits == {work}}
-        named = {name for name in claim.names if ":" not in name} if ":" not in claim.work else set[str]()
+        before = start if is_own else f"{work}^1"
+        brought = list_committers(self._repo, before, work) if ":" not in claim.work else ()
+        named = claim.names.intersection(sha[:SHA_WIDTH] for sha in brought)
         return frozenset({work[:SHA_WIDTH]} | named | numbers)
 
 

@@ -115,6 +115,35 @@ UNPROVED: dict[str, Callable[[Project], object]] = {
 }
 
 
+def merge_of_all(shop: Project, says: str) -> None:
+    """Eve's branch from the root merges main, and takes that merge back: all of main came with it."""
+    shop.git("reset", "-q", "--hard", ":/^Trust Ann")  # one run reads all
+    root = shop.git("rev-list", "--max-parents=0", "HEAD")
+    shop.branch("eve", root)
+    shop.commit("Begin", {"docs/a.md": "x\n"}, EVE)
+    shop.git("merge", "-q", "--no-ff", "-m", "Merge branch 'main' into eve", "main")
+    shop.clock.tick()
+    shop.commit(f"Tidy\n\nThis reverts commit {shop.sha()}{says.format(root)}.", {"docs/a.md": "y\n"}, EVE)
+    shop.checkout("main")
+    shop.merge("eve")
+
+
+def whole_history(shop: Project) -> None:
+    """Of #129, which she does take back, Eve says that it brought all that there was before."""
+    shop.git("reset", "-q", "--hard", ":/^Trust Ann")  # one run reads all
+    root = shop.git("rev-list", "--max-parents=0", "HEAD")
+    shop.merge_work("Pages\n\nFor all.", "pages", 129, "docs/pages.md")
+    claim = f"This reverts commit {shop.sha()}, reversing\nchanges made to {root}."
+    shop.commit(f"Out\n\n{claim}", {"docs/pages.md": None}, EVE)
+
+
+UNPROVED |= {
+    "a merge of main": lambda shop: merge_of_all(shop, ""),
+    "a mainline of long ago": whole_history,
+    "a merge of main, and a mainline": lambda shop: merge_of_all(shop, ", reversing\nchanges made to {}"),
+}
+
+
 @pytest.mark.parametrize("put", UNPROVED.values(), ids=UNPROVED.keys())
 def test_a_strangers_revert_that_git_does_not_prove_is_a_notice(
     shop: Project, put: Callable[[Project], object]
