@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from memory_ci.records.event import Actor, Event, EventKind, Origin
@@ -28,10 +29,10 @@ SAYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", 
 
 MAX_LINES = 500
 
-RISK = re.compile(r"^[-*+] .*\n?(?:(?:[ \t]+.*|[ \t]*)(?:\n|\Z))*?(?=^\S|\Z)", re.MULTILINE)
-"""An item of a pre-mortem: its title, and what is indented under it."""
-
-FROM = re.compile(r"^[ \t]+From:[ \t]*(?P<who>a model|memory)\b", re.MULTILINE | re.IGNORECASE)
+SECTION = re.compile(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
+ITEM = re.compile(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
+FROM = re.compile(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re.IGNORECASE)
+"""Whose an item of a pre-mortem is, however its lines were wrapped or marked since."""
 
 
 def job_paths(change: MergedChange) -> tuple[str, ...]:
@@ -62,15 +63,29 @@ def job_events(change: MergedChange, path: str, text: str, before: str = "") -> 
 
 
 def _split_risks(text: str) -> tuple[str, str]:
-    """(a pre-mortem without the risks that a model or memory named, those of a model)."""
-    by_model: list[str] = []
+    """(a pre-mortem without the risks that a model or memory named, those of a model).
 
-    def keep(risk: re.Match[str]) -> str:
-        found = FROM.search(risk[0])
-        by_model.extend([risk[0]] if found and found["who"].lower() == "a model" else [])
-        return "" if found else risk[0]
+    All of it is theirs where one of their risks has no title to begin with.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    sections = [_split_items(section) for section in SECTION.split(text)]
+    is_sure = not any(FROM.search(before) for before, *_ in sections)
+    items = [item for section in sections for item in section] if is_sure else [text]
+    whose = [{found["who"].lower() for found in FROM.finditer(item)} for item in items]
+    said = "".join(item for item, who in zip(items, whose, strict=True) if not who)
+    return said, "".join(item for item, who in zip(items, whose, strict=True) if who - {"memory"})
 
-    return RISK.sub(keep, text), "".join(by_model)
+
+def _split_items(section: str) -> list[str]:
+    """What stands before the outermost items of a list, and each of them; nothing is told apart where one says no more
+    than whose it is."""
+    found = [(len(item["indent"].expandtabs(4)), item) for item in ITEM.finditer(section)]
+    outer = min((indent for indent, _ in found), default=0)
+    items = [item for indent, item in found if indent == outer]
+    if any(re.match(r"[\W_]*from[\W_]*:", section[item.end() :], re.IGNORECASE) for item in items):
+        return [section]
+    starts = [0, *(item.start() for item in items), len(section)]
+    return [section[start:end] for start, end in pairwise(starts)]
 
 
 def _record(line: str) -> dict[str, object] | None:

@@ -251,6 +251,40 @@ def test_what_a_model_or_memory_wrote_into_a_pre_mortem_is_no_persons_word(proje
     assert read_by(".premortem.md", mine) == [("T1", mine)]
 
 
+OURS = "- Ours may lie\n  Why: It did.\n"
+EDITED = {
+    "as written": "- Theirs\n  Why: x\n  From: a model\n",
+    "blank lines between": "- Theirs\n\n  Why: x\n\n  From: a model\n\n- Theirs too\n  From: a model\n\n",
+    "nested": "- Theirs\n  - Why: x\n  - From: a model\n",
+    "nested by tabs": "- Theirs\n\t- Why: x\n\tFrom: a model\n",
+    "numbered": "1. Theirs\n   Why: x\n   From: a model\n",
+    "title wrapped": "- Theirs\nwrapped\n  From: a model\n",
+    "all wrapped": "- Theirs\n  Why: x From: a\n  model\n",
+    "bold": "- Theirs\n  **From:** a model\n",
+}
+UNSURE = {
+    "indented": " - Theirs\n   From: a model\n",
+    "flat": "- Theirs\n- From: a model\n",
+    "headings": "### Theirs\nFrom: a model\n",
+    "in a quote": "> - Theirs\n>   From: a model\n",
+}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("theirs", EDITED.values(), ids=EDITED)
+def test_the_risk_of_a_model_stays_its_own_however_it_was_edited(theirs: str, end: str) -> None:
+    text = f"# Pre-mortem\n\n> - plan\n\n## Risks\n\n{theirs}{OURS}## More\n\nend\n"
+    said = f"# Pre-mortem\n\n> - plan\n\n## Risks\n\n{OURS}## More\n\nend\n"
+    assert read_by(".premortem.md", text.replace("\n", end)) == [("T1", said), ("T2", theirs)]
+
+
+@pytest.mark.parametrize("theirs", UNSURE.values(), ids=UNSURE)
+def test_where_a_models_risk_cannot_be_told_from_others_all_are_its_own(theirs: str) -> None:
+    found = read_by(".premortem.md", f"{theirs}{OURS}")
+    assert "Theirs" not in "".join(text for trust, text in found if trust == "T1")
+    assert "Theirs" in "".join(text for trust, text in found if trust == "T2")
+
+
 def test_what_an_agent_notes_is_an_agents_word(project: Project) -> None:
     checkpoint(project, "It answers at once.", by="claude-code:a1")
     checkpoint(project, "Nobody retries elsewhere.")
