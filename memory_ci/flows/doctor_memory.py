@@ -49,7 +49,7 @@ def check_interrupted(case: Case) -> Iterator[Probe]:
     if move is None:
         yield Probe("interrupted", "ok", "no run was cut short")
         return
-    what = f"a run was cut short: {move.ref} is at {move.new[:12]}, and files in {', '.join(move.roots)} are not"
+    what = f"a run was cut short: {move.ref} is at {move.new[:12]}, and files of its work trees are not"
     yield Probe(
         "interrupted", "warn", what, "memory-ci check brings them along, and names those that you changed since"
     )

@@ -35,12 +35,11 @@ PAUSE = 1.0
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A branch (a full name) goes from one commit to another, and with it the files of the work trees at `roots`."""
+    """A branch (a full name) goes from one commit to another, and with it the files where it is checked out."""
 
     ref: str
     old: str
     new: str
-    roots: tuple[str, ...]
 
 
 @contextmanager
@@ -135,11 +134,10 @@ def _follow(repo: Repository, move: Move, journal: int) -> Iterator[str]:
     # Who committed the files as they stood has undone the run unawares.
     wanted = {path: new[path] if now[path] == old[path] else now[path] for path in paths}
     for place in find_checkouts(repo, move.ref):
-        if str(place.cwd) in move.roots:
-            behind, changed = sort_by_state(place, old, wanted)
-            if behind:
-                bring_along(place, {path: wanted[path] for path in behind}, journal)
-            yield from (str(place.cwd / path) for path in changed)
+        behind, changed = sort_by_state(place, old, wanted)
+        if behind:
+            bring_along(place, {path: wanted[path] for path in behind}, journal)
+        yield from (str(place.cwd / path) for path in changed)
 
 
 @contextmanager
@@ -183,7 +181,7 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
     """Write the journal so that it outlasts a crash of the machine, too."""
     file.seek(0)
     file.truncate()
-    file.write(b"\0".join(map(encode_path, (move.ref, move.old, move.new, *move.roots))))
+    file.write(b"\0".join(map(encode_path, (move.ref, move.old, move.new))))
     file.flush()
     os.fsync(file.fileno())
     directory = os.open(path.parent, os.O_RDONLY)
@@ -196,4 +194,4 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
 def _read(file: BinaryIO) -> Move | None:
     """The move; None of a journal that was not written whole: then the branch had not moved."""
     ref, *rest = decode_path(file.read()).split("\0")
-    return Move(ref, rest[0], rest[1], tuple(rest[2:])) if len(rest) > 1 else None
+    return Move(ref, rest[0], rest[1]) if len(rest) > 1 else None

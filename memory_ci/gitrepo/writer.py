@@ -87,7 +87,7 @@ def commit_series(
         if tip == expected:
             return tip
         written = {path: staged for path, staged in end.items() if staged != start[path]}
-        with journaled(repo, Move(ref, expected, tip, tuple(str(place.cwd) for place in places))) as journal:
+        with journaled(repo, Move(ref, expected, tip)) as journal:
             _move(repo, plumbing, ref, expected, tip, journal)
             for place in places:
                 bring_along(place, written, journal)

@@ -95,11 +95,11 @@ def amiss(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 def test_a_run_that_was_cut_short_is_named_and_left_to_the_next_command(healthy: Project) -> None:
     assert one(healthy, "interrupted").state == "ok"
     tip, journal = healthy.sha(), healthy.path / ".git" / JOURNAL
-    journal.write_text(f"refs/heads/main\0{healthy.sha('HEAD~1')}\0{tip}\0{healthy.path}")
+    journal.write_text(f"refs/heads/main\0{healthy.sha('HEAD~1')}\0{tip}")
     found = one(healthy, "interrupted")
     assert (found.state, found.what) == (
         "warn",
-        f"a run was cut short: refs/heads/main is at {tip[:12]}, and files in {healthy.path} are not",
+        f"a run was cut short: refs/heads/main is at {tip[:12]}, and files of its work trees are not",
     )
     assert journal.exists()
     assert open_workspace(healthy.path).findings == ()

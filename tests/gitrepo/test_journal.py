@@ -141,6 +141,15 @@ def test_a_linked_work_tree_is_brought_along_from_the_main_one(
     assert (builder.path / "MEMORY.md").read_text() == "old\n"
 
 
+def test_a_repository_that_was_moved_since_is_brought_along(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path
+) -> None:
+    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    moved = RepoBuilder(builder.path.rename(tmp_path / "moved"), builder.clock)
+    assert open_committed(moved.path).findings == ()
+    assert is_done(moved)
+
+
 ENDS = {"INT": 130, "TERM": -signal.SIGTERM, "HUP": -signal.SIGHUP}
 
 
@@ -168,7 +177,7 @@ def test_the_journal_of_a_run_at_work_is_its_own(builder: RepoBuilder, repo: Rep
     base = builder.sha()
     tip = builder.commit("Next", {"MEMORY.md": "new\n"})
     builder.git("reset", "-q", "--hard", base)
-    with journaled(repo, Move("refs/heads/main", base, tip, (str(builder.path),))):
+    with journaled(repo, Move("refs/heads/main", base, tip)):
         builder.git("update-ref", "refs/heads/main", tip)
         assert finish_move(repo) == ()
         assert find_unfinished(repo) is None
@@ -180,6 +189,6 @@ def test_a_run_finishes_what_another_left_before_it_writes_its_own_journal(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     killed(builder, wrap_git, AFTER_THE_BRANCH)
-    with journaled(repo, Move("refs/heads/other", builder.sha(), builder.sha(), ())):
+    with journaled(repo, Move("refs/heads/other", builder.sha(), builder.sha())):
         assert builder.git("status", "--porcelain") == ""
     assert is_done(builder)
