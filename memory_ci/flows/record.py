@@ -337,7 +337,8 @@ def _fold(
         else msgspec.structs.replace(place, entry=prove(draft.base, place.entry))
         for place in fragments
     ]
-    changes, findings = plan_fold(notes, draft.kept, {place.path: draft.path_of(place.scope) for place in notes})
+    targets = {place.path: draft.path_of(place.scope) for place in notes}
+    changes, findings = plan_fold(notes, draft.kept, targets, strangers)
     return draft.take(changes), (*findings, *claims, *unsafe), ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 import msgspec
@@ -72,12 +72,16 @@ def _marked(address: str, words: str, is_found: Callable[[str, str], bool]) -> s
 
 
 def plan_fold(
-    fragments: Iterable[Located], kept: Sequence[Located], targets: Mapping[str, str | None]
+    fragments: Iterable[Located],
+    kept: Sequence[Located],
+    targets: Mapping[str, str | None],
+    strangers: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
     """A move for each fragment, a drop for one that is kept already, word for word, where it is for.
 
     `targets` gives, by fragment path, the file of its scope; None leaves the fragment where it is, with a finding. So
-    does an id that an entry of other words has: what nobody kept must not go.
+    does an id that an entry of other words has: what nobody kept must not go. Of notes that share id or words the first
+    counts: the `strangers` (paths) come last.
     """
     known = {place.entry.id: place for place in reversed(kept)}
     said: defaultdict[object, list[Located]] = defaultdict(list)
@@ -85,7 +89,7 @@ def plan_fold(
         said[_words(place.entry)].append(place)
     changes: list[Change] = []
     findings: list[Finding] = []
-    for place in sorted(fragments, key=lambda place: (place.entry.id, place.path)):
+    for place in sorted(fragments, key=lambda place: (place.path in strangers, place.entry.id, place.path)):
         target = targets[place.path]
         twin = next((other for other in said[_words(place.entry)] if is_kept(place, other)), None)
         if twin is not None:

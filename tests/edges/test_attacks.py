@@ -551,6 +551,15 @@ def test_of_a_strangers_note_only_its_words_count(learned: Attacker, boast: dict
     assert entry == plain
 
 
+def test_a_strangers_note_shuts_no_other_note_out(learned: Attacker) -> None:
+    """It has the id of one that waits, and a path that comes before."""
+    learned.project.commit("Note", {".memory/inbox/z.md": note_of("Name the branch after its issue")[1]})
+    learned.forks("docs: note\n\nFor all.", {".memory/inbox/a.md": note_of("Name the branch as you like")[1]})
+    assert "taken-id" in record(learned).printed
+    titles = {entry.title for entry in learned.project.entries()}
+    assert {title for title in titles if title.startswith("Name")} == {"Name the branch after its issue"}
+
+
 def test_a_strangers_note_takes_nothing_over(learned: Attacker) -> None:
     """A near-copy of an honest entry, which names it as superseded: its words do not get the evidence of that."""
     honest = next(entry for entry in learned.project.entries() if entry.title == TITLE)

@@ -96,6 +96,16 @@ def test_a_note_with_the_id_of_other_words_stays_and_is_named(kept: Located | No
     assert [(one.path, one.code, one.level) for one in findings] == [(note.path, "taken-id", "notice")]
 
 
+@pytest.mark.parametrize(("number", "title", "codes"), [(2, "Never", ["taken-id"]), (1, "Always", [])])
+def test_the_note_of_a_stranger_shuts_no_other_out(number: int, title: str, codes: list[str]) -> None:
+    ours = Located(make_entry(2, title="Always"), ".memory/inbox/b.md", 1, ScopeOf("project"))
+    theirs = Located(make_entry(number, title=title), ".memory/inbox/a.md", 1, ScopeOf("project"))
+    targets = dict.fromkeys((ours.path, theirs.path), "MEMORY.md")
+    changes, findings = plan_fold([theirs, ours], [], targets, {theirs.path})
+    assert [(one.kind, one.moved_from) for one in changes if one.kind == "move"] == [("move", ours.path)]
+    assert [(one.path, one.code) for one in findings] == [(theirs.path, code) for code in codes]
+
+
 def test_a_fragment_that_says_something_else_is_not_taken_for_the_same() -> None:
     kept = make_located(1, title="Retry a POST with a key", body="Twice.")
     other = fragment(2, title="Retry a POST with a key", body="Three times.")
