@@ -145,16 +145,21 @@ def _is_in_force(entry: Entry, today: date) -> bool:
 def _superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
     """Each active entry that is open and named by an active one, with the earliest to name it.
 
-    Two that name each other close neither: that is for a person to sort out.
+    Two that name each other close neither, and an id of two that say different things is of neither: that is for a
+    person to sort out.
     """
     active = [place for place in located if place.entry.status == "active"]
     successors: defaultdict[str, list[Entry]] = defaultdict(list)
+    said: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for place in located:
+        said[place.entry.id].add((place.entry.title, place.entry.body))
     for place in active:
         for old in place.entry.supersedes:
             successors[old].append(place.entry)
     for place in active:
+        is_clear = len(said[place.entry.id]) == 1
         named_by = [entry for entry in successors[place.entry.id] if entry.id not in place.entry.supersedes]
-        if named_by and place.entry.valid_until is None:
+        if is_clear and named_by and place.entry.valid_until is None:
             yield place, min(named_by, key=_since)
 
 

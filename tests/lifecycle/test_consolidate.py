@@ -311,6 +311,14 @@ def test_two_that_name_each_other_close_neither() -> None:
     assert not plan_consolidation(places, TODAY)
 
 
+def test_an_id_of_two_that_say_different_things_closes_neither() -> None:
+    one, new = make_located(1, title="One"), make_located(2, supersedes=(make_id(1),))
+    other = Located(make_entry(1, title="Other"), "src/MEMORY.md", 1, ScopeOf("team", "src"))
+    assert not plan_consolidation([one, other, new], TODAY)
+    copy = Located(one.entry, "src/MEMORY.md", 1, other.scope)
+    assert len(plan_consolidation([one, copy, new], TODAY)) == 2
+
+
 @pytest.mark.parametrize("status", ["retired", "compacted"])
 def test_only_active_entries_close_and_are_closed(status: str) -> None:
     old, new = make_located(1), make_located(2, supersedes=(make_id(1),))
