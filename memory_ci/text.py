@@ -91,6 +91,19 @@ def unfenced_lines(text: str) -> Iterator[str]:
             yield line
 
 
+def strip_comments(text: str, *, keeps_lines: bool = False) -> str:
+    """`text` without HTML comments; one that nothing closes is text. Linear, where a lazy pattern looks for each end.
+
+    >>> strip_comments("a <!-- b --> c <!-- d")
+    'a  c <!-- d'
+    """
+    kept, at = [], 0
+    while (first := text.find("<!--", at)) >= 0 and (last := text.find("-->", first + 4)) >= 0:
+        kept += [text[at:first], "\n" * text.count("\n", first, last) * keeps_lines]
+        at = last + 3
+    return "".join(kept) + text[at:]
+
+
 def shorten(text: str, width: int) -> str:
     """`text` in one line of at most `width` characters, cut at a word with an ellipsis.
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import doctest
+import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci import text
-from memory_ci.text import identifier_parts, jaccard, words
+from memory_ci.text import identifier_parts, jaccard, strip_comments, words
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -48,3 +50,20 @@ def test_jaccard_is_symmetric_and_one_for_equal_sets(left: frozenset[str], right
     assert jaccard(left, right) == jaccard(right, left)
     assert jaccard(left, left) == (1.0 if left else 0.0)
     assert 0.0 <= jaccard(left, right) <= 1.0
+
+
+def test_the_cost_of_comments_that_nothing_closes_grows_with_the_text_only() -> None:
+    def cost(number: int) -> float:
+        text = "<!-- \n" * number
+        start = time.process_time()
+        strip_comments(text, keeps_lines=True)
+        return time.process_time() - start
+
+    assert min(cost(16_000) for _ in range(2)) < 30 * min(cost(2_000) for _ in range(3)) + 0.01
+
+
+@given(st.lists(st.sampled_from(["<!--", "-->", "\n", "a", "-", ">", "<!"])).map("".join))
+def test_comments_are_those_of_the_pattern(content: str) -> None:
+    pattern = re.compile(r"<!--.*?-->", re.DOTALL)
+    assert strip_comments(content) == pattern.sub("", content)
+    assert strip_comments(content, keeps_lines=True).count("\n") == content.count("\n")

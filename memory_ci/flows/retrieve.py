@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
@@ -29,12 +28,10 @@ from memory_ci.records.task import SimilarTask
 from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
-from memory_ci.text import plural
+from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
     from memory_ci.index.embedders.choose import EmbedderChoice
-
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class View(msgspec.Struct, frozen=True):
@@ -215,7 +212,7 @@ def _norm_text(entry: Entry) -> str:
 
 def _said(prose: str) -> str:
     """Prose without comments, "" if only headings are left: an introduction is not a norm."""
-    text = COMMENT.sub("", prose).strip()
+    text = strip_comments(prose).strip()
     return text if any(line.strip() and not line.startswith("#") for line in text.splitlines()) else ""
 
 

@@ -16,9 +16,8 @@ from memory_ci.store.fences import fenced_lines
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, format_field, format_front_matter
 from memory_ci.store.headings import is_heading_2
 from memory_ci.store.legacy import imported_id
-from memory_ci.text import did_you_mean
+from memory_ci.text import did_you_mean, strip_comments
 
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 RULE = re.compile(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
 HINT = "`memory-ci check --fix` makes an entry of it; if it is a part of the entry above, write it with ###."
 
@@ -90,7 +89,7 @@ def _loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
     is_entry = bool(segment.fields)
     if (segment.is_broken or serves_prose) and not is_entry:
         return []
-    text = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), segment.raw)
+    text = strip_comments(segment.raw, keeps_lines=True)
     lines = text.replace("\r\n", "\n").split("\n")
     fenced = fenced_lines(lines)
     said = [at for at in range(len(segment.head) + 2 if is_entry else 0, len(lines)) if lines[at].strip()]

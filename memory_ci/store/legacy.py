@@ -15,7 +15,7 @@ from memory_ci.records.entry import Domain, Entry, EntryType
 from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file
 from memory_ci.store.fences import fenced_lines
-from memory_ci.text import shorten
+from memory_ci.text import shorten, strip_comments
 
 TITLE_WIDTH = 120
 
@@ -123,7 +123,7 @@ def _read_prose(path: str, segment: Segment, source: str, today: date) -> Iterat
 
 def _first_words(lines: Sequence[str]) -> int | None:
     """The first line that says something; a file's own title, rules and HTML comments do not."""
-    text = re.sub(r"<!--.*?-->", lambda match: "\n" * match.group().count("\n"), "\n".join(lines), flags=re.DOTALL)
+    text = strip_comments("\n".join(lines), keeps_lines=True)
     said = (at for at, line in enumerate(text.split("\n")) if line.strip() and not RULE.fullmatch(line))
     return next((at for at in said if not lines[at].startswith("# ")), None)
 
