@@ -13,11 +13,12 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file, split_body
 from memory_ci.store.fences import fenced_lines
-from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, format_field, format_front_matter
+from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, Value, format_field, format_front_matter
 from memory_ci.store.headings import is_heading_2
 from memory_ci.store.legacy import imported_id
 from memory_ci.text import did_you_mean, strip_comments
 
+SECTION = re.compile(r"^(?=# )", re.MULTILINE)
 RULE = re.compile(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
 HINT = "`memory-ci check --fix` makes an entry of it; if it is a part of the entry above, write it with ###."
 
@@ -50,24 +51,25 @@ def adopt(path: str, data: bytes, today: date, *, serves_prose: bool) -> tuple[b
     Lines are added, and none is changed. What stands there under a misspelt key is not added.
     """
     file = parse_memory_file(path, data)
+    taken = {field.value for segment in file.segments for field in segment.fields if field.key == "id"}
     ending = "\r" if file.newline == "\r\n" else ""
     segments: list[Segment] = []
     adopted: list[Adopted] = []
     for segment in file.segments:
         lines = segment.raw.split("\n")
         headings = _loose_headings(segment, serves_prose=serves_prose)
-        for at, end in reversed(list(pairwise([*headings, len(lines)]))):
-            entry = _draft(path, lines[at:end], today)
+        missing, size = _missing(segment), len(segment.head) + 1
+        whole = _draft(path, lines[size + 1 : headings[0] if headings else None], today, taken) if missing else None
+        drafts = [_draft(path, lines[at:end], today, taken) for at, end in pairwise([*headings, len(lines)])]
+        for at, entry in reversed(list(zip(headings, drafts, strict=True))):
             gap = [""] if at and lines[at - 1].strip() else []
             new = [*gap, "---", *format_front_matter(entry), "---"]
             lines[at:at] = [line + ending for line in new]
             adopted.append(Adopted(path, segment.line + at, entry.title, ()))
-        if missing := _missing(segment):
-            size = len(segment.head) + 1
-            entry = _draft(path, lines[size + 1 : headings[0] if headings else None], today)
-            new = [line for key in missing for line in format_field(key, getattr(entry, key))]
+        if whole is not None:
+            new = [line for key in missing for line in format_field(key, getattr(whole, key))]
             lines[size:size] = [line + ending for line in new]
-            adopted.append(Adopted(path, segment.line, entry.title, missing))
+            adopted.append(Adopted(path, segment.line, whole.title, missing))
         segments.append(msgspec.structs.replace(segment, raw="\n".join(lines)))
     adopted.sort(key=lambda one: one.line)
     return render_memory_file(msgspec.structs.replace(file, segments=tuple(segments))), tuple(adopted)
@@ -89,11 +91,14 @@ def _loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
     is_entry = bool(segment.fields)
     if (segment.is_broken or serves_prose) and not is_entry:
         return []
-    text = strip_comments(segment.raw, keeps_lines=True)
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = segment.raw.replace("\r\n", "\n").split("\n")
     fenced = fenced_lines(lines)
-    said = [at for at in range(len(segment.head) + 2 if is_entry else 0, len(lines)) if lines[at].strip()]
-    return [at for at in said[is_entry:] if not fenced[at] and is_heading_2(lines[at])]
+    start = len(segment.head) + 2 if is_entry else 0
+    # The parser knows no comments: they open no fence, and none goes on behind a level-1 heading, which ends an entry.
+    sections = SECTION.split("\n".join("" if fenced[at] else lines[at] for at in range(start, len(lines))))
+    plain = "".join(strip_comments(section, keeps_lines=True) for section in sections).split("\n")
+    said = [at for at, line in enumerate(plain, start) if line.strip() or fenced[at]]
+    return [at for at in said[is_entry:] if is_heading_2(plain[at - start])]
 
 
 def _missing(segment: Segment) -> tuple[str, ...]:
@@ -103,11 +108,18 @@ def _missing(segment: Segment) -> tuple[str, ...]:
     return tuple(key for key in absent if not any(did_you_mean(other, [key]) for other in keys - CONVERTERS.keys()))
 
 
-def _draft(path: str, lines: Sequence[str], today: date) -> Entry:
-    """An entry of what a person wrote: its words decide the type, and the id, so that two clones give it the same."""
+def _draft(path: str, lines: Sequence[str], today: date, taken: set[Value]) -> Entry:
+    """An entry of what a person wrote: its words decide the type, and the id, so that two clones give it the same.
+
+    The id is none of those that are taken, and is taken then.
+    """
     title, body = split_body([line.removesuffix("\r") for line in lines])
+    entry_id = imported_id(path, title or "", body)
+    while entry_id in taken:
+        entry_id = imported_id(entry_id)
+    taken.add(entry_id)
     return Entry(
-        id=imported_id(path, title or "", body),
+        id=entry_id,
         type="directive" if RULE.search(title or body) else "procedural",
         domain="task",
         importance=0.5,

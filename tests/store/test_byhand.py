@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from memory_ci.store.byhand import adopt, find_remarks
 from memory_ci.store.document import parse_memory_file
@@ -68,3 +70,38 @@ def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> Non
     assert [f.code for f in parse_memory_file("MEMORY.md", data).findings] == ["missing-field"]
     (entry,) = parse_memory_file("MEMORY.md", data.replace(b"stats", b"status")).entries
     assert (entry.type, entry.importance, entry.title) == ("corrective", 0.7, "Retry once")
+
+
+COMMENTED_FENCE = "<!-- a\n```\n-->\n"
+
+
+def test_a_heading_in_what_the_parser_takes_for_a_fence_is_left_alone() -> None:
+    text = f"{ENTRY}\n{COMMENTED_FENCE}\n{HEADING}\n{COMMENTED_FENCE}"
+    assert remarks(text) == []
+    assert adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False) == (text.encode(), ())
+
+
+def test_headings_of_the_same_words_get_ids_of_their_own() -> None:
+    data, _ = adopt("MEMORY.md", f"{HEADING}\n{HEADING}".encode(), TODAY, serves_prose=False)
+    again, _ = adopt("MEMORY.md", data + HEADING.encode(), TODAY, serves_prose=False)
+    first = adopt("MEMORY.md", HEADING.encode(), TODAY, serves_prose=False)[0]
+    entries = parse_memory_file("MEMORY.md", again).entries
+    assert len({entry.id for entry in entries}) == len(entries) == 3
+    assert entries[0].id == parse_memory_file("MEMORY.md", first).entries[0].id, "two clones give it the same"
+
+
+PARTS = st.sampled_from(
+    [
+        *(HEADING, "## Use uv", "# Section", "### Part", "words", "", "---", "```", "~~~", "<!--", "-->", "<!-- a -->"),
+        *(COMMENTED_FENCE, ENTRY, "---\ntype: directive\ndomain: team\n---\n## Run tox", "- item", "| a |\n|---|"),
+    ]
+)
+
+
+@example([HEADING, "<!--", HEADING, "# Section", "-->"], False, "\n")
+@example([ENTRY, COMMENTED_FENCE, HEADING, COMMENTED_FENCE], False, "\n")
+@given(st.lists(PARTS, max_size=12), st.booleans(), st.sampled_from(["\n", "\r\n"]))
+def test_what_was_made_entries_once_is_not_made_so_again(parts: list[str], serves_prose: bool, newline: str) -> None:
+    text = "\n".join(parts).replace("\n", newline)
+    once, _ = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=serves_prose)
+    assert adopt("MEMORY.md", once, TODAY, serves_prose=serves_prose) == (once, ())
