@@ -23,8 +23,8 @@ from memory_ci.text import shorten
 ENTRY_KEY = re.compile(r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:")
 KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
 FIELD = re.compile(r"[a-z_]+\s*:")
-KEY = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:\s|$)")
-IS_ID = re.compile(rf"id[ \t]*:\s*['\"]?{UUID.pattern}")
+KEY = re.compile(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
+IS_ID = re.compile(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
 OLD_MAC = re.compile(r"(?:^|\r)---[ \t]*\r")
 LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
 FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
@@ -176,6 +176,7 @@ class _Scanner:
             return self._refuse(first, "a byte order mark, which nobody sees, stands before the `---`")
         try:
             fields = parse_fields(_before_heading(lines))
+            _refuse_quoted_id(lines, fields)
         except YamlTextError as error:
             self._find(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
             return _Head(first)  # the line that closes it is looked at again: it may open the next entry
@@ -186,9 +187,10 @@ class _Scanner:
 
         A lone `id:` in prose is not, unless it is a UUID.
         """
-        keys = _keys(lines)
-        if "id" in keys:
-            return len(keys) > 1 or any(map(IS_ID.match, lines))
+        told = _dedented(lines)
+        keys = _keys(told)
+        if any(map(IS_ID.match, told)) or ("id" in keys and len(keys) > 1):
+            return True
         if len(keys.intersection(REQUIRED)) < 2:
             return False
         below = (self.lines[number] for number in range(close + 1, len(self.lines)))
@@ -252,6 +254,21 @@ def _before_heading(lines: Sequence[str]) -> Sequence[str]:
         if parse_title(line) is not None:
             raise YamlTextError(number, "the front matter is not closed by a line --- before this heading")
     return lines
+
+
+def _refuse_quoted_id(lines: Sequence[str], fields: Sequence[Field]) -> None:
+    for field in fields:
+        if field.key == "id" and not lines[field.first].startswith("id"):
+            raise YamlTextError(field.first, "the key id is found in history by its word: write it without quotes")
+
+
+def _dedented(lines: Sequence[str]) -> list[str]:
+    """The lines without the indentation of the first of them, and what is in braces cut at its commas."""
+    first = next((line for line in lines if line.strip()), "")
+    if first.lstrip().startswith("{"):
+        return [part.strip(" \t{}") for line in lines for part in line.split(",")]
+    indent = len(first) - len(first.lstrip())
+    return [line[:indent].lstrip() + line[indent:] for line in lines]
 
 
 def _keys(lines: Sequence[str]) -> set[str]:

@@ -129,6 +129,12 @@ def test_a_broken_entry_is_named_and_the_others_are_served(old: str, new: str, f
         ("---\ntype: corrective\ndomain: team\n---\n## No id\n", "missing-field"),
         ("\ufeff" + format_entry(make_entry(2)), "malformed-front-matter"),
         (format_entry(make_entry(2)).replace("\n", "\r"), "malformed-front-matter"),
+        (f"---\n  id: {make_id(2)}\n  type: directive\n---\n## Indented\n", "malformed-front-matter"),
+        (f"---\n type: directive\n   id: {make_id(2)}\n---\n## Indented twice\n", "malformed-front-matter"),
+        (f'---\n"id": {make_id(2)}\n"type": directive\n---\n## Quoted\n', "malformed-front-matter"),
+        (f"---\n{{type: directive, id: {make_id(2)}}}\n---\n## In braces\n", "malformed-front-matter"),
+        (f'---\n{{\n  "type":"directive",\n  "id":"{make_id(2)}"\n}}\n---\n## JSON\n', "malformed-front-matter"),
+        (f"---\nid:{make_id(2)}\n---\n## No blank\n", "malformed-front-matter"),
     ],
 )
 def test_what_is_meant_as_an_entry_and_cannot_be_read_is_never_part_of_its_neighbour(block: str, code: str) -> None:
