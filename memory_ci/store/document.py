@@ -15,7 +15,7 @@ import msgspec
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.fences import fenced_lines
-from memory_ci.store.frontmatter import REQUIRED, UUID, parse_extra, parse_values
+from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, UUID, parse_extra, parse_values
 from memory_ci.store.headings import is_heading_2, parse_title
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
@@ -183,7 +183,9 @@ class _Scanner:
         return _Head(close, lines, fields)
 
     def _is_meant(self, lines: Sequence[str], close: int) -> bool:
-        """Whether lines are meant as a front matter: an `id` and another key; or two of ours, and a title below.
+        """Whether lines are meant as a front matter: an `id` and another key; or keys of ours, and a title below.
+
+        One of ours is enough if nothing but keys stands there; else it takes two that are required.
 
         A lone `id:` in prose is not, unless it is a UUID.
         """
@@ -191,7 +193,8 @@ class _Scanner:
         keys = _keys(told)
         if any(map(IS_ID.match, told)) or ("id" in keys and len(keys) > 1):
             return True
-        if len(keys.intersection(REQUIRED)) < 2:
+        is_bare = not keys.isdisjoint(CONVERTERS) and all(KEY.match(line) for line in told if line.strip())
+        if not is_bare and len(keys.intersection(REQUIRED)) < 2:
             return False
         below = (self.lines[number] for number in range(close + 1, len(self.lines)))
         return is_heading_2(next((line for line in below if line.strip()), ""))

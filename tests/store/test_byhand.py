@@ -55,6 +55,20 @@ def test_what_is_no_heading_of_an_entry_stays(text: str) -> None:
     assert remarks(f"{ENTRY}\n{text}") == remarks(f"# Memory\n{text}") == []
 
 
+@pytest.mark.parametrize("end", ["---\n", "owner: ada\n---\n\n"])
+def test_one_field_that_a_person_chose_is_kept(end: str) -> None:
+    text = f"{ENTRY}\n---\ntype: corrective\n{end}## Always run tox\n"
+    data, (adopted,) = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False)
+    first, entry = parse_memory_file("MEMORY.md", data).entries
+    assert (first.body, entry.type, entry.title) == ("Because of this.", "corrective", "Always run tox")
+    assert "type" not in adopted.fields
+
+
+@pytest.mark.parametrize("said", ["title: a document", "Source: Ada", "source: Ada\nwho said it"])
+def test_lines_between_two_rules_that_are_no_fields_of_ours_stay_text(said: str) -> None:
+    assert remarks(f"{ENTRY}\n---\n{said}\n---\n{HEADING}") == [(17 + said.count("\n"), "loose-heading")]
+
+
 def test_prose_that_is_served_has_headings_as_it_likes_and_entries_in_it_have_not() -> None:
     assert remarks(f"# Norms\n\n{HEADING}", serves_prose=True) == []
     assert remarks(f"{ENTRY}\n{HEADING}", serves_prose=True) == [(14, "loose-heading")]
