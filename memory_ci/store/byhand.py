@@ -14,7 +14,7 @@ from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file, split_body
 from memory_ci.store.fences import fenced_lines
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, Value, format_field, format_front_matter
-from memory_ci.store.headings import is_heading_2
+from memory_ci.store.headings import is_heading_2, is_underlined
 from memory_ci.store.legacy import imported_id
 from memory_ci.text import did_you_mean, strip_comments
 
@@ -78,12 +78,17 @@ def adopt(path: str, data: bytes, today: date, *, serves_prose: bool) -> tuple[b
 def demote_headings(body: str) -> str:
     """A body whose level-2 headings, with which entries begin, are of level 3.
 
-    >>> demote_headings("Why:\\n## Details")
-    'Why:\\n### Details'
+    >>> demote_headings("Why:\\n## Details"), demote_headings("Details\\n-------\\nMore.")
+    ('Why:\\n### Details', '### Details\\nMore.')
     """
     lines = body.split("\n")
-    fenced = fenced_lines(lines)
-    return "\n".join("#" * (not fenced[at] and is_heading_2(line)) + line for at, line in enumerate(lines))
+    plain = ["" if is_fenced else line for line, is_fenced in zip(lines, fenced_lines(lines), strict=True)]
+    for at in reversed(range(len(lines))):
+        if is_heading_2(plain[at]):
+            lines[at] = lines[at].replace("##", "###", 1)
+        elif is_underlined(plain, at):
+            lines[at : at + 2] = [f"### {lines[at].strip()}"]
+    return "\n".join(lines)
 
 
 def _loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
@@ -98,7 +103,7 @@ def _loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
     sections = SECTION.split("\n".join("" if fenced[at] else lines[at] for at in range(start, len(lines))))
     plain = "".join(strip_comments(section, keeps_lines=True) for section in sections).split("\n")
     said = [at for at, line in enumerate(plain, start) if line.strip() or fenced[at]]
-    return [at for at in said[is_entry:] if is_heading_2(plain[at - start])]
+    return [at for at in said[is_entry:] if is_heading_2(plain[at - start]) or is_underlined(plain, at - start)]
 
 
 def _missing(segment: Segment) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def _canonical_body(lines: Sequence[str], entry: Entry) -> list[str]:
     start = next((number for number, line in enumerate(lines) if line.strip()), None)
     if start is None or parse_title(lines[start]) is None:
         return entry.body.split("\n") if entry.body else []
-    title = "## " + lines[start].lstrip("#").strip(" \t")
+    title = "## " + lines[start].lstrip(" ").lstrip("#").strip(" \t")
     return [title, "", *entry.body.split("\n")] if entry.body else [title]
 
 

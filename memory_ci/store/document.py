@@ -16,7 +16,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.fences import fenced_lines
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, UUID, parse_extra, parse_values
-from memory_ci.store.headings import is_heading_2, parse_title
+from memory_ci.store.headings import is_heading_2, is_underlined, parse_title
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
 
@@ -196,8 +196,8 @@ class _Scanner:
         is_bare = not keys.isdisjoint(CONVERTERS) and all(KEY.match(line) for line in told if line.strip())
         if not is_bare and len(keys.intersection(REQUIRED)) < 2:
             return False
-        below = (self.lines[number] for number in range(close + 1, len(self.lines)))
-        return is_heading_2(next((line for line in below if line.strip()), ""))
+        below = next((at for at in range(close + 1, len(self.lines)) if self.lines[at].strip()), close)
+        return is_heading_2(self.lines[below]) or (below > close and is_underlined(self.lines[below : below + 2], 0))
 
     def _refuse(self, first: int, reason: str) -> _Head:
         self._find(first, "malformed-front-matter", reason, "Write the line again.")
@@ -254,7 +254,7 @@ class _Scanner:
 def _before_heading(lines: Sequence[str]) -> Sequence[str]:
     """`lines`, if none is a Markdown heading; YAML would take it for a comment and read on into the next entry."""
     for number, line in enumerate(lines):
-        if parse_title(line) is not None:
+        if line.startswith("#") and parse_title(line) is not None:
             raise YamlTextError(number, "the front matter is not closed by a line --- before this heading")
     return lines
 
@@ -294,6 +294,8 @@ def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
     start = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     title = parse_title(lines[start]) if start < len(lines) else None
     rest = lines[start:] if title is None else lines[start + 1 :]
+    if title is None and is_underlined(lines, start):
+        title, rest = lines[start].strip(), lines[start + 2 :]
     text = LEADING_BLANK.sub("", "\n".join(rest)).rstrip()
     return title or None, text
 

@@ -1,6 +1,13 @@
-"""Markdown headings of the ATX kind (CommonMark 0.31, section 4.2), read without backtracking."""
+"""Markdown headings (CommonMark 0.31, sections 4.2 and 4.3), read without backtracking."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+UNDERLINE = re.compile(r" {0,3}-{3,}[ \t]*")
+OTHER_BLOCK = re.compile(r"[>|<]|[-*+][ \t]|[0-9]+[.)][ \t]|#|```|~~~|([-*_])(?:[ \t]*\1)+$")
+"""How a line starts that no underline makes a heading: a quote, a table, HTML, a list, a heading, a fence, a rule."""
 
 
 def parse_heading(line: str) -> tuple[int, str] | None:
@@ -9,6 +16,7 @@ def parse_heading(line: str) -> tuple[int, str] | None:
     >>> [parse_heading(line) for line in ("## About C#", "# One ##", "##")]
     [(2, 'About C#'), (1, 'One'), None]
     """
+    line = line[min(3, len(line) - len(line.lstrip(" "))) :]
     level = len(line) - len(line.lstrip("#"))
     if not 1 <= level <= 6 or line[level : level + 1] not in (" ", "\t"):
         return None
@@ -27,6 +35,18 @@ def is_heading_2(line: str) -> bool:
     """Whether a line is a heading of level 2 that says something: what an entry is written under."""
     heading = parse_heading(line)
     return heading is not None and heading[0] == 2 and heading[1] != ""
+
+
+def is_underlined(lines: Sequence[str], at: int) -> bool:
+    """Whether a line is a heading of level 2 by the dashes below it; a paragraph of more lines is text over a rule.
+
+    >>> [is_underlined(lines, 0) for lines in (["One", "---"], ["- item", "---"], ["One", "", "---"])]
+    [True, False, False]
+    """
+    if at + 1 >= len(lines) or not UNDERLINE.fullmatch(lines[at + 1]) or (at and lines[at - 1].strip()):
+        return False
+    text = lines[at].lstrip(" ")
+    return len(lines[at]) - len(text) < 4 and text.strip() != "" and not OTHER_BLOCK.match(text)
 
 
 def format_title(title: str) -> str:

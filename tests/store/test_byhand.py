@@ -16,6 +16,7 @@ from tests.make import make_entry
 TODAY = date(2026, 11, 21)
 ENTRY = format_entry(make_entry(1, body="Because of this."))
 HEADING = "## Always run tox -e mypy\n\nBecause CI does.\n"
+UNDERLINED = "Always run tox -e mypy\n-----\n\nBecause CI does.\n"
 
 
 def remarks(text: str, *, serves_prose: bool = False) -> list[tuple[int, str]]:
@@ -30,6 +31,9 @@ def remarks(text: str, *, serves_prose: bool = False) -> list[tuple[int, str]]:
         (f"{ENTRY}\n{HEADING}", 14),
         (f"{ENTRY}\n{HEADING}\n{format_entry(make_entry(2))}", 14),
         (f"{ENTRY}{HEADING}".replace("\n", "\r\n"), 13),
+        (f"{ENTRY}\n   {HEADING}", 14),
+        (f"{ENTRY}\n{UNDERLINED}\n{format_entry(make_entry(2))}", 14),
+        (f"{ENTRY}\n{UNDERLINED}".replace("-----", "---").replace("\n", "\r\n"), 14),
     ],
 )
 def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line: int) -> None:
@@ -39,7 +43,7 @@ def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line:
     file = parse_memory_file("MEMORY.md", data)
     new = next(entry for entry in file.entries if entry.title == "Always run tox -e mypy")
     assert (new.body, new.type, new.created_at) == ("Because CI does.", "directive", TODAY)
-    assert len(file.entries) == 1 + text.count("---") // 2
+    assert len(file.entries) == 1 + text.count("id: ")
     assert not file.findings
     assert not remarks(data.decode())
     kept = iter(data.decode().split("\n"))
@@ -49,7 +53,16 @@ def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line:
 
 @pytest.mark.parametrize(
     "text",
-    ["### Smaller\n", "```\n## Fenced\n```\n", "<!--\n## In a comment\n-->\n", "##No blank\n", "## \n"],
+    [
+        *("Words,\nthen a rule\n---\n", "Words\n\n---\n", "- item\n---\n", "| a |\n|---|\n", "```\nFenced\n---\n```\n"),
+        *("* * *\n---\n", "> quote\n---\n", "\n    ## Code\n", "\n    Code\n---\n", "Words\n--\n"),
+        "<!--\n\nWords\n---\n-->\n",
+        "### Smaller\n",
+        "```\n## Fenced\n```\n",
+        "<!--\n## In a comment\n-->\n",
+        "##No blank\n",
+        "## \n",
+    ],
 )
 def test_what_is_no_heading_of_an_entry_stays(text: str) -> None:
     assert remarks(f"{ENTRY}\n{text}") == remarks(f"# Memory\n{text}") == []
@@ -106,7 +119,22 @@ def test_headings_of_the_same_words_get_ids_of_their_own() -> None:
 
 PARTS = st.sampled_from(
     [
-        *(HEADING, "## Use uv", "# Section", "### Part", "words", "", "---", "```", "~~~", "<!--", "-->", "<!-- a -->"),
+        *(
+            HEADING,
+            "## Use uv",
+            "  ## Use nox",
+            "Use uv\n---",
+            "# Section",
+            "### Part",
+            "words",
+            "",
+            "---",
+            "```",
+            "~~~",
+            "<!--",
+            "-->",
+            "<!-- a -->",
+        ),
         *(COMMENTED_FENCE, ENTRY, "---\ntype: directive\ndomain: team\n---\n## Run tox", "- item", "| a |\n|---|"),
     ]
 )
