@@ -10,11 +10,12 @@ import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.fmt import select_files
+from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.resolve import HEADS, find_base
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, work_tree
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.merges import find_merge_base
-from memory_ci.gitrepo.repo import head_branch, resolve_commit
+from memory_ci.gitrepo.repo import find_commit, head_branch, resolve_commit
 from memory_ci.records.entry import ScopeOf
 from memory_ci.store.byhand import Adopted, adopt
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
@@ -42,13 +43,24 @@ def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -
     root = work_tree(workspace)
     patterns = workspace.config.scopes
     adopted: list[Adopted] = []
+    past: frozenset[str] = frozenset()
     for content in read_files(workspace.repo, select_files(workspace, ()), MAX_FILE_BYTES):
         path, data = content.file.path, content.data or b""
-        text, done = adopt(path, data, today, serves_prose=serves_prose(path, patterns))
+        is_prose = serves_prose(path, patterns)
+        text, done = adopt(path, data, today, serves_prose=is_prose)
+        if done:  # seldom, and only then history is asked: a removed entry does not come back under its id
+            past = past or _list_ids(workspace)
+            text, done = adopt(path, data, today, serves_prose=is_prose, past=past)
         adopted += done
         if done and not dry_run:
             write_file(root / path, text, root)
     return tuple(adopted)
+
+
+def _list_ids(workspace: Workspace) -> frozenset[str]:
+    """The ids that stand in the work tree's memory or stood in that of HEAD's history."""
+    past = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
+    return past.union(place.entry.id for place in load_memory(workspace, None).located)
 
 
 def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: bool = False) -> tuple[Moved, ...]:

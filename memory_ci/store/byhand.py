@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from itertools import pairwise
 
@@ -45,13 +45,15 @@ def find_remarks(file: MemoryFile, *, serves_prose: bool) -> Iterator[Finding]:
                 yield Finding(file.path, segment.line + 1 + field.first, "unknown-key", message, level="warning")
 
 
-def adopt(path: str, data: bytes, today: date, *, serves_prose: bool) -> tuple[bytes, tuple[Adopted, ...]]:
+def adopt(
+    path: str, data: bytes, today: date, *, serves_prose: bool, past: Collection[str] = ()
+) -> tuple[bytes, tuple[Adopted, ...]]:
     """The file with a front matter over each loose heading, and what is required in each that lacks some of it.
 
-    Lines are added, and none is changed. What stands there under a misspelt key is not added.
+    Lines are added, and none is changed. What stands there under a misspelt key is not added. No new id is in `past`.
     """
     file = parse_memory_file(path, data)
-    taken = {field.value for segment in file.segments for field in segment.fields if field.key == "id"}
+    taken = set(past) | {field.value for segment in file.segments for field in segment.fields if field.key == "id"}
     ending = "\r" if file.newline == "\r\n" else ""
     segments: list[Segment] = []
     adopted: list[Adopted] = []

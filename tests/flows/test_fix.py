@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.fix import move_to_inbox
+from memory_ci.flows.fix import adopt_by_hand, move_to_inbox
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
@@ -141,6 +142,25 @@ def test_what_was_recorded_on_the_default_branch_and_not_pushed_yet_stays(branch
 def test_a_file_that_nothing_would_be_folded_into_keeps_its_entries(branch: Project) -> None:
     append(branch, "projects/shop/.sessions/1/notes.md", 2)
     assert move_to_inbox(branch.workspace) == ()
+
+
+def test_a_heading_that_is_typed_again_after_its_entry_was_removed_or_moved_is_a_new_entry(branch: Project) -> None:
+    typed = "## Always run tox\n\nBecause CI does.\n"
+    ids = set[str]()
+    for message in ("Type it", "Type it again"):
+        branch.write("MEMORY.md", branch.show("main", "MEMORY.md") + f"\n{typed}")
+        assert len(adopt_by_hand(branch.workspace, date(2026, 11, 21))) == 1
+        branch.git("add", ".")
+        branch.commit(message)
+        ids.add(branch.entries()[-1].id)
+        branch.commit("Remove it", {"MEMORY.md": branch.show("main", "MEMORY.md")})
+    branch.write("MEMORY.md", branch.show("main", "MEMORY.md") + f"\n{typed}")
+    adopt_by_hand(branch.workspace, date(2026, 11, 21))
+    (moved,) = move_to_inbox(branch.workspace)
+    assert len({*ids, moved.entry_id}) == 3
+    append(branch, "MEMORY.md", text=f"\n{typed}")
+    adopt_by_hand(branch.workspace, date(2026, 11, 21))
+    assert branch.check().is_ok
 
 
 def test_without_anything_to_compare_with_a_base_must_be_named(branch: Project) -> None:
