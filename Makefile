@@ -8,8 +8,10 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MANIFEST := $(wildcard .pre-commit-hooks.yaml)
 
+unexport PYTHONDONTWRITEBYTECODE # the tests start Python hundreds of times: each time all would be compiled anew
+
 .DEFAULT_GOAL := help
-.PHONY: help demo recording test lint format bench sdks clean
+.PHONY: help demo recording test lint format bench sdks dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +24,7 @@ recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into docs/re
 	$(BIN)/python -m benchmarks.loop_recording $(ARGS)
 
 test: $(VENV)/dev.stamp ## run the tests
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/dev.stamp ## check style, types, contracts, changelog fragments and hook files
 	$(BIN)/ruff check .
@@ -42,6 +44,11 @@ bench: $(VENV)/dev.stamp ## measure retrieval, recording and the hooks
 
 sdks: ## run the fault suite of the model client against the oldest and newest supported SDK
 	bash benchmarks/sdk_matrix.sh
+
+dist: $(VENV)/dev.stamp ## build the sdist and the wheel into dist/, and check them
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

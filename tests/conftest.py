@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import os
 import signal
 import socket
@@ -19,7 +20,10 @@ T = TypeVar("T")
 OUTSIDE = ("GIT_", "XDG_", "ANTHROPIC_", "CLAUDE", "GITHUB_", "GH_", "GITLAB_", "CI_", "MEMORY_CI_")
 """Variables of these families would let the caller's machine decide what a test sees."""
 
-OUTSIDE_NAMES = ("CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LANGUAGE", "PAGER", "EMAIL")
+OUTSIDE_NAMES = (
+    *("CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LANGUAGE", "PAGER", "EMAIL"),
+    "PYTHONDONTWRITEBYTECODE",  # each process that a test starts would compile all anew
+)
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY")
 """With a proxy set, a request to a loopback double would leave the machine."""
 
@@ -45,8 +49,21 @@ settings.register_profile("house-ci", deadline=None, max_examples=50, derandomiz
 settings.load_profile("house-ci" if os.environ.get("CI") else "house")
 
 
+WORTH_WORKERS = 100_000
+"""Bytes of test files. With fewer chosen, a worker would take longer to start than it saves."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what the code gives now")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No workers where little is chosen, a worker for each core otherwise (None: pytest-xdist counts them)."""
+    chosen = [Path(argument.partition("::")[0]) for argument in config.args]
+    files = {file for path in chosen for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    is_little = config.option.keyword or sum(file.stat().st_size for file in files if file.exists()) < WORTH_WORKERS
+    return 0 if is_little else None
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -83,10 +100,18 @@ def signals_arrive() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths for homes; `mktemp` of each would read the names of all that were made before it."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home, beside `tmp_path` so that a repository made in `tmp_path` does not contain it."""
-    path = tmp_path_factory.mktemp("home")
+    path = next(homes)
+    path.mkdir()
     monkeypatch.setenv("HOME", str(path))
     return path
 

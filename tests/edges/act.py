@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.flows.project import IMPORTED_FROM
 from tests.flows.remote import TOKEN
 
 ROOT = Path(__file__).parent.parent.parent
@@ -74,7 +75,8 @@ class Act:
         for name in ("action", ".github"):
             shutil.copytree(ROOT / name, scratch / "ours" / name)
         program = scratch / "bin" / "memory-ci"
-        program.write_text(command or f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m memory_ci "$@"\n')
+        ours = f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n'
+        program.write_text(command or ours)
         program.chmod(0o755)
         self.variables |= {"DOUBLE_REMOTE": remote, "DOUBLE_CACHE": str(self.cache)}
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.edges.runner import ActionRunner, load_yaml
-from tests.flows.project import Project, make_project
+from tests.flows.project import IMPORTED_FROM, Project, make_project
 from tests.repos import RepoBuilder
 
 ROOT = Path(__file__).parent.parent.parent
@@ -113,7 +113,7 @@ def runner(project: Project, tmp_path: Path) -> ActionRunner:
     """A runner on whose PATH `memory-ci` is this checkout's: that is what `install: skip` is for."""
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m memory_ci "$@"\n')
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n')
     command.chmod(0o755)
     event = {"repository": {"full_name": "acme/shop", "default_branch": "main", "fork": False}}
     (tmp_path / "event.json").write_text(json.dumps(event))

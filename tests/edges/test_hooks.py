@@ -14,7 +14,7 @@ import yaml
 
 from memory_ci.cli.main import main
 from memory_ci.flows.injected import record_injected
-from tests.flows.project import NOW, Project, make_project
+from tests.flows.project import IMPORTED_FROM, NOW, Project, make_project
 from tests.make import make_id
 
 ROOT = Path(__file__).parent.parent.parent
@@ -54,7 +54,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     shutil.copy(ROOT / "hooks" / "prepare-commit-msg", hooks)
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m memory_ci "$@"\n')
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     return made

@@ -32,7 +32,7 @@ from memory_ci.records.episode import Episode, Situation
 from memory_ci.rendering.hook_format import ASK
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
-from tests.flows.project import NOW, Project, copy_project, make_project
+from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def command(*options: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, "PYTHONPATH": IMPORTED_FROM}
 
 
 def stdio(project: Project, *options: str) -> StdioServerParameters:

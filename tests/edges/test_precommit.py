@@ -22,7 +22,7 @@ from memory_ci.flows.install import install, uninstall
 from memory_ci.gitrepo.sessionrefs import store
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
-from tests.flows.project import NOW, Project, copy_project, make_project
+from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id
 from tests.repos import RepoBuilder
 
@@ -248,7 +248,7 @@ def test_a_push_takes_sessions_along(project: Project, tmp_path: Path) -> None:
 def test_the_native_hooks_and_a_tool_live_together_whoever_comes_first(
     project: Project, tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
     project.commit("Without hooks of ours", {".pre-commit-config.yaml": IDLE})
     hooks = project.path / ".git/hooks"
     theirs = {path.name: path.read_bytes() for path in hooks.iterdir()}

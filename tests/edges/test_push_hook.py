@@ -14,9 +14,8 @@ import pytest
 from memory_ci.flows.hooks import previous_name
 from memory_ci.flows.install import install
 from memory_ci.gitrepo.sessionrefs import list_stored, store
-from tests.flows.project import NOW, Project, make_project
+from tests.flows.project import IMPORTED_FROM, NOW, Project, make_project
 
-ROOT = Path(__file__).parent.parent.parent
 SESSION = "refs/memory-ci/sessions/codex/s1"
 
 
@@ -26,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     made = make_project(tmp_path / "shop")
     made.git("remote", "add", "origin", str(made.bare(tmp_path / "origin.git").path))
     install(made.workspace, sys.executable)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
     made.commit("Do it", {"x.txt": "x"})
     return made
 

@@ -7,13 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.flows.project import Project, make_project
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.flows.project import IMPORTED_FROM, Project, make_project
 
 
 def start(project: Project, *args: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     command = [sys.executable, "-m", "memory_ci", *args]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=project.path, env=environment, stdout=pipe, stderr=pipe, text=True)

@@ -6,6 +6,7 @@ import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import memory_ci
 from memory_ci.flows.apply import Applied, apply_plan
 from memory_ci.flows.asked import RetrieveOptions
 from memory_ci.flows.check import CheckReport, check_memory
@@ -22,6 +23,9 @@ from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.repos import Clock, RepoBuilder, make_repo
+
+IMPORTED_FROM = str(Path(memory_ci.__file__).parent.parent)
+"""PYTHONPATH of processes that shall run the package under test: the checkout, or that of an installed wheel."""
 
 TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -31,7 +31,7 @@ from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.gitrepo.repo import JOURNAL
 from memory_ci.records.doctor import Diagnosis, Probe
 from tests.flows.agents_at_work import WORDS, keep_session, make_session
-from tests.flows.project import NOW, TODAY, Project, copy_project, make_project
+from tests.flows.project import IMPORTED_FROM, NOW, TODAY, Project, copy_project, make_project
 from tests.repos import RepoBuilder, make_repo
 from tests.servers import Answer, Asked, json_answer, serve
 
@@ -800,7 +800,7 @@ def test_the_configuration_of_the_user_has_no_say_in_the_scratch_repository(heal
         "from memory_ci.flows.doctor import diagnose;"
         "print([p.state for p in diagnose(Path.cwd(), {}, datetime(2026, 11, 21, tzinfo=UTC), '').probes][-1])"
     )
-    environ = os.environ | {"GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"), "PYTHONPATH": str(Path.cwd())}
+    environ = os.environ | {"GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"), "PYTHONPATH": IMPORTED_FROM}
     done = subprocess.run([sys.executable, "-c", code], cwd=healthy.path, env=environ, capture_output=True, text=True)
     assert done.stdout == "ok\n", done.stderr
 
