@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.timing import Row
-from memory_ci.flows.record import RecordOptions, plan_record
+from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import open_workspace
 
 MERGES = 1_000

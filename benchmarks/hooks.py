@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from benchmarks.processes import make_entries
 from benchmarks.timing import Row, bench_environment
-from memory_ci.flows.injected import record_injected
-from memory_ci.flows.install import install
+from memory_ci.flows.serve.served_ids import record_injected
+from memory_ci.flows.setup.install import install
 from memory_ci.flows.workspace import open_workspace
 
 ROOT = Path(__file__).parent.parent

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.flows.asked import RetrieveOptions, make_sound
-from memory_ci.flows.candidates import Candidates, arrange, find_candidates
-from memory_ci.flows.retrieval_sets import RetrievalSet, load_set, replay
+from memory_ci.flows.measure.retrieval_sets import RetrievalSet, load_set, replay
+from memory_ci.flows.serve.options import RetrieveOptions, make_sound
+from memory_ci.flows.serve.ranking import Candidates, arrange, find_candidates
 from memory_ci.records.config import Config, RetrieveConfig
 from memory_ci.records.entry import Entry
 from memory_ci.retrieval.metrics import mean, ndcg

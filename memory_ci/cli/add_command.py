@@ -71,7 +71,7 @@ def command(
       memory-ci add "Retry a POST only with an idempotency key" --type corrective --source pr:128
       echo "Builds need Node 20" | memory-ci add --scope team:web
     """
-    from memory_ci.flows.add import add_entry, draft_entry, split_text
+    from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
 
     if text is not None and title is not None:
         raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")

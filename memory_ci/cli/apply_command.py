@@ -25,7 +25,7 @@ def command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     Example:
       memory-ci extract -o plan.json && memory-ci apply plan.json
     """
-    from memory_ci.flows.apply import apply_plan, parse_plan, preview_plan
+    from memory_ci.flows.record.apply import apply_plan, parse_plan, preview_plan
 
     plan = parse_plan(plan_file.read())
     where = committed_workspace()

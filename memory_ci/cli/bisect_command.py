@@ -25,7 +25,7 @@ def command(query: str, expected: str, good: str | None, bad: str, top: int, as_
     Example:
       memory-ci bisect "retry failed payments" --expect 3f2ab91c
     """
-    from memory_ci.flows.bisect import Question, bisect
+    from memory_ci.flows.measure.bisect import Question, bisect
 
     if not expected.strip():
         raise click.UsageError("--expect names no entry.")

@@ -46,7 +46,7 @@ def command(path: str | None, agent: str | None, is_hook: bool, dry_run: bool, a
 
 
 def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_silent: bool = False) -> None:
-    from memory_ci.flows.capture import capture, find_newest, parse_hook_input
+    from memory_ci.flows.sessions.capture import capture, find_newest, parse_hook_input
 
     cwd = ""
     if path == "-":

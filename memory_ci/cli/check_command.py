@@ -12,7 +12,7 @@ from memory_ci.rendering.table import count_levels, printable, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.flows.check import CheckReport
+    from memory_ci.flows.guard.check import CheckReport
 
 
 @click.command()
@@ -55,10 +55,10 @@ def command(
       memory-ci check --range origin/main..HEAD
       memory-ci check --fix --dry-run
     """
-    from memory_ci.flows.check import check_memory
-    from memory_ci.flows.fix import adopt_by_hand, move_to_inbox
-    from memory_ci.flows.priorities import add_priorities
-    from memory_ci.flows.touched import add_touched
+    from memory_ci.flows.guard.check import check_memory
+    from memory_ci.flows.guard.cited_code import add_touched
+    from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
+    from memory_ci.flows.guard.priorities import add_priorities
     from memory_ci.flows.workspace import STAGED
 
     if staged and view:

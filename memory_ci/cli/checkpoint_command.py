@@ -39,8 +39,8 @@ def command(
       memory-ci checkpoint "The gateway answers within a second" --milestone planning
       memory-ci checkpoint "The gateway answers within a second" --state failed --because "it took eight"
     """
-    from memory_ci.flows.job import append_assumption
-    from memory_ci.flows.underway import find_sessions
+    from memory_ci.flows.inbox.job import append_assumption
+    from memory_ci.flows.sessions.active_session import find_sessions
 
     said = Assumption(
         at=now(),

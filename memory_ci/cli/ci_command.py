@@ -20,7 +20,7 @@ from memory_ci.rendering.table import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_ci.flows.ci import CiRun
+    from memory_ci.flows.publish.ci import CiRun
     from memory_ci.records.config import EngineName
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -65,9 +65,9 @@ def command(
       memory-ci ci --extract plan.json
       memory-ci ci --apply plan.json
     """
-    from memory_ci.flows.ci import CiOptions, run_ci
-    from memory_ci.flows.ci_event import find_job, find_provider
-    from memory_ci.flows.telling import list_written
+    from memory_ci.flows.publish.ci import CiOptions, run_ci
+    from memory_ci.flows.publish.ci_event import find_job, find_provider
+    from memory_ci.flows.record.episode_files import list_written
 
     if extract and apply:
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
@@ -98,7 +98,7 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
 
 def _hand_on(run: CiRun, summary: Path | None, *, is_github: bool) -> None:
     """The summary and the outputs, where the runner (or the caller) wants them."""
-    from memory_ci.flows.ci import append_text, format_outputs, list_outputs
+    from memory_ci.flows.publish.ci import append_text, format_outputs, list_outputs
 
     page = summary or (Path(os.environ["GITHUB_STEP_SUMMARY"]) if os.environ.get("GITHUB_STEP_SUMMARY") else None)
     if page is not None and (text := _render(run)):

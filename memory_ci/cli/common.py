@@ -32,7 +32,7 @@ engine_option = click.option(
 )
 
 RangeArguments = str | bool | tuple[Path, ...] | None
-"""What the options of a range may hold; they are the fields of `flows.record.RecordOptions`."""
+"""What the options of a range may hold; they are the fields of `flows.record.run.RecordOptions`."""
 
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:

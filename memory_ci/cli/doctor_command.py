@@ -24,7 +24,7 @@ def command(online: bool, as_json: bool) -> None:
     Example:
       memory-ci doctor
     """
-    from memory_ci.flows.doctor import diagnose
+    from memory_ci.flows.doctor.doctor import diagnose
     from memory_ci.rendering.doctor import render_diagnosis
 
     diagnosis = diagnose(Path.cwd(), os.environ, now(), sys.executable, is_online=online)

@@ -47,7 +47,7 @@ def command(
     Example:
       memory-ci episode "Tried a queue for retries; the worker starved" --outcome failure --domain payments
     """
-    from memory_ci.flows.noting import create_episode
+    from memory_ci.flows.inbox.episode import create_episode
 
     if not text and not has_input():
         raise click.UsageError('Say what happened: memory-ci episode "…", or pipe it in.')

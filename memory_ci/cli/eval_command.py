@@ -44,7 +44,7 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     Example:
       memory-ci eval extraction benchmarks/gold/extraction.jsonl --engine rules
     """
-    from memory_ci.flows.evaluate import evaluate_extraction, load_gold
+    from memory_ci.flows.measure.evaluate import evaluate_extraction, load_gold
 
     done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
     if as_json:
@@ -89,7 +89,7 @@ def retrieval(
       memory-ci eval retrieval --against origin/main
       memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl --run run.jsonl
     """
-    from memory_ci.flows.evaluate_retrieval import measure, run_lines
+    from memory_ci.flows.measure.evaluate_retrieval import measure, run_lines
 
     is_set = entries is not None or queries is not None or qrels is not None
     if is_set and rev:
@@ -123,15 +123,15 @@ def init() -> None:
     Example:
       memory-ci eval init
     """
-    from memory_ci.flows.evaluate_retrieval import init_golden
+    from memory_ci.flows.measure.evaluate_retrieval import init_golden
 
     path, count = init_golden(workspace())
     click.echo(f"{count} queries in {path}")
 
 
 def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:
-    from memory_ci.flows.evaluate_retrieval import answer_set, choose_for_all
-    from memory_ci.flows.retrieval_sets import load_set
+    from memory_ci.flows.measure.evaluate_retrieval import answer_set, choose_for_all
+    from memory_ci.flows.measure.retrieval_sets import load_set
     from memory_ci.records.config import Config
 
     chosen = choose_for_all(Config(), os.environ) if vectors else None
@@ -139,7 +139,7 @@ def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> t
 
 
 def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:
-    from memory_ci.flows.evaluate_retrieval import answer_golden, compare_golden, load_golden
+    from memory_ci.flows.measure.evaluate_retrieval import answer_golden, compare_golden, load_golden
 
     where = workspace()
     goldens = load_golden(where)

@@ -24,7 +24,7 @@ def command(output: Path | None, **arguments: RangeArguments) -> None:
       memory-ci extract -o plan.json
       memory-ci apply plan.json
     """
-    from memory_ci.flows.record import RecordOptions, format_plan, plan_record, save_plan
+    from memory_ci.flows.record.run import RecordOptions, format_plan, plan_record, save_plan
 
     with progress("Reading merged work") as advance:
         plan = plan_record(committed_workspace(), RecordOptions(**arguments), today(), advance, os.environ)  # type: ignore[arg-type] # click's own types

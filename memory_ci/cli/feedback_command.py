@@ -32,7 +32,7 @@ def command(
       memory-ci feedback 0f6f1f0e confirmed --ref pr:128
       memory-ci feedback 0f6f1f0e undone --ref commit:9d0c3f2 --dry-run
     """
-    from memory_ci.flows.feedback import give_feedback, parse_time
+    from memory_ci.flows.inbox.feedback import give_feedback, parse_time
 
     at = parse_time(when) if when is not None else now().replace(microsecond=0)
     said = Feedback(id=utf8(entry_id), kind=kind, at=at, by=utf8(by), ref=utf8(ref))

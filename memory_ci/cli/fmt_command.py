@@ -27,7 +27,7 @@ def command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: boo
       memory-ci fmt
       memory-ci fmt --check MEMORY.md
     """
-    from memory_ci.flows.fmt import format_memory
+    from memory_ci.flows.guard.fmt import format_memory
 
     is_dry = dry_run or is_check
     report = format_memory(workspace(), paths, dry_run=is_dry)

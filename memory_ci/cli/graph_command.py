@@ -32,7 +32,7 @@ def command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
       memory-ci graph 0f6f1f0e
       memory-ci graph 0f6f --depth 2 --format dot | dot -Tsvg > memory.svg
     """
-    from memory_ci.flows.graph import build_graph
+    from memory_ci.flows.measure.graph import build_graph
 
     graph = build_graph(workspace(), utf8(entry_id), depth)
     if as_json or form == "json":

@@ -31,7 +31,7 @@ def command(at: str | None, history: bool, profile: Profile | None, as_json: boo
       memory-ci health --at v1.0
       memory-ci health --history
     """
-    from memory_ci.flows.health import health_history, measure_health
+    from memory_ci.flows.measure.health import health_history, measure_health
     from memory_ci.rendering.health import render_health, render_history
 
     if at is not None and history:

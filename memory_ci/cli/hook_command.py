@@ -36,8 +36,8 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     Example:
       memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
     """
-    from memory_ci.flows.injected import add_retrieved_trailer
-    from memory_ci.flows.underway import add_session_trailer
+    from memory_ci.flows.serve.served_ids import add_retrieved_trailer
+    from memory_ci.flows.sessions.active_session import add_session_trailer
 
     with _harmless("no trailer added"):
         where = workspace(is_quiet=True)
@@ -55,7 +55,7 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     Example:
       memory-ci hook pre-push origin git@example.com:shop.git
     """
-    from memory_ci.flows.underway import push_sessions
+    from memory_ci.flows.sessions.active_session import push_sessions
 
     with _harmless("sessions not pushed"):
         if sent := push_sessions(workspace(is_quiet=True), remote):
@@ -74,7 +74,7 @@ def sync(detached: bool, rest: tuple[str, ...]) -> None:
     Example:
       memory-ci hook sync
     """
-    from memory_ci.flows.prewarm import detach, prewarm
+    from memory_ci.flows.setup.prewarm import detach, prewarm
 
     with suppress(Exception):  # a fault of ours, too, is the next retrieval's to report
         if detached:
@@ -95,7 +95,7 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     Example:
       memory-ci hook merge %O %A %B %P
     """
-    from memory_ci.flows.merge import merge_files
+    from memory_ci.flows.guard.merge import merge_files
 
     try:
         conflicts = merge_files(base, ours, theirs, path)
@@ -112,7 +112,7 @@ def _nudge() -> None:
 
     A terminal is no input of git's: who calls the hook by hand is not waited for.
     """
-    from memory_ci.flows.nudge import is_branch_pushed, nudge_once, session_of
+    from memory_ci.flows.sessions.nudge import is_branch_pushed, nudge_once, session_of
 
     updates = () if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
     if not is_branch_pushed(updates, os.environ):

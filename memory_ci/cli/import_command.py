@@ -11,7 +11,7 @@ from memory_ci.cli.common import dry_run_option, echo_json, json_option, today, 
 from memory_ci.rendering.table import printable, render_finding
 
 if TYPE_CHECKING:
-    from memory_ci.flows.importing import ImportReport
+    from memory_ci.flows.inbox.importer import ImportReport
 
 
 @click.command()
@@ -43,7 +43,7 @@ def command(
       memory-ci import --from claude-code ~/.claude/projects/-home-ada-shop/memory --dry-run
       memory-ci import --from legacy --replace MEMORY.md
     """
-    from memory_ci.flows.importing import ImportOptions, import_memory
+    from memory_ci.flows.inbox.importer import ImportOptions, import_memory
 
     options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
     report = import_memory(workspace(), paths, options, today())

@@ -80,7 +80,7 @@ def command(
 
 
 def _embed(as_json: bool) -> None:
-    from memory_ci.flows.vectors import build_vectors
+    from memory_ci.flows.serve.embedding import build_vectors
 
     with progress("Embedding") as advance:
         report = build_vectors(workspace(), os.environ, advance, today())

@@ -12,14 +12,14 @@ import click
 from memory_ci.cli.common import dry_run_option, echo_json, json_option, workspace
 
 NAMES = ("claude-code", "codex", "gemini")
-"""Those of flows.agents, written here so that the help needs no import of it."""
+"""Those of flows.setup.agents, written here so that the help needs no import of it."""
 
 RENAMED = """
 Hooks of ours that you had changed were renamed, and are not run: docs/hooks.md says where lines of your own belong."""
 
 if TYPE_CHECKING:
-    from memory_ci.flows.managers import Manager
-    from memory_ci.flows.stepping import InstallStep
+    from memory_ci.flows.setup.hook_managers import Manager
+    from memory_ci.flows.setup.steps import InstallStep
 
 
 @click.command()
@@ -43,8 +43,8 @@ def command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool
       memory-ci install --agent claude-code
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
-    from memory_ci.flows.hooks import hook_manager
-    from memory_ci.flows.install import install
+    from memory_ci.flows.setup.hooks import hook_manager
+    from memory_ci.flows.setup.install import install
 
     where = workspace()
     steps = install(where, sys.executable, with_hook=not no_hook, agents=agents, dry_run=dry_run)
@@ -62,7 +62,7 @@ def command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool
 
 def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
     """Which settings are not to be committed, and whether git passes them over."""
-    from memory_ci.flows.agents import local_files
+    from memory_ci.flows.setup.agents import local_files
 
     for file in local_files(agents):
         how = "git passes over it in this clone" if is_excluded else f"where git tracks it, `git rm --cached {file}`"

@@ -27,7 +27,7 @@ def command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) ->
       memory-ci migrate --dry-run
       memory-ci migrate --to 1
     """
-    from memory_ci.flows.migrate import migrate
+    from memory_ci.flows.guard.migrate import migrate
 
     in_actions = "GITHUB_ACTIONS" in os.environ
     done = migrate(committed_workspace(), branch, to, now(), dry_run=dry_run, in_actions=in_actions)

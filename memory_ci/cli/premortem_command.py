@@ -36,7 +36,7 @@ def command(plan: Path, directory: Path, force: bool, engine: EngineName | None,
       memory-ci premortem PLAN.md
       echo "Retry failed charges" | memory-ci premortem --dry-run
     """
-    from memory_ci.flows.job import read_plan, write_premortem
+    from memory_ci.flows.inbox.job import read_plan, write_premortem
     from memory_ci.flows.model import choose_model
 
     where = workspace()

@@ -33,7 +33,7 @@ def command(to_global: bool, engine: EngineName | None, branch: str | None, dry_
         run_upkeep("promote", branch, dry_run, as_json)
         return
     from memory_ci.flows.model import choose_model
-    from memory_ci.flows.promotion import agreed_by_model, promote_globally, propose_globally
+    from memory_ci.flows.record.promotion import agreed_by_model, promote_globally, propose_globally
 
     where = workspace()
     model = choose_model(where.config.engine, engine, os.environ)

@@ -31,8 +31,8 @@ from memory_ci.rendering.table import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_ci.flows.backfill import Pending
-    from memory_ci.flows.record import RecordOptions
+    from memory_ci.flows.record.backfill import Pending
+    from memory_ci.flows.record.run import RecordOptions
     from memory_ci.flows.workspace import Workspace
     from memory_ci.records.plan import Plan
     from memory_ci.records.publish import Published
@@ -97,10 +97,10 @@ def command(
       memory-ci record --push auto
       memory-ci record --backfill --wait
     """
-    from memory_ci.flows.backfill import Pending
-    from memory_ci.flows.firstrun import check_branch
-    from memory_ci.flows.record import RecordOptions
-    from memory_ci.flows.telling import list_written
+    from memory_ci.flows.record.backfill import Pending
+    from memory_ci.flows.record.consent import check_branch
+    from memory_ci.flows.record.episode_files import list_written
+    from memory_ci.flows.record.run import RecordOptions
 
     if wait and not backfill:
         raise click.UsageError("--wait is for --backfill")
@@ -119,7 +119,7 @@ def command(
         echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
         return
     if summary is not None and plan is not None:
-        from memory_ci.flows.remarks import list_remarks
+        from memory_ci.flows.publish.remarks import list_remarks
 
         remarks = list_remarks(where, plan.ref, today())
         summary.write(render_summary(plan, published, remarks=remarks))
@@ -137,9 +137,9 @@ def _record(
     where: Workspace, options: RecordOptions, mode: PublishMode | None, *, dry_run: bool, is_agreed: bool
 ) -> tuple[Plan | None, Published | None]:
     from memory_ci.flows.branch import branch_tip
-    from memory_ci.flows.firstrun import check_range, count_unasked
-    from memory_ci.flows.publish import PublishOptions, publish
-    from memory_ci.flows.record import plan_record
+    from memory_ci.flows.publish.publish import PublishOptions, publish
+    from memory_ci.flows.record.consent import check_range, count_unasked
+    from memory_ci.flows.record.run import plan_record
 
     with progress("Reading merged work") as advance:
 
@@ -170,8 +170,8 @@ def _backfill(
     where: Workspace, options: RecordOptions, *, wait: bool, dry_run: bool
 ) -> tuple[Plan | Pending, Published | None]:
     """A backfill is of a clone that somebody sits before: its commits stay local."""
-    from memory_ci.flows.backfill import Backfill, Pending
-    from memory_ci.flows.publish import PublishOptions, publish
+    from memory_ci.flows.publish.publish import PublishOptions, publish
+    from memory_ci.flows.record.backfill import Backfill, Pending
 
     with progress("Reading merged work") as advance:
         batches = Backfill(where, options, now(), advance, os.environ)

@@ -26,7 +26,7 @@ def command(branch: str | None, base: str | None, push: bool, dry_run: bool, as_
       git fetch && memory-ci resolve --push
       memory-ci resolve --branch feat/retry --base origin/main
     """
-    from memory_ci.flows.resolve import resolve_branch
+    from memory_ci.flows.guard.resolve import resolve_branch
 
     done = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
     if as_json:

@@ -56,7 +56,7 @@ def serve(
     hook: bool,
     record: bool | None,
     as_json: bool,
-    **asked: Any,  # noqa: ANN401 - the other fields of flows.asked.RetrieveOptions, each as its option makes it
+    **asked: Any,  # noqa: ANN401 - the other fields of flows.serve.options.RetrieveOptions, each as its option makes it
 ) -> None:
     """Answer a task, or a hook; the task that is not said is read from standard input."""
     asked["paths"] = asked["paths"] or None
@@ -78,8 +78,8 @@ def serve(
 
 
 def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: int | None) -> Retrieval:
-    from memory_ci.flows.asked import RetrieveOptions
-    from memory_ci.flows.retrieve import retrieve
+    from memory_ci.flows.serve.options import RetrieveOptions
+    from memory_ci.flows.serve.retrieve import retrieve
 
     return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today(), os.environ)
 
@@ -92,7 +92,7 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Bel
     elif form == "json":
         echo_json(answer)
     elif ids:
-        from memory_ci.flows.retrieve import injected_ids
+        from memory_ci.flows.serve.retrieve import injected_ids
 
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
     else:
@@ -144,15 +144,15 @@ def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
 
 def _nudge(where: Workspace, session: str | None) -> str:
     """A line that stands after what is recalled, and is ours: memory has not changed for long."""
-    from memory_ci.flows.nudge import nudge_agent  # 2 ms that only hooks need
+    from memory_ci.flows.sessions.nudge import nudge_agent  # 2 ms that only hooks need
 
     line = nudge_agent(where, session, today())
     return f"{line}\n" if line else ""
 
 
 def _record(where: Workspace, answer: Retrieval) -> None:
-    from memory_ci.flows.injected import record_injected
-    from memory_ci.flows.retrieve import injected_ids
+    from memory_ci.flows.serve.retrieve import injected_ids
+    from memory_ci.flows.serve.served_ids import record_injected
 
     try:
         record_injected(where, injected_ids(answer), now())

@@ -52,7 +52,7 @@ def command(
 
 
 def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:
-    from memory_ci.flows.purge import places_of, purge
+    from memory_ci.flows.sessions.purge import places_of, purge
 
     if bool(ids) == is_every:
         raise click.UsageError("--purge needs the ids of sessions, or --all.")
@@ -72,7 +72,7 @@ def _say_none(places: Iterable[str]) -> None:
 
 
 def _list_captured(as_json: bool) -> None:
-    from memory_ci.flows.purge import list_captured, places_of
+    from memory_ci.flows.sessions.purge import list_captured, places_of
 
     stored = list_captured(workspace())
     if not stored:
@@ -85,7 +85,7 @@ def _list_captured(as_json: bool) -> None:
 
 
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
-    from memory_ci.flows.sessions import list_sessions
+    from memory_ci.flows.sessions.transcripts import list_sessions
 
     found = list_sessions(paths, Path.home(), Path.cwd())
     for path in found.skipped:

@@ -26,7 +26,7 @@ def command(task: tuple[str, ...], top: int, all_history: bool, explain: bool, a
       memory-ci similar "retry failed payments"
       gh issue view 128 | memory-ci similar --top 5 --explain
     """
-    from memory_ci.flows.similar import similar_tasks
+    from memory_ci.flows.serve.similar import similar_tasks
     from memory_ci.rendering.similar import render_similar
 
     if not task and not has_input():

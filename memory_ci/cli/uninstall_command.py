@@ -24,6 +24,6 @@ def command(dry_run: bool, as_json: bool) -> None:
       memory-ci uninstall
       git restore .gitattributes
     """
-    from memory_ci.flows.install import uninstall
+    from memory_ci.flows.setup.install import uninstall
 
     show_steps(uninstall(workspace(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)

@@ -22,8 +22,8 @@ def upkeep_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, stale_after: int | None = None) -> None:
     """One step on the tip of a branch, as one commit if it changes something."""
-    from memory_ci.flows.apply import apply_plan
-    from memory_ci.flows.upkeep import plan_upkeep_alone
+    from memory_ci.flows.record.apply import apply_plan
+    from memory_ci.flows.record.upkeep import plan_upkeep_alone
 
     where = committed_workspace()
     plan = plan_upkeep_alone(where, (step,), branch, today(), stale_after)

@@ -13,7 +13,7 @@ from memory_ci.rendering.table import count_levels, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.flows.check import CheckReport
+    from memory_ci.flows.guard.check import CheckReport
 
 
 @click.command()
@@ -42,7 +42,7 @@ def command(base: str | None, head: str, is_fork: bool, form: str) -> None:
       memory-ci verify
       memory-ci verify --base origin/main --head HEAD --format github
     """
-    from memory_ci.flows.verify import verify_change
+    from memory_ci.flows.guard.verify import verify_change
 
     report = verify_change(committed_workspace(), base, head, is_fork=is_fork)
     show_report(report, form)

@@ -23,7 +23,7 @@ def command(entry_id: str, view: str | None, as_json: bool) -> None:
       memory-ci why 0f6f1f0e
       memory-ci why 0f6f1f0e --at 2026-09-01 --json
     """
-    from memory_ci.flows.why import explain_entry
+    from memory_ci.flows.measure.why import explain_entry
     from memory_ci.rendering.why import render_why
 
     why = explain_entry(workspace(), utf8(entry_id), today(), view)

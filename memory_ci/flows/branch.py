@@ -7,7 +7,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit, head_branch
 
 PRIVATE = "refs/memory-ci/publish/"
-"""Where `flows.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
+"""Where `flows.publish.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
 
 
 def branch_name(workspace: Workspace, wanted: str | None) -> str:

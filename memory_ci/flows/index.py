@@ -53,7 +53,7 @@ def load_indexed(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[Lo
     wanted = tuple(files)
     yield from map(screen, load_files(workspace, [file for file in wanted if not is_told(file)]))
     if episodes := [file for file in wanted if is_told(file)]:
-        from memory_ci.flows.feeding import load_feedback
+        from memory_ci.flows.feedback_index import load_feedback
 
         yield from load_feedback(workspace, episodes)
 

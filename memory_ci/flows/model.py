@@ -15,7 +15,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.choose import choose_engine
 from memory_ci.extraction.engines.kept import KeptReplies
 from memory_ci.extraction.engines.meter import Meter
-from memory_ci.flows.asking import Asker
+from memory_ci.flows.asker import Asker
 from memory_ci.flows.workspace import workspace_at
 from memory_ci.gitrepo.renames import find_objects
 from memory_ci.gitrepo.repo import Repository

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.asked import RetrieveOptions
+from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.workspace import Workspace, open_workspace
 
 

@@ -7,8 +7,8 @@ from urllib.parse import unquote
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.retrieve import retrieve
-from memory_ci.flows.visible import show_visible
+from memory_ci.flows.serve.retrieve import retrieve
+from memory_ci.flows.serve.visibility import show_visible
 from memory_ci.mcp.caller import Caller
 from memory_ci.mcp.tools import MAX_CHARS
 from memory_ci.records.retrieval import Hit

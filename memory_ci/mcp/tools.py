@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memory_ci.errors import MemoryCIError
-from memory_ci.flows.add import add_entry, draft_entry, split_text
-from memory_ci.flows.feedback import check_length, give_feedback, name_work, parse_time
-from memory_ci.flows.health import measure_health
-from memory_ci.flows.injected import record_injected
-from memory_ci.flows.noting import Noted, create_episode, mark_important
-from memory_ci.flows.recall import MAX_LIMIT, query_at_time, recall_episodes
-from memory_ci.flows.retrieve import injected_ids, retrieve
-from memory_ci.flows.visible import find_visible
+from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
+from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
+from memory_ci.flows.inbox.feedback import check_length, give_feedback, name_work, parse_time
+from memory_ci.flows.measure.health import measure_health
+from memory_ci.flows.serve.recall import MAX_LIMIT, query_at_time, recall_episodes
+from memory_ci.flows.serve.retrieve import injected_ids, retrieve
+from memory_ci.flows.serve.served_ids import record_injected
+from memory_ci.flows.serve.visibility import find_visible
 from memory_ci.mcp import arguments
 from memory_ci.mcp.answers import Judged, Kept, Recollection, Retrieved, Told
 from memory_ci.mcp.caller import Caller

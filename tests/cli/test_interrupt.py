@@ -33,8 +33,8 @@ main()
         ("memory_ci.cli.shortcut", ["list"]),
         ("memory_ci.cli.main", ["list"]),
         ("memory_ci.cli.list_command", ["list"]),
-        ("memory_ci.flows.apply", ["apply", "-"]),
-        ("memory_ci.flows.retrieve", ["retrieve", "charges"]),
+        ("memory_ci.flows.record.apply", ["apply", "-"]),
+        ("memory_ci.flows.serve.retrieve", ["retrieve", "charges"]),
     ],
 )
 def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(

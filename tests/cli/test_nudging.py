@@ -11,7 +11,7 @@ import pytest
 from memory_ci.store.edit import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
-from tests.flows.test_nudge import LINE, work
+from tests.flows.sessions.test_nudge import LINE, work
 from tests.make import make_entry
 
 

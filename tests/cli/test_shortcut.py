@@ -43,8 +43,9 @@ ODD = [
 ON_THE_PATH = set(
     """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
     memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve_options memory_ci.cli.retrieving memory_ci.cli.shortcut
-    memory_ci.flows memory_ci.flows.asked memory_ci.flows.candidates memory_ci.flows.index memory_ci.flows.retrieve
-    memory_ci.flows.similar memory_ci.flows.standing memory_ci.flows.workspace
+    memory_ci.flows memory_ci.flows.index memory_ci.flows.serve memory_ci.flows.serve.feedback_weights
+    memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
+    memory_ci.flows.serve.similar memory_ci.flows.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.environment memory_ci.gitrepo.process
     memory_ci.gitrepo.repo memory_ci.gitrepo.tips
     memory_ci.index memory_ci.index.build memory_ci.index.database memory_ci.index.embedders

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 
 from memory_ci.cli.main import main
 from memory_ci.flows.episodes import load_episodes
-from memory_ci.flows.similar import similar_tasks
-from memory_ci.flows.verify import verify_change
+from memory_ci.flows.guard.verify import verify_change
+from memory_ci.flows.serve.similar import similar_tasks
 from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.records.entry import Entry

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from memory_ci.flows.episodes import list_episode_files, load_episodes, save_telling
-from memory_ci.flows.install import install
-from memory_ci.flows.resolve import resolve_branch
+from memory_ci.flows.guard.resolve import resolve_branch
+from memory_ci.flows.setup.install import install
 from memory_ci.records.episode import Action, Episode, Situation
 from memory_ci.store.episodes import fold_months, format_telling, telling_path
 from tests.flows.project import Project, copy_project, make_project

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from memory_ci.cli.main import main
-from memory_ci.flows.injected import record_injected
+from memory_ci.flows.serve.served_ids import record_injected
 from tests.flows.project import IMPORTED_FROM, NOW, Project, make_project
 from tests.make import make_id
 

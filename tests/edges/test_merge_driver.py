@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.install import driver_command, install
+from memory_ci.flows.setup.install import driver_command, install
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edit import format_entry

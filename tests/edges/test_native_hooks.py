@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.flows.hooks import HOOKS, previous_name
 from memory_ci.flows.index import index_path
-from memory_ci.flows.injected import record_injected
-from memory_ci.flows.install import install
-from memory_ci.flows.prewarm import alone, prewarm, warmed_path
-from memory_ci.flows.underway import OVERRIDE, VARIABLES
+from memory_ci.flows.serve.served_ids import record_injected
+from memory_ci.flows.sessions.active_session import OVERRIDE, VARIABLES
+from memory_ci.flows.setup.hooks import HOOKS, previous_name
+from memory_ci.flows.setup.install import install
+from memory_ci.flows.setup.prewarm import alone, prewarm, warmed_path
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
@@ -454,9 +454,8 @@ def test_a_run_is_in_a_session_of_its_own_and_holds_nothing_of_ours(project: Pro
 
 
 def test_a_run_that_hangs_is_ended_by_the_clock(project: Project) -> None:
-    program = (
-        "from memory_ci.flows import prewarm; from pathlib import Path;prewarm.detach(1); prewarm.prewarm(Path.cwd())"
-    )
+    program = """from memory_ci.flows.setup import prewarm; from pathlib import Path
+prewarm.detach(1); prewarm.prewarm(Path.cwd())"""
     with held_index(project):
         started = time.monotonic()
         done = subprocess.run([sys.executable, "-c", program], cwd=project.path, timeout=PATIENCE, check=False)

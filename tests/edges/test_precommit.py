@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.flows.injected import record_injected, record_path
-from memory_ci.flows.install import install, uninstall
+from memory_ci.flows.serve.served_ids import record_injected, record_path
+from memory_ci.flows.setup.install import install, uninstall
 from memory_ci.gitrepo.sessionrefs import store
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.hooks import previous_name
-from memory_ci.flows.install import install
+from memory_ci.flows.setup.hooks import previous_name
+from memory_ci.flows.setup.install import install
 from memory_ci.gitrepo.sessionrefs import list_stored, store
 from tests.flows.project import IMPORTED_FROM, NOW, Project, make_project
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from memory_ci.flows.capture import capture
+from memory_ci.flows.sessions.capture import capture
 from tests.flows.project import Project
 from tests.sources.transcripts.claude import SAID, Record, make_agent, make_call, make_lines, make_result, make_user
 

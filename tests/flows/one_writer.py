@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.flows.publish import PublishOptions, publish
-from memory_ci.flows.record import RecordOptions, plan_record
+from memory_ci.flows.publish.publish import PublishOptions, publish
+from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import open_committed
 from memory_ci.records.plan import Plan, PlannedStep
 

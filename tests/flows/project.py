@@ -7,13 +7,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import memory_ci
-from memory_ci.flows.apply import Applied, apply_plan
-from memory_ci.flows.asked import RetrieveOptions
-from memory_ci.flows.check import CheckReport, check_memory
-from memory_ci.flows.init import init_repository
-from memory_ci.flows.record import RecordOptions, plan_record
-from memory_ci.flows.retrieve import retrieve
-from memory_ci.flows.upkeep import plan_upkeep_alone
+from memory_ci.flows.guard.check import CheckReport, check_memory
+from memory_ci.flows.record.apply import Applied, apply_plan
+from memory_ci.flows.record.run import RecordOptions, plan_record
+from memory_ci.flows.record.upkeep import plan_upkeep_alone
+from memory_ci.flows.serve.options import RetrieveOptions
+from memory_ci.flows.serve.retrieve import retrieve
+from memory_ci.flows.setup.init import init_repository
 from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.records.change import Step
 from memory_ci.records.entry import Entry

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from memory_ci.flows.pace import Pace
-from memory_ci.flows.publish import PublishOptions, publish
-from memory_ci.flows.record import RecordOptions, plan_record
+from memory_ci.flows.publish.publish import PublishOptions, publish
+from memory_ci.flows.publish.retry import Pace
+from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.records.config import PublishMode
 from memory_ci.records.plan import Plan
 from memory_ci.records.publish import Published

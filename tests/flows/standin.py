@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_ci.flows.apply import apply_plan
-from memory_ci.flows.record import RecordOptions, plan_record
+from memory_ci.flows.record.apply import apply_plan
+from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.records.candidate import Judged
 from memory_ci.records.plan import Plan
 from tests.flows.project import NOW, TODAY, Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.add import add_entry
+from memory_ci.flows.inbox.add import add_entry
 from memory_ci.flows.stage import (
     current_phase,
     list_stages,

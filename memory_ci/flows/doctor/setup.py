@@ -1,0 +1,310 @@
+"""Doctor on what was set up: hooks, the merge driver, pre-commit, the hooks of agents, the jobs of CI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci import __version__
+from memory_ci.flows.doctor.case import Case, interpreter_fault, peek_text
+from memory_ci.flows.invocation import find_interpreter, list_texts, without_comments
+from memory_ci.flows.setup.agents import AGENTS, plan_agents_out
+from memory_ci.flows.setup.hook_managers import HUSKY, WITH_ARGUMENT, find_manager
+from memory_ci.flows.setup.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
+from memory_ci.flows.setup.install import ATTRIBUTES, MADE, SECTION
+from memory_ci.flows.workspace import is_told
+from memory_ci.gitrepo.blobs import list_staged, tree_at
+from memory_ci.gitrepo.process import decode_path, encode_path, run_git
+from memory_ci.gitrepo.settings import find_setting
+from memory_ci.records.doctor import Probe, ProbeState
+
+INSTALL = "memory-ci install"
+PRE_COMMIT = ".pre-commit-config.yaml"
+FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")
+"""What the script of a hook holds that the framework put there."""
+
+RUN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "memory-ci-check": ("pre-commit",),
+        "memory-ci-fix": ("pre-commit",),
+        "memory-ci-trailers": ("prepare-commit-msg",),
+        "memory-ci-push": ("pre-push",),
+        "memory-ci-sync": ("post-checkout", "post-merge", "post-rewrite", "post-commit"),
+    }
+)
+"""The hooks of our manifest, and git's hooks that run them; of several, one is enough."""
+
+OURS = re.compile(r"id:\s*['\"]?(memory-ci-[a-z]+)")
+PINNED = re.compile(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)")
+USES = re.compile(r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)", re.MULTILINE)
+CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
+DRIVES = re.compile(r"\bmemory[-_]ci hook merge\b")
+SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
+HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
+"""Of an address as git takes it: `https://host/…`, `ssh://git@host/…`, `git@host:…`; a path has none."""
+
+FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
+PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
+
+
+# -- git's hooks
+
+
+def check_hooks(case: Case) -> Iterator[Probe]:
+    """Each hook of ours that is installed, missing, or does not do its work."""
+    if case.workspace.repo.root is None:
+        yield Probe("hooks", "skip", "a bare repository: hooks belong into clones that have a work tree")
+        return
+    found = {hook: _look_at(case, hook) for hook in HOOKS}
+    if works := [hook for hook, state in found.items() if state is WORKS]:
+        yield Probe("hooks", "ok", f"{', '.join(works)} {'call' if len(works) > 1 else 'calls'} memory-ci")
+    if missing := [hook for hook, state in found.items() if state is None]:
+        elsewhere = find_setting(case.workspace.repo, "core.hooksPath")
+        says = f" says which lines to add in {elsewhere} (core.hooksPath)" if elsewhere else ""
+        yield Probe("hooks", "warn", f"not installed: {', '.join(missing)}", f"{INSTALL}{says}")
+    for hook, state in found.items():
+        if state is not None and state is not WORKS:
+            yield Probe("hooks", state.state, f"{hook} {state.what}", state.remedy)
+
+
+class HookState(NamedTuple):
+    """How a hook is that is there; `what` follows its name."""
+
+    state: ProbeState
+    what: str
+    remedy: str = INSTALL
+
+
+WORKS = HookState("ok", "calls memory-ci")
+UNUSABLE = HookState("fail", "is not executable, so git passes it over")
+OLDER = HookState("warn", "is not as this version of memory-ci writes it")
+EDITED = HookState(
+    "warn",
+    "was changed since `install` wrote it, so whether it does its work cannot be told",
+    f"{INSTALL} (it renames what you changed: docs/hooks.md says where lines of your own belong)",
+)
+
+
+def _look_at(case: Case, hook: str) -> HookState | None:
+    """How a hook is, None if nothing calls memory-ci there."""
+    place = case.hooks / hook
+    call = re.compile(rf"memory[-_]ci hook {hook if hook in WITH_ARGUMENT else 'sync'}\b")
+    theirs = peek_text(place)
+    # Of one from aside only the tool that put it there knows.
+    for path in (place, *([place.with_name(f"{hook}.legacy")] if is_generated(theirs) else [])):
+        text = peek_text(path)
+        if is_ours(text) or call.search(without_comments(text)):
+            return _judge_hook(case, hook, path, text)
+    if FRAMEWORK.search(theirs) and any(hook in RUN_BY.get(name, ()) for name in _named_hooks(case)):
+        return WORKS
+    return _judge_managed(case, hook, place, theirs)
+
+
+def _judge_hook(case: Case, hook: str, path: Path, text: str) -> HookState:
+    if not path.stat().st_mode & 0o111:
+        return UNUSABLE
+    python = find_interpreter(text)
+    if fault := interpreter_fault(case, python, may_run=True):
+        return HookState("fail", fault)
+    if not is_ours(text):
+        return WORKS
+    if not is_as_written(text):
+        return EDITED
+    return WORKS if python and text == hook_text(hook, python) else OLDER
+
+
+def _judge_managed(case: Case, hook: str, place: Path, text: str) -> HookState | None:
+    """A hook that another tool runs from a file of the repository, if the tool is in this clone."""
+    root = case.workspace.repo.root
+    manager = find_manager(root, [hook]) if root else None
+    if root is None or manager is None or manager.additions:
+        return None
+    is_there = text and (manager.tool in text or (root / HUSKY) in place.parents)
+    what = f"is left to {manager.tool}, which is not installed in this clone"
+    return WORKS if is_there else HookState("warn", what, manager.remedy)
+
+
+# -- pre-commit
+
+
+def check_pre_commit(case: Case) -> Iterator[Probe]:
+    """Whether what the configuration of pre-commit names of ours is really run, and in which version."""
+    names = _named_hooks(case)
+    if not names:
+        yield Probe("pre-commit", "skip", f"{PRE_COMMIT} names no hook of memory-ci")
+        return
+    amiss = (*_never_run(case, names), *_judge_pins("pre-commit", PRE_COMMIT, PINNED.findall(_pre_commit_text(case))))
+    yield from amiss or (Probe("pre-commit", "ok", f"{', '.join(names)} configured"),)
+
+
+def _never_run(case: Case, names: Iterable[str]) -> Iterator[Probe]:
+    """What is configured, but for which the framework was not installed as a hook of git."""
+    for name in names:
+        wanted = RUN_BY.get(name, ())
+        if wanted and not any(_is_framework(case, hook) for hook in wanted):
+            remedy = f"pre-commit install --hook-type {wanted[0]}"
+            yield Probe("pre-commit", "warn", f"{name} is configured and never run: no {wanted[0]} hook", remedy)
+
+
+def _pre_commit_text(case: Case) -> str:
+    root = case.workspace.repo.root
+    return without_comments(peek_text(root / PRE_COMMIT)) if root else ""
+
+
+def _named_hooks(case: Case) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(OURS.findall(_pre_commit_text(case))))
+
+
+def _is_framework(case: Case, hook: str) -> bool:
+    return bool(FRAMEWORK.search(peek_text(case.hooks / hook)))
+
+
+# -- the merge driver
+
+
+def check_merge_driver(case: Case) -> Iterator[Probe]:
+    """The driver in git's configuration, and the attributes that give memory files to it: one is no use alone."""
+    repo = case.workspace.repo
+    if repo.root is None:
+        yield Probe("merge-driver", "skip", "a bare repository merges nothing")
+        return
+    driver = find_setting(repo, f"{SECTION}.driver")
+    lines = _unclaimed(case)
+    if driver is None:
+        others = f"; {ATTRIBUTES} asks for it" if not lines else ""
+        yield Probe("merge-driver", "warn", f"not configured: memory files merge line by line{others}", INSTALL)
+        return
+    if lines:
+        what = f"configured, but no attribute gives it {', '.join(lines)}: they merge line by line"
+        yield Probe("merge-driver", "fail", what, f"{INSTALL}, then commit {ATTRIBUTES}")
+        return
+    if not DRIVES.search(driver):
+        what = f"git's configuration names another driver, {driver}: memory files are not merged entry by entry"
+        yield Probe("merge-driver", "fail", what, INSTALL)
+        return
+    fault = interpreter_fault(case, (find_interpreter(driver) or "").replace("%%", "%") or None, may_run=True)
+    if fault:
+        yield Probe("merge-driver", "fail", f"the driver {fault}: memory files merge line by line", INSTALL)
+    elif case.head is None or ATTRIBUTES not in tree_at(repo, case.head).files:
+        remedy = f"git add {ATTRIBUTES} && git commit -m 'Merge memory files by entries'"
+        yield Probe("merge-driver", "warn", f"{ATTRIBUTES} is not committed: other clones have none", remedy)
+    else:
+        yield Probe("merge-driver", "ok", "memory files are merged entry by entry")
+
+
+def _unclaimed(case: Case) -> list[str]:
+    """The memory files, or those that there will be, for which git would not call the driver."""
+    patterns = case.workspace.config.scopes
+    plain = [path for path in (*patterns.project, *patterns.institutional) if not re.search(r"[*?{\[]", path)]
+    paths = list(dict.fromkeys([*plain, *(file.path for file in case.files if not is_told(file))]))
+    asked = b"".join(encode_path(path) + b"\0" for path in paths)
+    answer = run_git(case.workspace.repo.cwd, "check-attr", "-z", "--stdin", "merge", input=asked)
+    fields = decode_path(answer).split("\0")[:-1]
+    found = zip(fields[::3], fields[2::3], strict=True)
+    return [path for path, value in found if value != SECTION.partition(".")[2]]
+
+
+# -- the hooks of agents
+
+
+def check_agents(case: Case) -> Iterator[Probe]:
+    """Which agents capture their sessions when they end."""
+    root = case.workspace.repo.root
+    if root is None or not case.workspace.config.sessions.read:
+        yield Probe("agents", "skip", "no work tree" if root is None else "the configuration says sessions.read: false")
+        return
+    texts = {edit.path: edit.before for edit in plan_agents_out(root, case.workspace.repo.git_dir / MADE)}
+    hooked = {agent.name: texts[root / agent.file] for agent in AGENTS if root / agent.file in texts}
+    if not hooked:
+        remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
+        yield Probe("agents", "skip", "no agent of this clone captures its sessions", remedy)
+    for name, text in hooked.items():
+        commands = "\n".join(list_texts(msgspec.json.decode(text)))  # which was read as JSON just now
+        python = find_interpreter(commands)
+        if python is not None:
+            yield from _shared(case, name)
+        if fault := interpreter_fault(case, python, may_run=False):
+            yield Probe("agents", "fail", f"the hook of {name} {fault}", f"{INSTALL} --agent {name}")
+        else:
+            yield Probe("agents", "ok", f"{name} captures each session")
+
+
+def _shared(case: Case, name: str) -> Iterator[Probe]:
+    """Settings with a path of this machine that git tracks: in any other clone their hook does nothing."""
+    file = next(agent.file for agent in AGENTS if agent.name == name)
+    if list_staged(case.workspace.repo, [file]):
+        what = f"git tracks {file}, which names an interpreter of this machine: no other clone captures with it"
+        yield Probe("agents", "warn", what, f"git rm --cached {file}, commit that, then {INSTALL} --agent {name}")
+
+
+# -- the jobs of CI
+
+
+def check_ci(case: Case) -> Iterator[Probe]:
+    """Whether a job of CI records what is merged, and with which version of memory-ci."""
+    root = case.workspace.repo.root
+    if root is None:
+        yield Probe("ci", "skip", "no work tree")
+        return
+    texts = {path.relative_to(root).as_posix(): without_comments(peek_text(path)) for path in _ci_files(root)}
+    ours = {path: USES.findall(text) for path, text in texts.items() if USES.search(text) or CALLS.search(text)}
+    if not ours and find_setting(case.workspace.repo, "remote.origin.url") is None:
+        yield Probe("ci", "skip", "no remote `origin`, so no CI")
+    elif not ours and not any(texts.values()) and not _is_on_forge(case):
+        what = "nothing of CI is here, and `origin` is on no GitHub or GitLab"
+        yield Probe("ci", "skip", what, "optional: let any CI run `memory-ci ci --provider none` (docs/ci.md)")
+    elif not ours:
+        what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
+        yield Probe("ci", "warn", what, "Copy the workflow of docs/ci.md to .github/workflows/memory.yml.")
+    for path, pins in ours.items():
+        yield from _judge_pins("ci", path, pins) or (Probe("ci", "ok", f"{path} runs memory-ci{_say_pins(pins)}"),)
+
+
+def _is_on_forge(case: Case) -> bool:
+    """Whether the host of `origin` is called as one of GitHub or GitLab."""
+    host = HOST.match(find_setting(case.workspace.repo, "remote.origin.url") or "")
+    return host is not None and bool(FORGE.search(host[1] or host[2]))
+
+
+def _ci_files(root: Path) -> Iterator[Path]:
+    folder = root / ".github" / "workflows"
+    yield from sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yml", ".yaml"))
+    yield root / ".gitlab-ci.yml"
+
+
+def _say_pins(pins: Iterable[tuple[str, str]]) -> str:
+    refs = sorted({ref for _, ref in pins})
+    return f" at {', '.join(refs)}" if refs else ""
+
+
+def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> tuple[Probe, ...]:
+    """What is amiss with the versions that a file names, each once."""
+    return tuple(dict.fromkeys(probe for used, ref in pins for probe in _judge_pin(name, path, used, ref)))
+
+
+def _judge_pin(name: str, path: str, used: str, ref: str) -> Iterator[Probe]:
+    if PLACEHOLDER.search(used):
+        remedy = f"Put the account that holds memory-ci for OWNER in {path}."
+        yield Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy)
+        return
+    if SHA.fullmatch(ref):
+        return
+    version = VERSION.fullmatch(ref)
+    if version is None:
+        remedy = f"Name a version or a commit in {path}: @v{__version__}."
+        yield Probe(name, "warn", f"{path} follows {ref}, which moves", remedy)
+    elif _is_older(version[1], __version__):
+        what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
+        yield Probe(name, "warn", what, f"Raise it to v{__version__} in {path}.")
+
+
+def _is_older(one: str, other: str) -> bool:
+    """Whether a version is older than another, as far as it says which it is: 1 is not older than 1.4."""
+    parts, others = ([int(part) for part in re.findall(r"\d+", text)] for text in (one, other))
+    return parts < others[: len(parts)]

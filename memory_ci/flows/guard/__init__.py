@@ -1,0 +1,1 @@
+"""Guard: memory files checked, mended and merged."""

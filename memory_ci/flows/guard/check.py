@@ -1,0 +1,118 @@
+"""Check: is every memory file in order? Files are read, never written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.flows.episodes import find_episode_findings, list_episode_files, read_episode_files
+from memory_ci.flows.guard.flagged import find_flagged
+from memory_ci.flows.screening import find_credentials, screen
+from memory_ci.flows.workspace import (
+    STAGED,
+    Memory,
+    Workspace,
+    is_told,
+    list_indexed_files,
+    read_memory,
+    readable_path,
+    repository_path,
+)
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.lifecycle.relations import find_dangling
+from memory_ci.records.entry import Located
+from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import Finding
+from memory_ci.store.byhand import find_remarks
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.episodes import is_episode_path
+from memory_ci.store.layout import serves_prose
+
+
+class CheckReport(msgspec.Struct, frozen=True):
+    """What was checked and what was found, in the order of files and lines."""
+
+    files: int
+    entries: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        return all(finding.level != "error" for finding in self.findings)
+
+
+def check_memory(
+    workspace: Workspace,
+    view: str | None = None,
+    paths: Sequence[Path] = (),
+    known: Sequence[TreeFile] | None = None,
+) -> CheckReport:
+    """Findings in the memory and episode files of a view (work tree, STAGED or a revision); only in `paths` if given.
+
+    `known` are the files of that view, where they were listed already.
+    Raises UsageError (not-a-memory-file) for a path that no scope claims.
+    """
+    listed = list_indexed_files(workspace, view) if known is None else known
+    files = [file for file in listed if not is_told(file)]
+    episodes = [file for file in listed if is_episode_path(file.path)]
+    wanted = {repository_path(workspace, path) for path in paths}
+    for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
+        hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
+        raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
+    memory, findings = _read(workspace, files)
+    findings += _check_episodes(workspace, view, episodes, memory)
+    found = sorted(
+        {*findings, *memory.findings, *_find_duplicates(memory), *find_dangling(memory.located), *workspace.findings},
+        key=_place,
+    )
+    shown = tuple(finding for finding in found if not wanted or finding.path in wanted)
+    return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), shown)
+
+
+def _check_episodes(
+    workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: Memory
+) -> Iterator[Finding]:
+    """What is not in order in episodes, and which entries they speak ill of.
+
+    Of the stage only what the next commit changes is read: there may be thousands, and a commit waits for this.
+    """
+    if view == STAGED:
+        committed = list_episode_files(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else ()
+        known = {(file.path, file.oid) for file in committed}
+        new = [file for file in files if (file.path, file.oid) not in known]
+        yield from find_episode_findings(read_episode_files(workspace, new))
+        return
+    read = read_episode_files(workspace, files)
+    yield from find_episode_findings(read)
+    tellings = [telling for _, file in read for telling in file.tellings]
+    yield from find_flagged(workspace.config, memory.located, tellings)
+
+
+def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list[Finding]]:
+    """The files, and what in them must not be in memory: credentials, injections, hidden characters."""
+    loaded: list[LoadedFile] = []
+    findings: list[Finding] = []
+    for data, file in read_memory(workspace, files):
+        loaded.append(file)
+        findings += find_credentials(file.path, data)
+        parsed = parse_memory_file(file.path, data)
+        findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
+        findings += (f for f in screen(file).findings if f.code != "credential")
+    return Memory(tuple(loaded)), findings
+
+
+def _find_duplicates(memory: Memory) -> Iterator[Finding]:
+    first: dict[str, Located] = {}
+    for place in memory.located:
+        known = first.setdefault(place.entry.id, place)
+        if known is not place:
+            message = f"the id {place.entry.id} stands at {known.path}:{known.line} already"
+            yield Finding(place.path, place.line, "duplicate-id", message, "Remove one, or give one a new id.")
+
+
+def _place(finding: Finding) -> tuple[str, int, str, str]:
+    return finding.path, finding.line, finding.code, finding.message

@@ -1,0 +1,90 @@
+"""Priorities: only people set them. What a bot's or an agent's commit did to one is found in a range of commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from memory_ci.evidence.machines import find_machine
+from memory_ci.flows.guard.check import CheckReport
+from memory_ci.flows.guard.cited_code import read_range
+from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
+from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.history import Commit
+from memory_ci.records.report import Finding
+
+HINT = "Take it back, or let a person set it in a commit of their own, which no agent signs."
+TRAILERS = (STEP, "Memory-Session", "Co-authored-by")
+
+Places = Mapping[str, Located]
+"""Entries by id."""
+
+
+def add_priorities(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
+    """A report with what find_machine_priorities says of the range `A..B`. Raises UsageError, RepositoryError."""
+    found = find_machine_priorities(*read_range(workspace, written))
+    return msgspec.structs.replace(report, findings=(*report.findings, *found))
+
+
+def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
+    """An error for each entry of `head` whose priority is another than at `start`, last set by no person.
+
+    What is taken back does not count, nor does a machine's word that a person has set again. An entry may keep the
+    priority of one that was united into it.
+    """
+    before, after = start.places, head.places
+    changed = {id_ for id_, place in after.items() if _is_set(place.entry, [before])}
+    if not changed:
+        return ()
+    setters = dict(_find_setters(start, head, changed))
+    found = ((after[id_], _find_machine(start.workspace, commit), commit) for id_, commit in sorted(setters.items()))
+    return tuple(_finding(place, machine, commit) for place, machine, commit in found if machine)
+
+
+def _is_set(entry: Entry, befores: Iterable[Places]) -> bool:
+    """Whether its priority is another than in each of the states before."""
+    return all(_priority(entry) not in _list_known(entry, before) for before in befores)
+
+
+def _list_known(entry: Entry, before: Places) -> set[str]:
+    """The priorities it may have without anyone setting one: its own of before, and those of what it replaces."""
+    older = {_priority(before[id_].entry) for id_ in entry.supersedes if id_ in before}
+    return older | {_priority(before[entry.id].entry) if entry.id in before else "normal"}
+
+
+def _priority(entry: Entry) -> str:
+    return entry.priority or "normal"
+
+
+def _find_setters(start: Snapshot, head: Snapshot, ids: set[str]) -> Iterator[tuple[str, Commit]]:
+    """The last commit that set the priority of each of `ids`; a merge sets what none of its parents has."""
+    workspace, waiting = start.workspace, set(ids)
+    is_memory = memory_test(workspace)
+    asked = (*FILES, "--topo-order", "--no-renames", "--end-of-options", head.sha, f"^{start.sha}", "--")
+    for commit, _ in read_log(workspace.repo, *asked):
+        if not waiting:
+            return
+        if not any(is_memory(file.path) for file in commit.files):
+            continue
+        after = workspace.at(commit.sha).places
+        befores = [workspace.at(parent).places for parent in commit.parents]
+        for id_ in sorted(waiting & after.keys()):
+            if _is_set(after[id_].entry, befores or [{}]):
+                waiting.remove(id_)
+                yield id_, commit
+
+
+def _find_machine(workspace: Workspace, commit: Commit) -> str:
+    trailers = find_trailers(commit.message, TRAILERS)
+    steps, sessions, co_authors = ([value for key, value in trailers if key == wanted] for wanted in TRAILERS)
+    author = f"{commit.author} <{commit.email}>"
+    return find_machine(author, co_authors, sessions, steps, workspace.config.extraction.bot_authors)
+
+
+def _finding(place: Located, machine: str, commit: Commit) -> Finding:
+    what = f"priority {_priority(place.entry)} was set by {machine} in {commit.sha[:12]}: only people set it"
+    return Finding(place.path, place.line, "priority-by-machine", what, HINT)

@@ -1,0 +1,198 @@
+"""Verify: may this change of memory be merged? It reads commits alone, writes nothing, and needs no secret."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.guard.check import CheckReport, check_memory
+from memory_ci.flows.guard.cited_code import find_touched
+from memory_ci.flows.guard.priorities import find_machine_priorities
+from memory_ci.flows.index import build_index, verify_index
+from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.record.claims import Claims, find_claimed_uses, list_refused
+from memory_ci.flows.record.inbox_notes import find_note_claims
+from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, readable_path, workspace_at
+from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.past import commit_time, resolve_merge_base
+from memory_ci.gitrepo.repo import Repository, resolve_commit
+from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
+from memory_ci.records.report import Finding
+from memory_ci.store.layout import is_fragment
+
+BACK_HINT = "Take it out again; what holds after all gets a new id (`memory-ci add`)."
+REVIVED_HINT = "Right if the code it is about is back; else set `status: retired` again."
+LOST_HINT = "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
+REMOVED_HINT = "Right if it is meant. `status: retired` does the same, and leaves a trace."
+OWN_HINT = "Reword the commit without the trailer: record runs alone write it, and read by it how far they came."
+SAYS_BACK = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
+"""All that `find_reverts` knows says this; without it nothing older need be read."""
+
+FORK_HINT = "Put learnings into the inbox (`memory-ci add`): they are folded after review. Leave the rest as it was."
+
+
+class Sides(NamedTuple):
+    """What a change began with (where it left the base) and what it comes to, read by the base's own configuration."""
+
+    before: Snapshot
+    after: Snapshot
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.before.workspace
+
+    @property
+    def span(self) -> tuple[str, str]:
+        """The commits of the change, as git takes them."""
+        return self.after.sha, f"^{self.before.sha}"
+
+
+def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False) -> CheckReport:
+    """Findings of every kind in what `head` changes against `base` (None: the default branch).
+
+    The files of `head` are read by its own configuration, what happened to entries by that of the base: a change
+    cannot hide what it did. `is_fork`: someone who may not write here asks for it.
+    Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone; UsageError (bad-config).
+    """
+    repo = workspace.repo
+    tip = resolve_commit(repo, head)
+    start = resolve_merge_base(repo, tip, base or _default_base(repo))
+    report = check_memory(workspace_at(repo, tip), tip)
+    trusted = workspace_at(repo, start)
+    sides = Sides(trusted.at(start), trusted.at(tip))
+    found = (
+        *report.findings,
+        *_find_resurrected(sides),
+        *_find_lost(sides),
+        *((*_find_foreign(sides), *_find_forged(sides), *_find_claims(sides)) if is_fork else ()),
+        *find_touched(*sides),
+        *find_machine_priorities(*sides),
+        *_prove_index(sides.workspace, tip),
+    )
+    return msgspec.structs.replace(report, findings=found)
+
+
+def _default_base(repo: Repository) -> str:
+    found = read_tips(repo).default
+    if not found:
+        message = "there is no main or master here, and no remote that names a default branch"
+        raise RepositoryError(message, slug="unknown-revision", hint="Name what to compare with: --base REV.")
+    return found
+
+
+def _find_resurrected(sides: Sides) -> Iterator[Finding]:
+    """Entries that were taken out or retired, and are served again: a stale branch brings them back unnoticed."""
+    befores, afters = sides.before.places, sides.after.places
+    new = {key: place for key, place in afters.items() if key not in befores}
+    past = list_past_ids(sides.workspace, sides.before.sha) if new else frozenset()
+    absorbed = {old: place for place in befores.values() for old in place.entry.supersedes}
+    for key, place in new.items():
+        if key in absorbed:
+            message = f"{key} was united with {absorbed[key].entry.id}, and comes back"
+            yield Finding(place.path, place.line, "resurrected-entry", message, BACK_HINT)
+        elif key in past:
+            yield Finding(place.path, place.line, "resurrected-entry", f"{key} was removed, and comes back", BACK_HINT)
+    for key in afters.keys() & befores.keys():
+        before, place = befores[key].entry, afters[key]
+        if before.status != "active" and place.entry.status == "active":
+            message = f"{key} was {before.status}, and is active again"
+            yield Finding(place.path, place.line, "resurrected-entry", message, REVIVED_HINT, "warning")
+
+
+def _find_lost(sides: Sides) -> Iterator[Finding]:
+    """Entries that are gone: an error if only a merge can have dropped them, a warning if a person took them out.
+
+    What a run took out (its commits carry our trailer) or united with another entry is not lost.
+    """
+    befores, afters = sides.before.places, sides.after.places
+    lost = befores.keys() - afters.keys() - {old for place in afters.values() for old in place.entry.supersedes}
+    removed, by_us = _list_removed(sides) if lost else (set[str](), set[str]())
+    for key in sorted(lost - by_us):
+        place = befores[key]
+        if key in removed:
+            message = f"{key} ({place.entry.title!r}) is taken out"
+            yield Finding(place.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
+        else:
+            message = f"{key} ({place.entry.title!r}) was dropped by a merge: no commit takes it out"
+            yield Finding(place.path, 1, "lost-entry", message, LOST_HINT)
+
+
+def _list_removed(sides: Sides) -> tuple[set[str], set[str]]:
+    """The ids that commits of the change took out, and those of them that runs of memory-ci took out."""
+    is_memory = memory_test(sides.workspace)
+    asked = (*FILES, "--no-merges", "--no-renames", "--end-of-options", *sides.span, "--")
+    removed: set[str] = set()
+    by_us: set[str] = set()
+    for commit, _ in read_log(sides.workspace.repo, *asked):
+        paths = [file.path for file in commit.files]
+        if any(map(is_memory, paths)):
+            before = sides.workspace.at(commit.parents[0]).places if commit.parents else {}
+            ids = before.keys() - sides.workspace.at(commit.sha).places.keys()
+            removed |= ids
+            # A run says its step, and changes nothing but memory.
+            by_us |= ids if find_trailers(commit.message, (STEP,)) and all(map(is_memory, paths)) else set()
+    return removed, by_us
+
+
+def _find_foreign(sides: Sides) -> Iterator[Finding]:
+    """What a fork changes that agents will read: of memory it may bring inbox fragments, and no settings."""
+    is_memory = memory_test(_in_lower_case(sides.workspace))
+    changed = set(map(readable_path, {*sides.before.tree.files.values()} ^ {*sides.after.tree.files.values()}))
+    day = commit_time(sides.workspace.repo, sides.after.sha).date()
+    for path in sorted(changed):
+        folded = path.casefold()
+        if folded == CONFIG_FILE or (is_memory(folded) and not is_fragment(path)):
+            yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
+    for place in sides.after.memory.located:
+        if place.path in changed and is_fragment(place.path):
+            yield from find_note_claims(place, day, "error")
+
+
+def _in_lower_case(workspace: Workspace) -> Workspace:
+    """The same with the patterns of scopes in lower case: on many disks `memory.md` is `MEMORY.md`."""
+    scopes = workspace.config.scopes
+    folded = {name: tuple(map(str.casefold, getattr(scopes, name))) for name in scopes.__struct_fields__}
+    scopes = msgspec.structs.replace(scopes, **folded)
+    return Workspace(workspace.repo, msgspec.structs.replace(workspace.config, scopes=scopes))
+
+
+def _find_forged(sides: Sides) -> Iterator[Finding]:
+    """Commits of a fork that speak as record runs do: no run of ours made them."""
+    for commit, _ in read_log(sides.workspace.repo, "--end-of-options", *sides.span, "--"):
+        if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (STEP, SOURCE, COUNTED))):
+            message = f"the commit {commit.sha[:12]} says {' and '.join(keys)}, which record runs alone may say"
+            yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
+
+
+def _find_claims(sides: Sides) -> Iterator[Finding]:
+    """What commits of a fork say of other work, which a record run would not believe: reverts, and what was used."""
+    repo = sides.workspace.repo
+    commits = [commit for commit, _ in read_log(repo, "--end-of-options", *sides.span, "--")]
+    for commit in commits:
+        yield from find_claimed_uses(commit, "warning")
+    if any(SAYS_BACK.search(commit.message) for commit in commits):
+        strangers = {commit.sha[:SHA_WIDTH]: (sides.before.sha, sides.after.sha) for commit in commits}
+        claims = Claims(repo, strangers, combine(load_episodes(sides.workspace, sides.before.sha).tellings))
+        history = read_log(repo, "--topo-order", "--reverse", "--end-of-options", sides.after.sha, "--")
+        find_reverts((commit for commit, _ in history), claims.count)
+        yield from list_refused(claims.refused, "warning")
+
+
+def _prove_index(workspace: Workspace, head: str) -> tuple[Finding, ...]:
+    """Build the index of what would be merged, and compare it with the files."""
+    with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
+        db = Path(scratch, "index.db")
+        build_index(workspace, head, db)
+        return verify_index(workspace, head, db)

@@ -1,0 +1,1 @@
+"""Measure: how well memory is kept and served, and why an entry counts what it counts."""

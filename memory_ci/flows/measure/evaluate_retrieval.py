@@ -1,0 +1,204 @@
+"""Evaluate retrieval: queries with known answers, asked of the very code that `retrieve` runs; and a gate on them."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.flows.index import synced_index
+from memory_ci.flows.measure.retrieval_sets import RetrievalSet, load_lines, replay
+from memory_ci.flows.past_index import Past
+from memory_ci.flows.serve.options import RetrieveOptions, make_sound
+from memory_ci.flows.serve.ranking import arrange, find_candidates
+from memory_ci.flows.workspace import Workspace, load_memory, work_tree
+from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.index.database import Index
+from memory_ci.index.embedders import Embedder, Vectors
+from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder, require_embedder
+from memory_ci.index.embedders.wire import UNHURRIED
+from memory_ci.index.vectors import missing, store
+from memory_ci.lifecycle.anchors import parse_anchor
+from memory_ci.records.config import Config, GlobalConfig
+from memory_ci.records.entry import Entry
+from memory_ci.records.quality import Answered, Asking, Comparison, Fall, Golden, Measure, Quality
+from memory_ci.retrieval.golden import derive_golden
+from memory_ci.retrieval.metrics import has_any, interval, mean, ndcg, percentile, recall, reciprocal_rank
+from memory_ci.store.files import write_file
+
+GOLDEN_DIR = ".memory/eval"
+DERIVED = "derived.jsonl"
+
+Clock = Callable[[], float]
+"""Seconds from any start."""
+
+MEASURES: dict[str, Callable[[Answered], float]] = {
+    "recall@5": lambda one: recall(one.ranking, one.asking.grades, 5),
+    "recall@10": lambda one: recall(one.ranking, one.asking.grades, 10),
+    "nDCG@10": lambda one: ndcg(one.ranking, one.asking.grades, 10),
+    "MRR@10": lambda one: reciprocal_rank(one.ranking, one.asking.grades, 10),
+    "zero results": lambda one: float(not one.ranking),
+}
+"""What is averaged over the queries that have a relevant entry."""
+
+
+def answer_set(
+    of: RetrievalSet, config: Config, clock: Clock, embedder: EmbedderChoice | None = None
+) -> Iterator[Answered]:
+    """Each query of a set, answered from what its group had learned by then; with an embedder, all of it embedded.
+
+    Raises EngineError when that fails: half of the entries with vectors would judge nothing.
+    """
+    vectors: dict[bytes, array[float]] = {}
+    for index, asking in replay(of):
+        if embedder and embedder.embedder:
+            _embed_all(index, embedder.embedder, vectors)
+        yield _answer(index, config, asking, clock, embedder)
+
+
+def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice:
+    """The embedder that `retrieve` would have. Raises UsageError (no-embedder) where there is none."""
+    require_embedder(config.retrieve, environ, UNHURRIED)
+    return choose_embedder(config.retrieve, environ, UNHURRIED)
+
+
+def _embed_all(index: Index, embedder: Embedder, known: dict[bytes, array[float]]) -> None:
+    """Give every entry its vector; a text that stands in several indexes is embedded once."""
+    lost = missing(index, embedder.model_id)
+    new = [name for name in lost if name not in known]
+    if new:
+        given = embedder.embed([lost[name] for name in new])
+        known |= {name: given.data[at * given.dim : (at + 1) * given.dim] for at, name in enumerate(new)}
+    if lost:
+        data = array("f", [value for name in lost for value in known[name]])
+        store(index, embedder.model_id, tuple(lost), Vectors(len(data) // len(lost), data))
+
+
+def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
+    """The golden queries of a work tree, each with a name. Raises UsageError: no-golden-queries, bad-queries."""
+    files = sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl"))
+    found = [golden for path in files for golden in _named(path)]
+    if not found:
+        hint = "Derive some from the entries with `memory-ci eval init`, and mend them by hand."
+        raise UsageError(f"there are no golden queries in {GOLDEN_DIR}/", slug="no-golden-queries", hint=hint)
+    return tuple(found)
+
+
+def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Clock) -> tuple[Answered, ...]:
+    """Golden queries, answered from the memory of the work tree; global memory is not the repository's."""
+    own = msgspec.structs.replace(
+        workspace, config=msgspec.structs.replace(workspace.config, global_=GlobalConfig(path=""))
+    )
+    with synced_index(own) as index:
+        return _answer_all(index, own.config, goldens, today, clock)
+
+
+def compare_golden(
+    workspace: Workspace, goldens: Sequence[Golden], answered: Sequence[Answered], rev: str, margin: float, clock: Clock
+) -> Comparison:
+    """The same queries answered from the memory of `rev`, ranked as on the same day. Raises RepositoryError
+    (unknown-revision); UsageError (no-golden-queries) if none of them has a relevant entry."""
+    if not any(one.asking.grades for one in answered):
+        hint = 'A query with a "relevant" entry is needed: only these can fall.'
+        raise UsageError("no golden query has a relevant entry", slug="no-golden-queries", hint=hint)
+    with Past(workspace).index(resolve_commit(workspace.repo, rev)) as index:
+        before = _answer_all(index, workspace.config, goldens, answered[0].asking.today, clock)
+    score = MEASURES["nDCG@10"]
+    pairs = [(old, new) for old, new in zip(before, answered, strict=True) if old.asking.grades]
+    falls = [Fall(new.asking.name, score(old), score(new)) for old, new in pairs if score(new) < score(old)]
+    return Comparison(
+        rev=rev,
+        margin=margin,
+        before=measure(before)[0],
+        now=measure(answered)[0],
+        falls=tuple(sorted(falls, key=lambda fall: (fall.now - fall.before, fall.name))),
+    )
+
+
+def measure(answered: Sequence[Answered]) -> tuple[Quality, ...]:
+    """How good the answers are: all together, then by kind where the queries have kinds."""
+    kinds = sorted({one.asking.kind for one in answered} - {""})
+    parts = [(kind, [one for one in answered if one.asking.kind == kind]) for kind in kinds]
+    return (_measure("", answered), *(_measure(kind, part) for kind, part in parts))
+
+
+def init_golden(workspace: Workspace) -> tuple[Path, int]:
+    """Write queries derived from the entries of the work tree to `.memory/eval/derived.jsonl`; (the file, how many).
+
+    Written anew each time: what people add belongs into a file of its own.
+    """
+    entries = [place.entry for place in load_memory(workspace, None).located if place.entry.status == "active"]
+    goldens = derive_golden([entry for entry in entries if entry.title], _cited_paths)
+    root = work_tree(workspace)
+    path = root / GOLDEN_DIR / DERIVED
+    write_file(path, b"".join(msgspec.json.encode(golden) + b"\n" for golden in goldens), root)
+    return path, len(goldens)
+
+
+def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]:
+    """A run as JSON lines: query, ranking and verdict, and each hit's factors if they are asked for."""
+    for one in answered:
+        line = {"query": one.asking.name, "ranking": one.ranking, "verdict": one.verdict}
+        yield msgspec.json.encode(line | ({"factors": [dict(hit) for hit in one.factors]} if explain else {})) + b"\n"
+
+
+def _answer_all(
+    index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Clock
+) -> tuple[Answered, ...]:
+    askings = [
+        Asking(one.name, one.query, dict.fromkeys(one.relevant, 1.0), one.negative, one.kind, today) for one in goldens
+    ]
+    return tuple(_answer(index, config, asking, clock) for asking in askings)
+
+
+def _answer(
+    index: Index, config: Config, asking: Asking, clock: Clock, embedder: EmbedderChoice | None = None
+) -> Answered:
+    options = RetrieveOptions()
+    start = clock()
+    asked = make_sound(options, config, asking.today)
+    found = find_candidates(index, config, asking.text, asked, options, asking.today, embedder)
+    hits, _ = arrange(found.hits, asked.limit)
+    seconds = clock() - start
+    ranking = tuple(hit.located.entry.id for hit in hits)
+    return Answered(asking, ranking, tuple(hit.factors for hit in hits), found.verdict, seconds)
+
+
+def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
+    asked = [one for one in answered if one.asking.grades]
+    guarded = [one for one in answered if one.asking.negative]
+    empty = [one for one in answered if not one.asking.grades]
+    measures = [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()] if asked else []
+    stale = [has_any(one.ranking, one.asking.negative, 10) for one in guarded]
+    times = [1000 * one.seconds for one in answered]
+    return Quality(
+        kind=kind,
+        queries=len(asked),
+        measures=(*measures, *([_mean("stale hits@10", stale)] if stale else [])),
+        milliseconds=(percentile(times, 0.5), percentile(times, 0.95)),
+        unanswerable=len(empty),
+        false_hits=sum(one.verdict == "HIT" for one in empty),
+    )
+
+
+def _mean(name: str, values: Sequence[float]) -> Measure:
+    dice = random.Random(len(values))  # noqa: S311 - a resample that anyone can repeat, no secret
+    low, high = interval(values, lambda sample: dice.choices(sample, k=len(sample)))
+    return Measure(name, mean(values), low, high)
+
+
+def _named(path: Path) -> list[Golden]:
+    goldens = load_lines(path, Golden)
+    return [
+        golden if golden.name else msgspec.structs.replace(golden, name=f"{path.stem}:{number}")
+        for number, golden in enumerate(goldens, start=1)
+    ]
+
+
+def _cited_paths(entry: Entry) -> list[str]:
+    return [anchor.path for cite in entry.cites if (anchor := parse_anchor(cite))]

@@ -1,0 +1,401 @@
+"""Health: how well the memory of a work tree or a commit is kept, from the tree and its history alone (docs/health.md).
+
+Nothing is written: the index that is asked is made in memory, of the tree at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+from functools import lru_cache
+from itertools import islice
+
+import msgspec
+
+from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
+from memory_ci.flows.anchors import judge_anchors
+from memory_ci.flows.eligible import count_judged, list_eligible, names_of, title_of, window_start
+from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.measure.closeness import Closeness, measure_closeness
+from memory_ci.flows.measure.title_queries import list_questions, name_question, names_of_episode
+from memory_ci.flows.past_index import Moment, find_moment
+from memory_ci.flows.screening import screen
+from memory_ci.flows.serve.options import RetrieveOptions, make_sound
+from memory_ci.flows.serve.ranking import find_candidates
+from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
+from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.renames import find_objects
+from memory_ci.gitrepo.repo import find_commit, list_foreign
+from memory_ci.gitrepo.tips import read_tips
+from memory_ci.index.build import open_index, sync
+from memory_ci.index.database import Index
+from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
+from memory_ci.index.search import list_entries
+from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
+from memory_ci.lifecycle.crewship import score_age, score_hits, score_indexed, score_linked, score_tightness
+from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.health import (
+    COMMIT,
+    Jobs,
+    Measured,
+    find_alike,
+    find_related,
+    is_in_force,
+    names_of_source,
+    score_coherence,
+    score_coverage,
+    score_efficiency,
+    score_freshness,
+    score_reachability,
+    weigh,
+)
+from memory_ci.lifecycle.similarity import words_of
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.episode import Episode
+from memory_ci.records.health import Health, MetricName, Profile
+from memory_ci.records.history import MergedChange
+from memory_ci.records.loaded import LoadedFile
+
+MAX_ASKED = 300
+"""So many titles of the newest merged changes are asked of the index."""
+
+MAX_NAMED = 50
+"""So many of those that find nothing are named."""
+
+MAX_ON_PAGE = 5_000
+"""Of more entries than this the health is said when it is asked for, not on the page of every job."""
+
+NO_COMMIT = "0" * 40
+"""The id of no commit: what cites it is judged by the hash that it carries, if it does."""
+
+MONTHS = 12
+_coherence_of = lru_cache(maxsize=1)(score_coherence)
+"""The same entries from one month to the next are compared once."""
+
+NOT_ASKED = "nothing was merged in the last 90 days that could be asked for"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where and when: the tree (None: the work tree, "": none, it was before the first commit), the commit whose
+    history counts, the day that counts as today, the commit that is checked out under a work tree."""
+
+    view: str | None
+    tip: str | None
+    today: date
+    head: str | None = None
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to measure at a place.
+
+    `active` are the entries in force that the index holds; `known` the ids of all entries and of those that they
+    replaced; `left_out` how many places of the files it does not hold. `silence` says why history cannot be read.
+    """
+
+    workspace: Workspace
+    place: Place
+    index: Index
+    active: tuple[Located, ...]
+    known: frozenset[str]
+    left_out: int
+    changes: tuple[MergedChange, ...]
+    episodes: tuple[Episode, ...]
+    silence: str
+
+    @property
+    def today(self) -> date:
+        return self.place.today
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(place.entry for place in self.active)
+
+
+def measure_health(
+    workspace: Workspace,
+    today: date,
+    *,
+    at: str | None = None,
+    profile: Profile | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Health:
+    """The health of the work tree today, or of a revision or a day (`2026-09-01`) with that day for today.
+
+    `profile` None: what the configuration says. `environ` gives the crewship profile its embedder; None: none is asked.
+    Raises RepositoryError: unknown-revision, shallow-clone.
+    """
+    if at is None:
+        tips, head = read_tips(workspace.repo), find_commit(workspace.repo, "HEAD")
+        # Of a branch of work the merged changes of the default branch count.
+        place = Place(None, tips.commit if tips.work and tips.commit else head, today, head)
+        return _measure(workspace, place, profile, environ)
+    return _measure_moment(find_moment(workspace, at), profile, environ)
+
+
+def health_history(
+    workspace: Workspace, today: date, profile: Profile | None = None, environ: Mapping[str, str] | None = None
+) -> tuple[Health, ...]:
+    """The health today and at the end of each of the eleven months before, newest first, as far as commits go back.
+
+    All are measured by one profile: `profile`, or what the configuration of today says.
+    """
+    return tuple(islice(_past(workspace, today, profile or workspace.config.health.profile, environ), MONTHS))
+
+
+def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
+    """The health of a branch as it stands, for a page that is about something else.
+
+    None if it cannot be told, and where there is so much memory that a job would wait for it.
+    """
+    with suppress(MemoryCIError):
+        tip = find_commit(workspace.repo, ref)
+        if tip is not None:
+            return _measure_small(workspace, Place(tip, tip, today))
+    return None
+
+
+def _measure_small(workspace: Workspace, place: Place) -> Health | None:
+    with _looking(workspace, place) as scene:
+        return _judge(scene, None, None) if len(scene.active) <= MAX_ON_PAGE else None
+
+
+def _past(
+    workspace: Workspace, today: date, profile: Profile | None, environ: Mapping[str, str] | None
+) -> Iterator[Health]:
+    day = today
+    with suppress(RepositoryError):  # a shallow clone tells as much as it holds
+        while (moment := find_moment(workspace, day.isoformat())).commit is not None:
+            yield _measure_moment(moment, profile, environ)
+            day = day.replace(day=1) - timedelta(days=1)
+
+
+def _measure_moment(moment: Moment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    place = Place(moment.commit or "", moment.commit, moment.today)
+    return _measure(_as_then(moment), place, profile, environ)
+
+
+def _as_then(moment: Moment) -> Workspace:
+    """The workspace with the configuration of a moment, so that a commit has one health wherever it is asked.
+
+    One that cannot be read any more is passed over for the present one, which also says who is sent the texts.
+    """
+    workspace = moment.workspace
+    if moment.commit is None:
+        return workspace
+    with suppress(UsageError):
+        then, now = workspace_at(workspace.repo, moment.commit).config, workspace.config.retrieve
+        retrieve = msgspec.structs.replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
+        return Workspace(workspace.repo, msgspec.structs.replace(then, retrieve=retrieve))
+    return workspace
+
+
+def _measure(workspace: Workspace, place: Place, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    with _looking(workspace, place) as scene:
+        return _judge(scene, profile, environ)
+
+
+def _judge(scene: Scene, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    chosen = profile or scene.workspace.config.health.profile
+    measured = _measure_git(scene) if chosen == "git" else _measure_crewship(scene, environ)
+    return weigh(chosen, scene.today, scene.place.view, measured)
+
+
+@contextmanager
+def _looking(workspace: Workspace, place: Place) -> Iterator[Scene]:
+    """The scene of a place; its index is open inside the block."""
+    is_void = place.view == ""
+    files = () if is_void else list_memory_files(workspace, place.view)
+    held_back, screened = _read(workspace, files)
+    changes, silence = _list_changes(workspace, place)
+    with open_index(None) as index:
+        sync(index, {readable_path(file): file.oid for file in files}, lambda paths: screened)
+        held = list_entries(index)
+        yield Scene(
+            workspace=workspace,
+            place=place,
+            index=index,
+            active=tuple(one for one in held if is_in_force(one.entry, place.today)),
+            known=_find_known(workspace, place, [one.entry for one in held]),
+            left_out=held_back,
+            changes=changes,
+            episodes=() if is_void else combine(load_episodes(workspace, place.view).tellings),
+            silence=silence,
+        )
+
+
+def _read(workspace: Workspace, files: Iterable[TreeFile]) -> tuple[int, list[LoadedFile]]:
+    """(how many places of the files no index holds: unreadable, or unsafe; the files as an index holds them)."""
+    read = list(load_files(workspace, files))
+    screened = list(map(screen, read))
+    broken = {(one.path, one.line) for file in read for one in file.findings if one.level == "error"}
+    refused = sum(len(before.entries) - len(after.entries) for before, after in zip(read, screened, strict=True))
+    return len(broken) + refused, screened
+
+
+def _find_known(workspace: Workspace, place: Place, entries: Sequence[Entry]) -> frozenset[str]:
+    """The ids that are there, and of what these replaced the ids that some commit had; any other is only a word."""
+    held = frozenset(entry.id for entry in entries)
+    replaced = frozenset(older for entry in entries for older in entry.supersedes) - held
+    pasts = (list_past_ids(workspace, head) for head in _list_heads(place)) if replaced else ()
+    return held | (replaced & frozenset().union(*pasts))
+
+
+def _list_heads(place: Place) -> list[str]:
+    """The commits of whose history a place is: its own, and that of its branch where it is not merged yet."""
+    own = place.view if place.view is not None else place.head
+    return list(dict.fromkeys(filter(None, (own, place.tip))))
+
+
+def _list_changes(workspace: Workspace, place: Place) -> tuple[tuple[MergedChange, ...], str]:
+    if place.tip is None:
+        return (), "there is no commit yet"
+    try:
+        return list_eligible(workspace, place.tip, place.today), ""
+    except RepositoryError as error:
+        return (), error.message.splitlines()[0]
+
+
+# -- the profile "git"
+
+
+def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
+    return {
+        "freshness": score_freshness(scene.entries, scene.today, scene.workspace.config.prominence.decay),
+        "coverage": _coverage(scene),
+        "coherence": _coherence_of(scene.active),
+        "efficiency": _efficiency(scene),
+        "reachability": _reachability(scene),
+    }
+
+
+def _coverage(scene: Scene) -> Measured:
+    sources = frozenset().union(*map(names_of_source, scene.entries))
+    names = sources | frozenset().union(*map(names_of_episode, scene.episodes))
+    tip = scene.place.tip
+    judged = count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
+    return score_coverage(judged, len(scene.changes), len(scene.active), scene.left_out, scene.silence)
+
+
+def _efficiency(scene: Scene) -> Measured:
+    ranked = [place for place in scene.active if place.scope.name != "institutional"]
+    asked = _newest_asked(scene) if ranked else []
+    empty = [change for change in reversed(asked) if not _finds(scene, change)]
+    silence = scene.silence or (NOT_ASKED if ranked else "there is no entry that would be ranked")
+    measured = score_efficiency(len(asked), len(empty), _count_jobs(scene), silence)
+    return measured._replace(missing=tuple(map(name_question, empty[:MAX_NAMED])))
+
+
+def _newest_asked(scene: Scene) -> list[MergedChange]:
+    return list_questions(scene.workspace, scene.changes, scene.episodes)[-MAX_ASKED:]
+
+
+def _finds(scene: Scene, change: MergedChange) -> bool:
+    """Whether the title of a change finds an entry; what was learned from the change itself does not count."""
+    options, config = RetrieveOptions(), scene.workspace.config
+    asked = make_sound(options, config, scene.today)
+    found = find_candidates(scene.index, config, title_of(change), asked, options, scene.today)
+    own = names_of(change)
+    return any(own.isdisjoint(names_of_source(hit.located.entry)) for hit in found.hits)
+
+
+def _count_jobs(scene: Scene) -> Jobs:
+    start = window_start(scene.today)
+    given = [
+        (frozenset(one.id for one in episode.retrieved), episode.used)
+        for episode in scene.episodes
+        if episode.retrieved and start < episode.occurred_at.date() <= scene.today
+    ]
+    return Jobs(len(given), sum(len(ids) for ids, _ in given), sum(len(ids & set(used)) for ids, used in given))
+
+
+def _reachability(scene: Scene) -> Measured:
+    reached = find_related(scene.entries, scene.known) | _find_proven(scene)
+    left = frozenset(entry.id for entry in scene.entries) - reached
+    reached |= find_alike(scene.entries, LEAST_JACCARD, left) if left else frozenset()
+    lone = _list_lone(scene, reached)
+    return score_reachability(len(scene.active) - len(lone), len(scene.active))._replace(missing=lone)
+
+
+def _list_lone(scene: Scene, reached: Set[str]) -> tuple[str, ...]:
+    """The ids of the entries that are not reached, newest first."""
+    lone = [entry for entry in scene.entries if entry.id not in reached]
+    lone.sort(key=lambda entry: (entry.created_at or date.min, entry.id), reverse=True)
+    return tuple(entry.id for entry in lone)
+
+
+def _find_proven(scene: Scene) -> frozenset[str]:
+    """The ids of entries that name a commit of this history, or cite code that is there.
+
+    A commit that only this clone still has, of a branch that is gone say, proves as little here as anywhere else.
+    """
+    if scene.place.tip is None:
+        return frozenset()
+    named = {entry.id: _commits_of(entry) for entry in scene.entries}
+    anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
+    here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
+    unknown = {
+        cite: format_anchor(msgspec.structs.replace(anchor, commit=NO_COMMIT))
+        for cite, anchor in anchors.items()
+        if anchor.commit not in here
+    }
+    verdicts = judge_anchors(scene.workspace, [_recite(one, unknown) for one in scene.active], scene.place.view)
+    cited = {entry_id for (entry_id, _), verdict in verdicts.items() if verdict.kind not in ("gone", "unverifiable")}
+    return frozenset(cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(here)})
+
+
+def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
+    """Those of the names of commits that are in the history of the place, or of what counts as its branch."""
+    repo, wanted = scene.workspace.repo, sorted(names)
+    found = find_objects(repo, [f"{name}^{{commit}}" for name in wanted])
+    shas = {name: sha for name, sha in zip(wanted, found, strict=True) if sha}
+    heads = _list_heads(scene.place)
+    foreign = frozenset(shas.values()).intersection(*(list_foreign(repo, shas.values(), head) for head in heads))
+    return frozenset(name for name, sha in shas.items() if sha not in foreign)
+
+
+def _recite(place: Located, others: Mapping[str, str]) -> Located:
+    """The entry with other words for some of what it cites."""
+    if others.keys().isdisjoint(place.entry.cites):
+        return place
+    cites = tuple(others.get(cite, cite) for cite in place.entry.cites)
+    return msgspec.structs.replace(place, entry=msgspec.structs.replace(place.entry, cites=cites))
+
+
+def _commits_of(entry: Entry) -> frozenset[str]:
+    """The commits that an entry comes from, and those that its quotes are taken from."""
+    origins = (entry.source or "", *(quote.partition(" ")[0] for quote in entry.evidence))
+    return frozenset(sha for origin in origins for sha in COMMIT.findall(origin))
+
+
+# -- the profile "crewship"
+
+
+def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[MetricName, Measured]:
+    close = _measure_closeness(scene, environ)
+    lone = _list_lone(scene, find_related(scene.entries, scene.known) | _find_linked(scene, close))
+    return {
+        "freshness": score_age(scene.entries, scene.today),
+        "coverage": score_indexed(len(scene.active), scene.left_out),
+        "coherence": score_tightness(close.near, close.silence),
+        "efficiency": score_hits(close.hits, close.silence),
+        "reachability": score_linked(len(scene.active) - len(lone), len(scene.active))._replace(missing=lone),
+    }
+
+
+def _find_linked(scene: Scene, close: Closeness) -> frozenset[str]:
+    """The ids of entries that are similar to another: by their vectors, or by words where there are none."""
+    if not close.near:
+        return find_alike(scene.entries, LEAST_JACCARD)
+    found = find_similar(scene.index, scene.active, words_of, statuses=("active",))
+    pairs = zip(scene.active, found, strict=True)
+    others = ((place, other.located) for place, similar in pairs for other in similar.near)
+    return frozenset(place.entry.id for pair in others for place in pair)
+
+
+def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Closeness:
+    if environ is None:
+        return Closeness(silence="there are no vectors: no embedder was asked")
+    questions = [title_of(change) for change in _newest_asked(scene)]
+    return measure_closeness(scene.index, scene.workspace.config.retrieve, questions, environ)

@@ -1,0 +1,190 @@
+"""Why: what an entry counts on a day, and everything that made it so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import partial
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.feedback_index import mask_feedback
+from memory_ci.flows.inbox.feedback import check_length
+from memory_ci.flows.index import synced_index
+from memory_ci.flows.lookup import find_entry
+from memory_ci.flows.past_index import find_moment
+from memory_ci.flows.screening import find_unsafe, is_unsafe
+from memory_ci.flows.serve.anchor_verdicts import judge_located, weigh_truth
+from memory_ci.flows.serve.feedback_weights import Standing, make_standing
+from memory_ci.flows.serve.options import RetrieveOptions
+from memory_ci.flows.serve.ranking import weights_of
+from memory_ci.flows.workspace import Workspace, load_memory
+from memory_ci.index.search import list_entries
+from memory_ci.lifecycle.episodes import combine, event_key, list_feedback
+from memory_ci.lifecycle.heirs import Heirs, find_heirs_among, pass_on
+from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, retrievability
+from memory_ci.lifecycle.stability import find_retentions
+from memory_ci.lifecycle.utility import Turn, list_turns, replay
+from memory_ci.records.config import Config
+from memory_ci.records.entry import Located
+from memory_ci.records.episode import Episode, Feedback, Telling
+from memory_ci.records.retrieval import Match
+from memory_ci.records.why import Heard, Memory, Why
+from memory_ci.retrieval.rank import rank
+
+WITHHELD = "[withheld]"
+MAX_NAMED = 5
+NO_FSRS = "Stability and retrievability need the package fsrs: pip install 'memory-ci[fsrs]'."
+LOW = "Much was said against it: a person should look whether it still holds. It is never retired for that alone."
+
+Factors = tuple[tuple[str, float], ...]
+
+
+class _Case(msgspec.Struct, frozen=True):
+    """Where and when it is asked: the view (None: the work tree), its day, and all that its episodes tell."""
+
+    workspace: Workspace
+    view: str | None
+    today: date
+    tellings: tuple[Telling, ...]
+
+    @property
+    def config(self) -> Config:
+        return self.workspace.config
+
+
+def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
+    """Why the entry whose id begins with `prefix` stands where it does; `at` a commit or day, with that day as today.
+
+    Raises UsageError (short-id, unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
+    """
+    check_length(prefix)
+    if at is None:
+        return _explain(workspace, prefix, None, today)
+    moment = find_moment(workspace, at)
+    if moment.commit is None:
+        raise UsageError(f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=moment.note)
+    return _explain(moment.workspace, prefix, moment.commit, moment.today)
+
+
+def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -> Why:
+    located = (*load_memory(workspace, view).located, *(_list_global(workspace) if view is None else ()))
+    place = find_entry(located, prefix)
+    told = load_episodes(workspace, view)
+    case = _Case(workspace, view, today, told.tellings)
+    heirs = find_heirs_among(one.entry for one in located)
+    heard = _hear(case, place.entry.id, heirs)
+    said = list_feedback(told.tellings)
+    feedback = pass_on(said, heirs)
+    utilities = replay(said, case.config.episodes.ignored_policy, heirs=heirs)
+    standing = make_standing([place.entry], feedback, utilities, case.config, today)
+    retention, lacking = _find_retention(place, feedback)
+    truth = judge_located(workspace, [place], view) if place.scope.name != "global" else {}
+    weights = msgspec.structs.replace(
+        weights_of(case.config, RetrieveOptions(), standing), truth=partial(weigh_truth, truth, stale=False)
+    )
+    ranked = [] if place.scope.name == "institutional" else rank([Match(place, 1.0)], weights)
+    utility = standing.utilities.get(place.entry.id)
+    is_low = utility is not None and utility.is_low
+    return Why(
+        located=place,
+        today=today,
+        prominence=prominence(
+            place.entry, today, case.config.prominence.decay, standing.retentions.get(place.entry.id)
+        ),
+        parts=_parts(place, standing),
+        utility=standing.utility(place.entry),
+        heard=heard,
+        is_low=is_low,
+        memory=_memory(place, today, retention),
+        factors=ranked[0].factors[1:] if ranked else (),
+        verdicts=truth.get(place.entry, ()),
+        notes=(
+            *_note_twins(place, located),
+            *((LOW,) if is_low else ()),
+            *lacking,
+            *_why_not_ranked(place, today, is_ranked=bool(ranked)),
+        ),
+        findings=told.findings,
+    )
+
+
+def _list_global(workspace: Workspace) -> list[Located]:
+    """Global memory, which the index of the work tree alone has; it cites other repositories, so nothing is judged."""
+    with synced_index(workspace) as index:
+        return list_entries(index, scopes=("global",))
+
+
+def _note_twins(place: Located, located: Iterable[Located]) -> Iterator[str]:
+    """Where else the same id stands: what counts is the first place."""
+    twins = sorted((other.path, other.line) for other in located if other.entry.id == place.entry.id)
+    others = [f"{path}:{line}" for path, line in twins if (path, line) != (place.path, place.line)]
+    if others:
+        yield f"Its id stands at {', '.join(others[:MAX_NAMED])} as well; this is the first place."
+
+
+def _parts(place: Located, standing: Standing) -> Factors:
+    """What the seed's prominence is made of; a retired entry has none, whatever they are."""
+    entry = place.entry
+    return (
+        ("importance", effective_importance(entry)),
+        ("recency", standing.recency(entry)),
+        ("reinforcement", 1.0 + entry.reinforcement_count),
+        *((("retired", 0.0),) if entry.status == "retired" else ()),
+    )
+
+
+def _why_not_ranked(place: Located, today: date, *, is_ranked: bool) -> Iterator[str]:
+    entry = place.entry
+    if place.scope.name == "institutional":
+        yield "Institutional memory is given whole and never ranked."
+    elif entry.status == "retired":
+        yield "It is retired: retrieve does not give it."
+    elif not is_ranked:
+        yield "Nothing is left of the code that it cites: retrieve withholds it."
+    if entry.valid_until is not None and entry.valid_until <= today:
+        yield f"It is not valid any more since {entry.valid_until}: retrieve does not give it."
+    for finding in find_unsafe(place):
+        yield f"It {finding.message} [{finding.code}]: retrieve does not give it."
+
+
+# -- feedback
+
+
+def _hear(case: _Case, entry_id: str, heirs: Heirs) -> tuple[Heard, ...]:
+    """Each event of an entry in the order of replay, with the episode that it belongs to."""
+    episodes = combine(case.tellings)
+    told = {event_key(said): episode for episode in reversed(episodes) for said in pass_on(episode.feedback, heirs)}
+    turns = list_turns(list_feedback(case.tellings), case.config.episodes.ignored_policy, heirs=heirs)
+    return tuple(_heard(turn, told) for turn in turns if turn.said.id == entry_id)
+
+
+def _heard(turn: Turn, told: Mapping[tuple[object, ...], Episode]) -> Heard:
+    said, episode = mask_feedback(turn.said), told.get(event_key(turn.said))
+    known = Heard(said.at, said.kind, turn.delta, turn.utility.value, said.by, said.ref)
+    if episode is None:
+        return known
+    summary = episode.situation.summary or episode.text
+    return msgspec.structs.replace(
+        known,
+        episode=episode.id,
+        outcome=episode.outcome,
+        summary=WITHHELD if is_unsafe(summary) else summary,
+    )
+
+
+def _find_retention(place: Located, feedback: Sequence[Feedback]) -> tuple[Retention | None, tuple[str, ...]]:
+    """(what FSRS makes of the reviews, what is to be said where its package is not there)."""
+    try:
+        return find_retentions([place.entry], feedback).get(place.entry.id), ()
+    except UsageError:
+        return None, (NO_FSRS,)
+
+
+def _memory(place: Located, today: date, retention: Retention | None) -> Memory | None:
+    if retention is None:
+        return None
+    left = retrievability(place.entry, today, retention)
+    return Memory(retention.stability, left, retention.reviews, retention.reviewed_on)

@@ -1,0 +1,154 @@
+"""The job of a CI run in one process: verify a change, or record what was merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.flows.branch import branch_name
+from memory_ci.flows.guard.check import CheckReport
+from memory_ci.flows.guard.verify import verify_change
+from memory_ci.flows.index import build_index, index_path
+from memory_ci.flows.publish.ci_event import CiJob
+from memory_ci.flows.publish.landing import Planner
+from memory_ci.flows.publish.publish import PublishOptions, publish
+from memory_ci.flows.publish.remarks import list_remarks
+from memory_ci.flows.publish.replan import move_plan
+from memory_ci.flows.publish.stop_report import Stop, find_stop
+from memory_ci.flows.record.apply import parse_plan, preview_plan
+from memory_ci.flows.record.learner import Progress
+from memory_ci.flows.record.run import RecordOptions, plan_record, save_plan
+from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.records.config import EngineName, PublishMode
+from memory_ci.records.index import IndexUse
+from memory_ci.records.plan import Plan
+from memory_ci.records.publish import Published
+
+
+class CiOptions(msgspec.Struct, frozen=True):
+    """`extract` writes the plan there and changes nothing; `apply` is a plan to perform: no engine is asked.
+
+    `push` None: what the configuration of the branch says.
+    """
+
+    engine: EngineName | None = None
+    push: PublishMode | None = None
+    extract: Path | None = None
+    apply: bytes | None = None
+    dry_run: bool = False
+
+
+class CiRun(msgspec.Struct, frozen=True):
+    """What a job did: its report when it verified, else the plan, and the commits that it made or (dry) would make.
+
+    `remarks` are lines about memory as a whole, after what was done.
+    """
+
+    job: CiJob
+    report: CheckReport | None = None
+    plan: Plan | None = None
+    published: Published | None = None
+    index: IndexUse | None = None
+    remarks: tuple[str, ...] = ()
+    stop: Stop | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Of a stop that fails the job, that of an engine; of a report with errors, 1."""
+        if self.stop is not None and self.stop.is_red:
+            return EngineError.exit_code
+        return 0 if self.report is None or self.report.is_ok else 1
+
+
+def run_ci(
+    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+) -> CiRun:
+    """Do what the job is for. Raises what verifying, recording and publishing raise.
+
+    Of two jobs the one that performs the plan ends red for a stop: so what was read before it is kept.
+    """
+    run = _run(workspace, job, options, now, progress, environ)
+    stop = find_stop(workspace, run.plan, now) if run.plan else None
+    if stop is not None and options.extract is not None:
+        stop = msgspec.structs.replace(stop, is_red=False)
+    return msgspec.structs.replace(run, stop=stop)
+
+
+def _run(
+    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+) -> CiRun:
+    if job.kind == "verify":
+        return CiRun(job, verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork))
+    if job.kind == "nothing":
+        return CiRun(job)
+    make_plan = _planner(workspace, options, now, progress, environ)
+    ref = branch_name(workspace, job.branch)
+    if options.extract is not None:
+        plan = make_plan(ref)
+        save_plan(plan, options.extract)
+        return CiRun(job, plan=plan)
+    if options.dry_run:
+        plan = make_plan(ref)
+        return CiRun(
+            job, plan=plan, published=Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
+        )
+    sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
+    remarks = list_remarks(workspace, ref, now.date())
+    return CiRun(job, plan=sent.plan, published=sent, index=_index(workspace, ref), remarks=remarks)
+
+
+def _planner(
+    workspace: Workspace, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+) -> Planner:
+    """Makes the plan on a ref; one that is given is moved there, if it still fits."""
+    if options.apply is not None:
+        given = parse_plan(options.apply)
+        return lambda ref: move_plan(workspace, given, ref)
+    asked = RecordOptions(engine=options.engine, fetch=not options.dry_run)
+    today = now.date()
+    return lambda ref: plan_record(workspace, msgspec.structs.replace(asked, ref=ref), today, progress, environ)
+
+
+def _index(workspace: Workspace, ref: str) -> IndexUse:
+    """The index of the branch as it is now, ready for the cache."""
+    here = workspace_at(workspace.repo, ref)
+    report, path = build_index(here, ref), index_path(here)
+    return IndexUse(report.key, path.stat().st_size if path.exists() else 0, report.was_rebuilt)
+
+
+def list_outputs(run: CiRun) -> dict[str, str]:
+    """What later steps of the job can ask: one line each, the same names in every job."""
+    report, plan, sent = run.report, run.plan, run.published
+    learned = [change for step in plan.steps if step.step == "extract" for change in step.changes] if plan else []
+    return {
+        "job": run.job.kind,
+        "findings": str(len(report.findings)) if report else "0",
+        "learned": str(len(learned)),
+        "commits": str(len(sent.subjects)) if sent else "0",
+        "tip": sent.tip if sent else "",
+        "pull-request": sent.url if sent else "",
+        "index-key": run.index.key if run.index else "",
+        "failure": plan.engine.failure if plan else "",
+    }
+
+
+def format_outputs(outputs: Mapping[str, str], delimiter: str) -> str:
+    """Outputs as a runner reads them; `delimiter` is random, so that no value can end itself and begin another.
+
+    >>> format_outputs({"tip": "abc"}, "x1")
+    'tip<<x1\\nabc\\nx1\\n'
+    """
+    return "".join(f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in outputs.items())
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add to a file that the runner reads after the step. Raises RepositoryError (write-failed)."""
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error

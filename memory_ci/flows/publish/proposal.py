@@ -1,0 +1,139 @@
+"""Proposing: one branch and one pull request that hold what memory would gain, made anew by each run.
+
+What maintainers did on that branch stays: `flows.record.maintainer_decisions`, `flows.publish.carry_over`. The branch
+moves only from where it was read. What becomes of its pull request: `flows.publish.pull_request`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.branch import PRIVATE
+from memory_ci.flows.publish.carry_over import carry_over, list_lost
+from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal
+from memory_ci.flows.publish.pull_request import (
+    Built,
+    Standing,
+    close_request,
+    find_answer,
+    find_standing,
+    update_request,
+)
+from memory_ci.flows.publish.push_options import request_options
+from memory_ci.flows.publish.replan import COVERED, is_covered
+from memory_ci.flows.record.maintainer_decisions import KEEP, Verdicts, read_verdicts
+from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
+from memory_ci.gitrepo.follow import private_ref
+from memory_ci.gitrepo.history import STEP, find_cursor
+from memory_ci.gitrepo.push import Outcome, find_remote_tip, push_tip
+from memory_ci.gitrepo.renames import find_objects
+from memory_ci.gitrepo.repo import is_ancestor
+from memory_ci.records.config import Config
+from memory_ci.records.publish import Published
+from memory_ci.text import plural
+
+CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
+
+
+def propose(run: Run, reason: str = "") -> Published:
+    """Bring the memory branch and its pull request up to date; both go away when there is nothing to propose.
+
+    Raises RepositoryError (push-refused), EngineError (push-contended, remote-failed, `forge-…`).
+    """
+    for tries in run.pace.tries():
+        with private_ref(run.workspace.repo, PRIVATE) as ref, private_ref(run.workspace.repo, PRIVATE) as theirs:
+            base = fetch(run, run.branch, ref)
+            settings = workspace_at(run.workspace.repo, base).config
+            if is_own_push(run, base):
+                return Published("pr", base, tries=tries, reason="nothing but memory was pushed: nothing to do")
+            old = find_remote_tip(run.workspace.repo, run.remote, settings.publish.branch)
+            if old is not None:
+                old = fetch(run, settings.publish.branch, theirs)
+            verdicts = read_verdicts(Workspace(run.workspace.repo, settings), base, old) if old else Verdicts()
+            built = verdicts.obstacle or _build(run, ref, base, verdicts)
+            if isinstance(built, str):
+                return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
+            published = _bring(run, settings, built, old, reason)
+            if published is not None:
+                return named(run, msgspec.structs.replace(published, tries=tries))
+    raise contended(run.branch)
+
+
+def _build(run: Run, ref: str, base: str, verdicts: Verdicts) -> Built | str:
+    """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
+    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms
+
+    workspace = workspace_at(run.workspace.repo, base)
+    carried = carry_over(workspace, base, verdicts)
+    if carried.files:
+        commit_series(
+            workspace.repo,
+            ref=ref,
+            expected=base,
+            commits=[PlannedCommit(carried.files, CARRIED)],
+            identity=IN_ACTIONS if "GITHUB_ACTIONS" in run.environ else MEMORY_CI,
+            when=run.now,
+        )
+    try:
+        plan, applied = perform(run, ref, base if carried.files else None)
+    except RepositoryError as error:
+        if error.slug != "ref-moved" or not carried.files:
+            raise
+        return error.message  # what another job planned knows nothing of their words, which go before it
+    lost = list_lost(workspace, applied.tip, verdicts)
+    return Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
+
+
+def _bring(run: Run, settings: Config, built: Built, old: str | None, reason: str) -> Published | None:
+    """Branch and pull request brought up to date, or left as they are; None where the branch moved meanwhile."""
+    if left := _why_left(run, settings, built, old):
+        return Published("pr", old or built.base, reason=left, plan=built.plan)
+    standing = find_standing(run, settings, built)
+    if answer := find_answer(built, standing):
+        return Published("pr", old or built.base, reason=answer, plan=built.plan)
+    # A forge closes the request of a branch that is gone, and its text would pass for an answer of people.
+    url = close_request(standing) if built.tip == built.base else ""
+    outcome = _push(run, settings, built, old, standing)
+    if outcome.state == "refused":
+        raise refusal(settings.publish.branch, outcome)
+    if outcome.state == "moved":
+        return None
+    done = Published("pr", outcome.said or built.tip, url, 1, _reason(reason, built), built.plan, built.subjects)
+    return update_request(run, settings, built, done, standing)
+
+
+def _reason(reason: str, built: Built) -> str:
+    """Why it went this way, and what of the words of maintainers went another."""
+    count = len(built.lost)
+    lost = f"{plural(count, 'edit')} of the branch could not be kept: see the pull request" if count else ""
+    return "; ".join(filter(None, (reason, lost)))
+
+
+def _why_left(run: Run, settings: Config, built: Built, old: str | None) -> str:
+    """Why the branch stays as it is, whatever the plan says: it knows less than the run that made the branch."""
+    if is_covered(built.plan):
+        return COVERED
+    if old is None:
+        return ""
+    if built.plan.engine.failure:
+        return "the run stopped before its end: the branch is left as it is"
+    repo, until = run.workspace.repo, built.plan.until
+    if until is None or until == built.base:
+        return ""
+    theirs = find_cursor(repo, old, memory_test(Workspace(repo, settings)))
+    is_older = theirs is not None and theirs.source != until and is_ancestor(repo, until, theirs.source)
+    return "a newer run made the branch: it is left as it is" if is_older else ""
+
+
+def _push(run: Run, settings: Config, built: Built, old: str | None, standing: Standing) -> Outcome:
+    """Move the branch, or remove it when it adds nothing. `said` is its tip where it stays as it is."""
+    repo, branch = run.workspace.repo, settings.publish.branch
+    if built.tip == built.base:
+        return Outcome("done") if old is None else push_tip(repo, run.remote, branch, None, old)
+    if old and is_ancestor(repo, built.base, old):
+        theirs, ours = find_objects(repo, [f"{old}^{{tree}}", f"{built.tip}^{{tree}}"])
+        if theirs == ours:
+            return Outcome("done", old)
+    options = request_options(run.environ, run.branch) if standing.forge is None else ()
+    return push_tip(repo, run.remote, branch, built.tip, old, options)

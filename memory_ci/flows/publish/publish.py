@@ -1,0 +1,98 @@
+"""Publish: a record run whose commits reach others, by push, by pull request or through the forge's API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from memory_ci.errors import MemoryCIError, RepositoryError
+from memory_ci.flows.branch import branch_name
+from memory_ci.flows.publish.landing import Planner, Run, land, send_by_api, send_by_push
+from memory_ci.flows.publish.proposal import propose
+from memory_ci.flows.publish.replan import COVERED, is_covered
+from memory_ci.flows.publish.retry import Pace
+from memory_ci.flows.record.apply import apply_plan
+from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.forge.choose import choose_committer
+from memory_ci.gitrepo.push import HEADS, connect
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.settings import find_setting
+from memory_ci.records.config import PublishConfig, PublishMode
+from memory_ci.records.publish import Published
+
+REFUSALS = frozenset({"push-refused", "forge-refused"})
+"""After these another way is tried, where the mode has one."""
+
+
+class PublishOptions(msgspec.Struct, frozen=True):
+    """`mode` None: what the configuration of the branch says; `ref` None: HEAD's branch."""
+
+    mode: PublishMode | None = None
+    ref: str | None = None
+
+
+def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
+    """The mode asked for, or else the one that is committed on the branch."""
+    if options.mode is not None:
+        return options.mode
+    return _settings(workspace, branch_name(workspace, options.ref)).mode
+
+
+def publish(
+    workspace: Workspace,
+    options: PublishOptions,
+    make_plan: Planner,
+    now: datetime,
+    environ: Mapping[str, str],
+    pace: Pace | None = None,
+) -> Published:
+    """Plan a run with `make_plan(ref)`, commit it, and bring it to the remote as the mode says.
+
+    `none` commits on the local branch. All others plan on the tip of the remote's branch: what is committed here and
+    not pushed takes no part. Raises RepositoryError (no-remote, push-refused), EngineError (push-contended,
+    remote-failed, `forge-…`), and what planning and applying raise.
+    """
+    mode, ref = publish_mode(workspace, options), branch_name(workspace, options.ref)
+    if mode == "none":
+        plan = make_plan(ref)
+        applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
+        reason = COVERED if is_covered(plan) else ""
+        return Published(mode, applied.tip, "", 1, reason, plan, applied.subjects, is_followed=True)
+    remote = _remote(workspace, ref)
+    branch = ref.removeprefix(HEADS)
+    run = Run(workspace, connect(remote, environ), branch, make_plan, now, environ, pace or Pace())
+    if mode == "pr":
+        return propose(run)
+    return _land_or_propose(run, mode)
+
+
+def _land_or_propose(run: Run, mode: PublishMode) -> Published:
+    """Straight to the branch; where the remote refuses that, `auto` and `api` turn to a pull request."""
+    committer = None
+    if mode == "api":
+        committer = choose_committer(run.environ, run.workspace.repo.common_dir / "memory-ci" / "forge-cache")
+        if committer is None:
+            return propose(run, "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead")
+    try:
+        return land(run, "api", send_by_api(run, committer)) if committer else land(run, "push", send_by_push(run))
+    except MemoryCIError as error:
+        if error.slug not in REFUSALS or mode == "push":
+            raise
+        return propose(run, error.message)
+
+
+def _settings(workspace: Workspace, ref: str) -> PublishConfig:
+    """What the branch says; what HEAD says where the branch is not here, as in a job that checks out a commit."""
+    is_here = find_commit(workspace.repo, ref) is not None
+    return workspace_at(workspace.repo, ref if is_here else "HEAD").config.publish
+
+
+def _remote(workspace: Workspace, ref: str) -> str:
+    """The remote that the configuration of the branch names; a name that is none would be taken for a directory."""
+    name = _settings(workspace, ref).remote
+    if find_setting(workspace.repo, f"remote.{name}.url") is None:
+        hint = f"Add it: git remote add {name} ADDRESS, or name another under publish.remote."
+        raise RepositoryError(f"there is no remote {name!r} to publish to", slug="no-remote", hint=hint)
+    return name

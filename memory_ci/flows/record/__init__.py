@@ -1,0 +1,1 @@
+"""Record: merged work in, decisions out, and the plan performed."""

@@ -1,0 +1,104 @@
+"""Apply: a plan, checked again against the tree it is applied to, becomes commits."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from itertools import chain
+
+import msgspec
+
+from memory_ci.errors import FindingsError, RepositoryError, UsageError
+from memory_ci.flows.branch import branch_tip
+from memory_ci.flows.record import episode_files as telling
+from memory_ci.flows.record.referee import find_objections
+from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.records.plan import PLAN_VERSION, Plan
+from memory_ci.rendering.message import render_commit_message, render_episode_message
+from memory_ci.store.apply import apply_changes
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What was committed: the new tip of the branch (the old one if nothing changed), and a commit per step."""
+
+    ref: str
+    tip: str
+    subjects: tuple[str, ...]
+
+
+def parse_plan(data: bytes) -> Plan:
+    """A plan from its JSON. Raises UsageError (bad-plan)."""
+    try:
+        plan = msgspec.json.decode(data, type=Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(
+            f"this is not a plan: {error}", slug="bad-plan", hint="Make one: memory-ci extract."
+        ) from error
+    if plan.schema_version != PLAN_VERSION:
+        message = f"the plan has schema version {plan.schema_version}, this memory-ci reads {PLAN_VERSION}"
+        raise UsageError(message, slug="bad-plan", hint="Make the plan with the version that applies it.")
+    return plan
+
+
+def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: bool = False) -> Applied:
+    """Perform a plan: one commit per step that changes something, all or none of them.
+
+    Raises RepositoryError (ref-moved) when the branch is not where the plan was made, FindingsError (plan-refused)
+    when the plan does what a plan of its kind may not, and what the writer raises.
+    """
+    from memory_ci.gitrepo.writer import (  # GitPython: 75 ms, only to write
+        IN_ACTIONS,
+        MEMORY_CI,
+        PlannedCommit,
+        commit_series,
+    )
+
+    prepared = _prepare(workspace, plan, _day(now))
+    preview = Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
+    if not prepared:
+        return preview
+    tip = commit_series(
+        workspace.repo,
+        ref=plan.ref,
+        expected=plan.base,
+        commits=[PlannedCommit(files=files, message=message) for message, files in prepared],
+        identity=IN_ACTIONS if in_actions else MEMORY_CI,
+        when=now,
+    )
+    return msgspec.structs.replace(preview, tip=tip)
+
+
+def preview_plan(workspace: Workspace, plan: Plan, now: datetime) -> Applied:
+    """What apply_plan would commit, after every check it makes; nothing is written."""
+    prepared = _prepare(workspace, plan, _day(now))
+    return Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
+
+
+def _day(now: datetime) -> date:
+    return now.astimezone(UTC).date()
+
+
+def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, dict[str, bytes | None]]]:
+    """The message and the files of each commit, for a plan that has been checked against its tree."""
+    ref, tip = branch_tip(workspace, plan.ref)
+    if tip != plan.base:
+        message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
+        raise RepositoryError(message, slug="ref-moved", hint="Make the plan again: memory-ci extract.")
+    workspace = workspace_at(workspace.repo, tip)
+    for reason in chain(find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)):
+        raise _refusal(reason)
+    prepared = []
+    if noted := telling.list_changes(workspace, plan):
+        prepared.append((render_episode_message(plan, len(noted)), noted))
+    changes = [change for step in plan.steps for change in step.changes]
+    content = workspace.at(tip).read(path for change in changes for path in (change.path, change.moved_from) if path)
+    for step in plan.steps:
+        files = apply_changes(content, step.changes)
+        content = {path: data for path, data in {**content, **files}.items() if data is not None}
+        prepared.append((render_commit_message(step, plan), files))
+    return prepared
+
+
+def _refusal(reason: str) -> FindingsError:
+    return FindingsError(
+        f"the plan is refused: {reason}", slug="plan-refused", hint="Make it again: memory-ci extract."
+    )

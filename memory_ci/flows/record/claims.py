@@ -1,0 +1,89 @@
+"""Claims: what a message says of other work counts if people who may write brought it, or if git proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from memory_ci.flows.record.episode_facts import GIVEN, USED
+from memory_ci.gitrepo.inverse import is_inverse
+from memory_ci.gitrepo.log import list_committers
+from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.lifecycle.reverts import SHA_WIDTH, Claim, Revert, label_of
+from memory_ci.records.episode import Episode
+from memory_ci.records.history import Commit
+from memory_ci.records.report import Finding, Level
+
+HINT = "Someone who may write here can say it in a commit of their own."
+
+Strangers = Mapping[str, tuple[str, str]]
+"""By shortened id each commit of somebody who may not write: the tips before and after the change that brought it."""
+
+
+class Claims:
+    """Counts the reverts that messages claim, and keeps those that it refused.
+
+    The number of a request is what episodes say that it is: a stranger may write any into his own messages.
+    """
+
+    def __init__(self, repo: Repository, strangers: Strangers, episodes: Iterable[Episode]) -> None:
+        self._repo, self._strangers = repo, strangers
+        self._numbered: dict[str, set[str]] = {}
+        for episode in episodes:
+            if episode.action.commit and episode.action.pr is not None:
+                self._numbered.setdefault(f"pr:{episode.action.pr}", set()).add(episode.action.commit)
+        self._refused: dict[tuple[str, str], Revert] = {}
+
+    @property
+    def refused(self) -> tuple[Revert, ...]:
+        return tuple(self._refused.values())
+
+    def count(self, commit: Commit, claim: Claim) -> frozenset[str]:
+        """The names of what counts as taken back."""
+        span = self._strangers.get(commit.sha[:SHA_WIDTH])
+        if span is None:
+            return claim.names
+        proved = self._prove(claim, *span)
+        shas = frozenset(name for name in claim.names if ":" not in f"{claim.work} {name}")
+        if refused := shas - proved if proved else claim.names:
+            self._refused[commit.sha, claim.work] = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
+        return proved
+
+    def _prove(self, claim: Claim, start: str, tip: str) -> frozenset[str]:
+        """The names that git proves: what the change began with itself is its own, and of no other work.
+
+        A stranger chooses the parents of his merge and the mainline that he names: no commit counts that was there
+        before the change, or for work of others, before that work.
+        """
+        shas = self._numbered.get(claim.work, set()) if ":" in claim.work else {claim.work}
+        work = find_commit(self._repo, next(iter(shas))) if len(shas) == 1 else None
+        if work is None or not is_ancestor(self._repo, work, tip):
+            return frozenset()
+        is_own = not is_ancestor(self._repo, work, start)
+        if not is_own and not is_inverse(self._repo, work, start, tip):
+            return frozenset()
+        numbers = {name for name, commits in self._numbered.items() if commits == {work}}
+        before = start if is_own else f"{work}^1"
+        brought = list_committers(self._repo, before, work) if ":" not in claim.work else ()
+        named = claim.names.intersection(sha[:SHA_WIDTH] for sha in brought)
+        return frozenset({work[:SHA_WIDTH]} | named | numbers)
+
+
+def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
+    """A remark on each claim that somebody who may not write makes, and that git does not bear out."""
+    for revert in refused:
+        works = sorted(revert.undoes, key=lambda name: (":" not in name, name))
+        what = works[0].replace("pr:", "#")
+        message = f"the commit {revert.sha} says that it takes back {what}, and does not: who brought it may not write"
+        yield unproved(f"{message}, and it counts for nothing", level)
+
+
+def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
+    """A remark on trailers of somebody who may not write: they would move the utility of entries."""
+    if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (GIVEN, USED))):
+        message = f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: who brought it may not write"
+        yield unproved(f"{message}, and it counts for nothing", level)
+
+
+def unproved(message: str, level: Level) -> Finding:
+    return Finding(".", 1, "unproved-claim", message, HINT, level)

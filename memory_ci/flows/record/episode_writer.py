@@ -1,0 +1,332 @@
+"""The chronicle of a record run: an episode of each change, and what later changes say of earlier ones.
+
+Facts alone make it: commits, trailers, reviews. The words of strangers are no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.eligible import is_work, own_commits, title_of
+from memory_ci.flows.episodes import Episodes
+from memory_ci.flows.record.episode_facts import (
+    SOLVED,
+    judge_merged,
+    keep_safe,
+    list_given,
+    list_paths,
+    list_reviewed,
+    list_tools,
+    safe,
+    tell_line,
+    weigh_episode,
+)
+from memory_ci.flows.record.gatherer import Gathered
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.merges import find_bringer
+from memory_ci.lifecycle.anchors import parse_anchor
+from memory_ci.lifecycle.episodes import combine, make_amendment
+from memory_ci.lifecycle.feedback import Work, derive_feedback, find_commands, is_spoken_of, undone_feedback, work_ref
+from memory_ci.lifecycle.names import find_id
+from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert
+from memory_ci.lifecycle.situation import situation_of, time_context
+from memory_ci.records.candidate import Judged
+from memory_ci.records.entry import Phase
+from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outcome, Telling
+from memory_ci.records.event import Event
+from memory_ci.records.forge import PullRequest
+from memory_ci.records.history import MergedChange
+from memory_ci.sources.reviews import is_outside
+from memory_ci.text import shorten
+
+KEPT_FOR = timedelta(days=30)
+"""Work that is reverted later than this was a success for a while, and stays one."""
+
+BRANCH_WIDTH = 100
+MAX_SESSIONS = 3
+MAX_ASKED = 50
+"""Reverted commits of which git is asked how they came in."""
+
+
+class Uses(msgspec.Struct, frozen=True):
+    """Entries by what became of them in a change: injected, named as used, and said again by what was learned."""
+
+    given: tuple[str, ...] = ()
+    used: frozenset[str] = frozenset()
+    restated: frozenset[str] = frozenset()
+
+    @property
+    def reinforced(self) -> frozenset[str]:
+        """What the work counts for: what it says that it used; where it says nothing, all that it was given."""
+        return self.restated.union(self.used or self.given)
+
+
+class Chronicle:
+    """Tells one change after another. `tellings` are new; what an earlier run told is not told again.
+
+    `base` is the commit that holds all of them; `deleted` are ids of what a person took out, which stays out.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        base: str,
+        known: Episodes,
+        deleted: frozenset[str],
+        draft: Draft,
+        phase: Phase | None,
+    ) -> None:
+        self._workspace, self._base, self._draft, self._phase = workspace, base, draft, phase
+        self._episodes = {episode.id: episode for episode in combine(known.tellings)}
+        self._known = {telling.id for telling in known.tellings} | deleted
+        self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
+        self._outcomes = {episode.id: episode.outcome for episode in self._episodes.values()}
+        self._reverted: set[str] = set()
+        self._undone_at: dict[str, datetime] = {}
+        self.tellings: list[Telling] = []
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The ids of all that was told, and of what a person took out since."""
+        return frozenset(self._known)
+
+    @property
+    def episodes(self) -> Mapping[str, Episode]:
+        """What was told, by id: by earlier runs and by this one."""
+        return self._episodes
+
+    def tell_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
+        """The episode of a merged change; none of a bot's, or of one that touched memory alone.
+
+        What reviewers said of entries by command counts in any case.
+        """
+        commands = tuple(self._commands(gathered.request))
+        if is_work(self._workspace, merged):
+            self._tell(self._merged_episode(merged, gathered, uses, judged, commands))
+        else:
+            self._hear(commands)
+
+    def tell_declined(self, request: PullRequest, uses: Uses) -> None:
+        """The episode of a request that was closed without a merge; none of a stranger's, which anyone could open."""
+        commands = tuple(self._commands(request))
+        if is_outside(request, request.permission):
+            self._hear(commands)
+            return
+        at = (request.closed_at or request.created_at).astimezone(UTC)
+        ref = work_ref(request.number, "")
+        work = Work(ref=ref, at=at, given=frozenset(uses.given), used=uses.used, is_declined=True)
+        title = safe(request.title)
+        episode = Episode(
+            id=f"pr-{request.number}",
+            occurred_at=at,
+            situation=situation_of(title, keep_safe(list_reviewed(request)), keep_safe(request.labels)),
+            context=self._context(at, request.branch),
+            retrieved=list_given(uses.given, ""),
+            used=tuple(sorted(uses.used)),
+            action=Action(pr=request.number),
+            outcome="failure" if request.commits else "neutral",
+            valence=SOLVED,
+            feedback=(*derive_feedback(work), *commands),
+            text=tell_line(title, f"#{request.number}"),
+        )
+        self._tell(episode)
+
+    def tell_reverts(self, reverts: Sequence[Revert], times: Mapping[str, datetime], parts: Mapping[str, str]) -> None:
+        """What the reverts, oldest first, say of episodes.
+
+        By shortened ids, `times` is when each was committed, and `parts` the merged change that brought a commit: what
+        is reverted and brought back within one has never been gone.
+        """
+        for revert in reverts:
+            if any(_is_within(revert, later, parts) for later in reverts):
+                continue
+            at = times[revert.sha].astimezone(UTC)
+            self._reverted |= revert.undoes
+            self._reverted -= revert.restores
+            for episode in self._told_of(revert.undoes):
+                self._undo(episode, revert, at)
+            for episode in self._told_of(revert.restores):
+                self._restore(episode, revert, at)
+
+    def tell_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
+        """That work was not taken back, though a stranger says so: whoever reads the words alone would believe it."""
+        for revert in refused:
+            for episode in self._told_of(revert.undoes):
+                outcome, text = self._outcomes[episode.id], f"Not reverted in {revert.label}, which says so."
+                self._amend(times[revert.sha].astimezone(UTC), episode.id, outcome=outcome, text=text)
+
+    # -- parts
+
+    def _merged_episode(
+        self,
+        merged: MergedChange,
+        gathered: Gathered,
+        uses: Uses,
+        judged: Sequence[Judged],
+        commands: tuple[Feedback, ...],
+    ) -> Episode:
+        request, title, own = gathered.request, safe(title_of(merged)), own_commits(merged)
+        number = _number_of(merged, request)
+        paths = list_paths(merged, own)
+        outcome = judge_merged(paths, gathered.events)
+        work = Work(
+            ref=work_ref(number, merged.tip.sha),
+            at=merged.tip.committed_at,
+            given=frozenset(uses.given) - uses.reinforced,
+            used=uses.used,
+            corrected=self._corrected(uses.used, gathered.events),
+        )
+        files = keep_safe(paths)
+        branch = request.branch if request else find_branch(merged.tip.message)
+        return Episode(
+            id=self._free_id(number, merged.tip.sha),
+            occurred_at=merged.tip.committed_at.astimezone(UTC),
+            situation=situation_of(title, files, keep_safe(request.labels if request else ())),
+            context=self._context(own[-1].authored_at, branch, gathered),
+            retrieved=list_given(uses.given, next(iter(own[0].parents), "")[:SHA_WIDTH]),
+            used=tuple(sorted(uses.used)),
+            action=Action(pr=number, commit=merged.tip.sha, files=tuple(files), tools=list_tools(gathered.events)),
+            outcome=outcome,
+            valence=weigh_episode(judged, outcome),
+            feedback=(*derive_feedback(work), *commands),
+            text=tell_line(title, f"#{number}" if number is not None else merged.tip.sha[:7]),
+        )
+
+    def _free_id(self, number: int | None, sha: str) -> str:
+        """`pr-128`; of another change with that number the commit tells them apart."""
+        if number is None:
+            return f"commit-{sha[:SHA_WIDTH]}"
+        name = f"pr-{number}"
+        known = self._episodes.get(name)
+        return name if known is None or known.action.commit == sha else f"{name}-{sha[:SHA_WIDTH]}"
+
+    def _context(self, at: datetime, branch: str, gathered: Gathered | None = None) -> dict[str, str]:
+        joined = [join.id for join in gathered.joins if join.kind == "session"] if gathered else []
+        sessions = keep_safe(joined, MAX_SESSIONS)
+        found = {
+            "branch": safe(shorten(branch, BRANCH_WIDTH)),
+            "agent": ", ".join(sorted({key.partition(":")[0] for key in sessions})),
+            "sessions": ", ".join(sessions),
+            "stage": self._phase or "",
+            **time_context(at),
+        }
+        return {key: value for key, value in found.items() if value}
+
+    def _corrected(self, used: Iterable[str], events: Iterable[Event]) -> frozenset[str]:
+        """Of the used entries those that speak of a file in which a requested change was made."""
+        changed = {
+            path for event in events if ("outcome", "requested-then-made") in event.labels for path in event.paths
+        }
+        return frozenset(one for one in used if changed and is_spoken_of(self._places_of(one), changed))
+
+    def _places_of(self, entry_id: str) -> frozenset[str]:
+        """The files that an entry cites, and the directory whose memory it stands in."""
+        place = self._draft.by_id.get(entry_id)
+        if place is None:
+            return frozenset()
+        anchors = (parse_anchor(cite) for cite in place.entry.cites)
+        team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
+        return frozenset({anchor.path for anchor in anchors if anchor} | team)
+
+    def _commands(self, request: PullRequest | None) -> Iterator[Feedback]:
+        """What people with write access said of entries by `/memory …` in a review or a comment."""
+        for review in request.reviews if request else ():
+            if review.permission != "write" or review.is_bot:
+                continue
+            for kind, prefix in find_commands(review.body):
+                if (entry_id := find_id(self._draft.entries, prefix)) and request:
+                    ref, at = f"review:{request.number}#{review.id}", review.at.astimezone(UTC)
+                    yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
+
+    # -- what later changes say
+
+    def _told_of(self, names: frozenset[str]) -> list[Episode]:
+        """The episodes of merged changes that go by one of these names, as lifecycle.reverts gives them.
+
+        A change goes by its tip and its request; and where all of its own commits are reverted, by these.
+        """
+        found = [episode for episode in self._episodes.values() if names & _names_of(episode.action)]
+        if found:
+            return found
+        commits = sorted(name for name in names if ":" not in name)[:MAX_ASKED]
+        bringers = (find_bringer(self._workspace.repo, name, self._base) for name in commits)
+        gone = self._reverted | names
+        whole = {one.merge for one in bringers if one and gone.issuperset(sha[:SHA_WIDTH] for sha in one.brought)}
+        return [episode for episode in self._episodes.values() if episode.action.commit in whole]
+
+    def _undo(self, episode: Episode, revert: Revert, at: datetime) -> None:
+        outcome: Outcome | None = "failure" if at - episode.occurred_at <= KEPT_FOR else None
+        self._outcomes[episode.id] = outcome or episode.outcome
+        self._undone_at[episode.id] = at
+        said = undone_feedback(episode.used, work_ref(episode.action.pr, episode.action.commit), at)
+        self._amend(at, episode.id, outcome=outcome, feedback=said, text=f"Reverted in {revert.label}.")
+
+    def _restore(self, episode: Episode, revert: Revert, at: datetime) -> None:
+        first = self._merged_as[episode.id]
+        if self._outcomes[episode.id] != first:
+            self._outcomes[episode.id] = first
+            # Of one moment the worse outcome stands: what came after is told as later.
+            after = self._undone_at.get(episode.id, at) + timedelta(seconds=1)
+            self._amend(max(at, after), episode.id, outcome=first, text=f"Brought back in {revert.label}.")
+
+    # -- telling
+
+    def _tell(self, episode: Episode) -> None:
+        """A new episode; where its request was declined before, that one is told to have been merged after all."""
+        if episode.id in self._known:
+            return
+        self._episodes[episode.id] = episode
+        self._merged_as[episode.id] = self._outcomes[episode.id] = episode.outcome
+        self._known.add(episode.id)
+        self.tellings.append(episode)
+        declined = self._episodes.get(f"pr-{episode.action.pr}")
+        if declined is not None and episode.action.commit and not declined.action.commit:
+            text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
+            self._amend(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
+
+    def _hear(self, commands: Sequence[Feedback]) -> None:
+        """What was said of entries where there is no episode to say it in."""
+        if commands:
+            self._amend(max(said.at for said in commands), "", feedback=commands)
+
+    def _amend(
+        self,
+        at: datetime,
+        amends: str,
+        *,
+        outcome: Outcome | None = None,
+        feedback: Iterable[Feedback] = (),
+        text: str = "",
+    ) -> None:
+        told: Amendment = make_amendment(at, amends, outcome=outcome, feedback=feedback, text=text)
+        if told.id not in self._known:
+            self._known.add(told.id)
+            self.tellings.append(told)
+
+
+def _number_of(merged: MergedChange, request: PullRequest | None) -> int | None:
+    """The number of the request that was merged: the forge's word goes before that of a message.
+
+    A message may name an issue, or a request that was not merged.
+    """
+    if request is None:
+        return merged.number
+    return request.number if request.state == "merged" else None
+
+
+def _is_within(revert: Revert, later: Revert, parts: Mapping[str, str]) -> bool:
+    """Whether the change that brought a revert took it back itself, or was all that had brought what it reverts."""
+    part = parts.get(revert.sha)
+    return part is not None and part == parts.get(later.sha) and revert.sha in later.undoes
+
+
+def _names_of(action: Action) -> set[str]:
+    """By what a revert would name the work; what was declined has nothing to revert."""
+    if not action.commit:
+        return set()
+    return {action.commit[:SHA_WIDTH], *([f"pr:{action.pr}"] if action.pr is not None else [])}

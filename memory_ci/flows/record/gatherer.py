@@ -1,0 +1,187 @@
+"""Gathering: everything that is known of a merged change, as events, and where it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.evidence.trust import is_author
+from memory_ci.flows.record.declined_requests import MAX_DECLINED, Window, choose_declined
+from memory_ci.flows.sessions.session_join import SessionFinder
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
+from memory_ci.forge import Forge
+from memory_ci.gitrepo.blobs import Tree
+from memory_ci.records.event import Event
+from memory_ci.records.forge import PullRequest
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.plan import Join
+from memory_ci.sources.adr import adr_event, adr_paths_added
+from memory_ci.sources.commits import author_of, commit_events, diff_event
+from memory_ci.sources.jobs import job_events, job_paths
+from memory_ci.sources.reviews import is_outside, review_events
+from memory_ci.text import plural
+
+MAX_NAMED = 10
+"""Requests that one line of the report names."""
+
+
+class Gathered(NamedTuple):
+    """The events of one change, numbered in their order, the sessions and requests they come from, and its request."""
+
+    events: tuple[Event, ...]
+    joins: tuple[Join, ...]
+    request: PullRequest | None = None
+
+
+class Gatherer:
+    """Asks every source about one merged change after another. `problems` tell what could not be asked."""
+
+    def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
+        self._workspace, self._finder, self._forge = workspace, finder, forge
+        self._adr_paths = workspace.config.extraction.adr_paths
+        self._requests: set[int] = set()
+        self._problems: list[str] = []
+
+    @property
+    def has_forge(self) -> bool:
+        return self._forge is not None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self._problems, *self._finder.problems]))
+
+    def gather(self, merged: MergedChange) -> Gathered:
+        """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
+        request = self.find_request(merged)
+        joins: list[Join] = []
+        events = [
+            *commit_events(merged),
+            *file_events(self._workspace, merged, self._adr_paths),
+            *self._reviews(merged, request, joins),
+        ]
+        sessions = list(self._sessions(merged, request, joins))
+        if len(events) > len(merged.commits) or sessions:
+            events.append(diff_event(merged))
+        return _gathered([*events, *sessions], joins, request)
+
+    # -- what was declined
+
+    def list_declined(self, window: Window) -> tuple[PullRequest, ...]:
+        """The requests that were closed without a merge, oldest first; not our own, and not those of bots.
+
+        What could not be read of them is a problem. Raises EngineError when the forge cannot be asked at all.
+        """
+        if self._forge is None:
+            return ()
+        listing = self._forge.list_closed(window.start)
+        own = self._workspace.config.publish.branch
+        people = (request for request in listing.items if request.branch != own and not request.is_bot)
+        chosen = choose_declined(people, window)
+        done = self._forge.complete_closed(chosen[:MAX_DECLINED])
+        self._problems += [listing.problem] if listing.problem else []
+        self._note_left(chosen[len(done.items) :], done.problem)
+        return done.items
+
+    def _note_left(self, left: Sequence[PullRequest], problem: str) -> None:
+        """Tell which closed requests were not read, and why."""
+        if left:
+            names = ", ".join(f"#{request.number}" for request in left[:MAX_NAMED])
+            more = ", …" if len(left) > MAX_NAMED else ""
+            why = problem or f"a run reads {MAX_DECLINED}"
+            self._problems.append(f"{plural(len(left), 'closed request')} not read ({names}{more}): {why}")
+
+    def gather_declined(self, request: PullRequest) -> Gathered:
+        """What was said of a request that was not merged: its commits are in no history that can be read."""
+        joins: list[Join] = []
+        events = list(self._tell(request, f"#{request.number}", "closed without a merge", joins))
+        return _gathered(events, joins, request)
+
+    # -- the forge
+
+    def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
+        """Whether people who may write brought a commit: the forge says so, or without one the trusted authors.
+
+        The words of a merge tell of a branch, and so are those of all who made it.
+        """
+        if request is not None:
+            return not is_outside(request, request.permission)
+        makers = merged.commits if len(commit.parents) > 1 else (commit,)
+        trusted = self._workspace.config.extraction.trusted_authors
+        return self.has_forge or all(is_author(author_of(one), trusted) for one in makers)
+
+    def find_request(self, merged: MergedChange) -> PullRequest | None:
+        """The pull request of the change, which says who brought it.
+
+        The number in a message is the word of who wrote that: where it is not borne out, the forge says which it is.
+        Raises EngineError when the forge cannot be asked: without it a stranger would pass for one of us.
+        """
+        if self._forge is None:
+            return None
+        named = self._forge.find_pull_request(merged.number) if merged.number is not None else None
+        if named is not None and named.merge_sha == merged.tip.sha:
+            return named
+        number = self._forge.find_number(merged.tip.sha)
+        return named if number is None or number == merged.number else self._forge.find_pull_request(number)
+
+    def _reviews(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
+        if request is not None:
+            how = "named by its commit" if merged.number == request.number else "named by the forge"
+            yield from self._tell(request, merged.label, how, joins)
+
+    def _tell(self, request: PullRequest, change: str, how: str, joins: list[Join]) -> Iterator[Event]:
+        """The events of a request, once in a run."""
+        if request.number in self._requests:
+            return
+        self._requests.add(request.number)
+        self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
+        events = review_events(request)
+        joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
+        yield from events
+
+    # -- the sessions
+
+    def _sessions(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
+        for joined in self._finder.find(merged, request):
+            joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
+            yield from joined.events
+
+
+def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[str]) -> Iterator[Event]:
+    """Decision records that the change added, and what its job wrote down before and while it worked."""
+    tree, start = Tree(workspace.repo, merged.tip.sha), start_of(merged)
+    for path, text in _texts(tree, adr_paths_added(merged, adr_paths)):
+        yield from adr_event(merged, path, text)
+    paths = job_paths(merged)
+    before = dict(_texts(Tree(workspace.repo, start), paths)) if start else {}
+    for path, text in _texts(tree, paths):
+        yield from job_events(merged, path, text, before.get(path, ""))
+
+
+def _texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The text that a tree has of these paths; most changes have none, and cost no process."""
+    for content in tree.read(paths, MAX_FILE_BYTES) if paths else ():
+        if content.data is not None:
+            yield content.file.path, content.data.decode("utf-8", "replace")
+
+
+def start_of(merged: MergedChange) -> str | None:
+    """The commit that the change was put on: the first parent of its first commit on the branch."""
+    first = merged.tip if merged.kind == "merge" else merged.commits[0]
+    return first.parents[0] if first.parents else None
+
+
+def _gathered(events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None) -> Gathered:
+    """The events in their order; of a request from outside, all but what reviewers said of it are hearsay."""
+    is_theirs = request is not None and is_outside(request, request.permission)
+    told = (_from_outside(event) if is_theirs else event for event in events)
+    numbered = (msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(told))
+    return Gathered(tuple(numbered), tuple(joins), request)
+
+
+def _from_outside(event: Event) -> Event:
+    """What someone who may not write here brought is hearsay; what reviewers said of it has its own authors."""
+    if event.kind in ("review", "check"):
+        return event
+    return msgspec.structs.replace(event, is_outside=True)

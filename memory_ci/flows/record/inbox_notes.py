@@ -1,0 +1,105 @@
+"""Notes of the inbox: who brought them, and whether what they say of their origin can be found."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date
+from functools import cache
+from typing import NamedTuple
+
+from memory_ci.flows.record.additions import fold_blanks, read_said
+from memory_ci.flows.record.gatherer import Gatherer
+from memory_ci.flows.workspace import Snapshot, Workspace
+from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
+from memory_ci.gitrepo.merges import find_landing
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.lifecycle.fold import list_claims, mark_claimed
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.report import Finding, Level
+
+CLAIMS_HINT = "Of such a note title, body and type count, and that it is for a team or the project; leave out the rest."
+
+
+class _Read(NamedTuple):
+    """A commit of the history as it was read again: what it said, and the request that brought it."""
+
+    texts: tuple[str, ...]
+    number: int | None
+
+
+def list_strangers(workspace: Workspace, base: str, gatherer: Gatherer, paths: Collection[str]) -> frozenset[str]:
+    """Those of the notes that somebody who may not write added or changed.
+
+    Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold it.
+    """
+    found = _list_bringing(workspace, base, paths) if paths else {}
+    brought = ((path, tip) for path, tips in found.items() for tip in tips)
+    return frozenset(path for path, tip in brought if _is_strange(workspace, gatherer, tip, path))
+
+
+def prove(base: Snapshot, entry: Entry) -> Entry:
+    """The entry with a mark on each address in its source and evidence where git does not show it.
+
+    What sessions and reviews said is in no commit, so a note only claims it.
+    """
+
+    @cache
+    def read(sha: str) -> _Read | None:
+        return _read(base.workspace, base.sha, sha)
+
+    shas = [token[len("commit:") :] for token in (entry.source or "").split() if token.startswith("commit:")]
+
+    def is_found(address: str, words: str) -> bool:
+        kind, _, name = address.partition(":")
+        if kind == "pr" and not words:
+            return any(str(known.number) == name for known in map(read, shas) if known)
+        known = read(name) if kind == "commit" else None
+        return known is not None and (not words or any(fold_blanks(words) in text for text in known.texts))
+
+    return mark_claimed(entry, is_found)
+
+
+def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
+    """A remark on a stranger's note that says more than he may, on a day."""
+    if names := list_claims(note, day):
+        message = f"who brought this note may not write, and sets {', '.join(names)}"
+        yield Finding(note.path, note.line, "note-claims", message, CLAIMS_HINT, level)
+
+
+def _list_bringing(workspace: Workspace, base: str, paths: Collection[str]) -> Mapping[str, list[Commit]]:
+    """By note the first-parent commits that added or changed it, back to the one that added it."""
+    found: dict[str, list[Commit]] = defaultdict(list)
+    waiting = set(paths)
+    for version in list_versions(workspace.repo, base, [f":(top,literal){path}" for path in paths]):
+        if version.path in waiting:
+            found[version.path].append(version.commit)
+            if any(file.path == version.path and file.status in "AD" for file in version.commit.files):
+                waiting.remove(version.path)
+        if not waiting:
+            break
+    return found
+
+
+def _is_strange(workspace: Workspace, gatherer: Gatherer, tip: Commit, path: str) -> bool:
+    merged = _change_of(workspace, tip.sha)
+    request = gatherer.find_request(merged)
+    makers = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
+    return not all(gatherer.may_claim(one, merged, request) for one in makers or [merged.tip])
+
+
+def _change_of(workspace: Workspace, tip: str) -> MergedChange:
+    start = find_commit(workspace.repo, f"{tip}^1")
+    (merged,) = iter_merged_changes(workspace.repo, plan_range(workspace.repo, start, tip))
+    return merged
+
+
+def _read(workspace: Workspace, base: str, sha: str) -> _Read | None:
+    """A commit that `base` holds, as a run would read it."""
+    commit, tip = find_commit(workspace.repo, sha), find_landing(workspace.repo, sha, base)
+    if commit is None or tip is None:
+        return None
+    merged = _change_of(workspace, tip)
+    said = read_said(workspace, merged, workspace.config.extraction.adr_paths)
+    return _Read(tuple(text for known, text in said if commit.startswith(known)), merged.number)

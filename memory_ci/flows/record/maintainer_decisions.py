@@ -1,0 +1,240 @@
+"""What maintainers did to proposals: what they take out of the memory pull request does not come back, and edits stay.
+
+What they took out is kept in `.memory/rejected.txt`, written by memory-ci in that same pull request: a line for each,
+the hash of what it said and its title, or the path of an episode. It is history like any other; who changes their mind
+takes the line out. How their decisions come onto the branch that is made anew: `flows.publish.carry_over`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from memory_ci.extraction.entries import content_key
+from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
+from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.log import FILES, list_committers, read_log
+from memory_ci.gitrepo.merges import find_merge_base
+from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.history import Commit
+from memory_ci.records.report import Finding
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
+from memory_ci.store.layout import classify_scope, is_fragment
+from memory_ci.text import shorten
+
+REJECTED_FILE = ".memory/rejected.txt"
+KEEP = "keep"
+"""The step of the commit that carries over what maintainers decided."""
+
+TITLE_WIDTH = 90
+
+
+class Edit(NamedTuple):
+    """What maintainers did to one entry: its place now, the entry as they found it or put it in, and what they changed.
+
+    `fields` has for each field the values that the base may have for it to be changed, and the one it is to have.
+    `moved_from` is the file in which they found it, where that is another.
+    """
+
+    place: Located
+    first: Entry
+    fields: Mapping[str, tuple[tuple[object, ...], object]]
+    moved_from: str = ""
+
+
+class Touched(NamedTuple):
+    """A file that maintainers changed: what they found and what they left, None where there is none."""
+
+    path: str
+    old: bytes | None
+    new: bytes | None
+
+
+class Verdicts(NamedTuple):
+    """What maintainers decided on the memory branch: entries they took out, edited or added, and files they touched.
+
+    `rejected` are lines of REJECTED_FILE, `released` those that they took out again. `obstacle` says why nothing can be
+    made of it, and the branch must stay as it is.
+    """
+
+    rejected: tuple[str, ...] = ()
+    taken_out: tuple[Entry, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    touched: tuple[Touched, ...] = ()
+    released: frozenset[str] = frozenset()
+    obstacle: str = ""
+
+
+def list_rejected(snapshot: Snapshot) -> frozenset[str]:
+    """The content keys of what was rejected."""
+    return frozenset(line.split()[0] for line in read_lines(snapshot))
+
+
+def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
+    """The episode files that were rejected."""
+    return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
+
+
+def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
+    """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
+    commits = list(_foreign_commits(workspace, base, branch))
+    tip = workspace.at(branch)
+    lines = read_lines(tip)
+    if not commits:
+        return Verdicts(rejected=tuple(dict.fromkeys(lines)))
+    last = tip.places
+    fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
+    gone, edits = _read_edits(workspace, commits, fork)
+    released = _read_released(workspace, commits).difference(lines)
+    left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
+    taken_out = tuple(entry for entry in left_out if line_of(entry) not in released)
+    touched = tuple(
+        file for file in _read_touched(workspace, commits) if file.new is not None or file.path not in released
+    )
+    deleted = (file.path for file in touched if file.new is None and is_episode_path(file.path))
+    lines += [path for path in deleted if path.isprintable()]
+    return Verdicts(
+        rejected=tuple(dict.fromkeys((*lines, *map(line_of, taken_out)))),
+        released=released,
+        taken_out=taken_out,
+        edits=tuple(edit for key, edit in edits.items() if key in last),
+        touched=touched,
+        obstacle=_obstacle(tip, base, commits, touched),
+    )
+
+
+def line_of(entry: Entry) -> str:
+    """The line of REJECTED_FILE for an entry."""
+    return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
+
+
+def read_lines(snapshot: Snapshot) -> list[str]:
+    """The lines of REJECTED_FILE that say what was rejected."""
+    text = snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def holds_entries(workspace: Workspace, path: str) -> bool:
+    """Whether a file of memory is one of entries."""
+    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
+
+
+def prose_of(data: bytes | None) -> list[str]:
+    """The words of a memory file that stand beside its entries."""
+    segments = parse_memory_file("", data or b"").segments
+    return [word for segment in segments if segment.entry is None for word in segment.raw.split()]
+
+
+def changes_prose(file: Touched) -> bool:
+    """Whether maintainers changed words of a memory file that stand beside its entries."""
+    return prose_of(file.old) != prose_of(file.new)
+
+
+def _read_edits(
+    workspace: Workspace, commits: Sequence[Commit], fork: Mapping[str, Located]
+) -> tuple[dict[str, tuple[Entry, ...]], dict[str, Edit]]:
+    """(what was taken out, as it was found and as it was last; what was edited or added), by id."""
+    gone: dict[str, tuple[Entry, ...]] = {}
+    edits: dict[str, Edit] = {}
+    for commit in commits:
+        old, new = workspace.at(commit.parents[0]).places, workspace.at(commit.sha).places
+        for key in old.keys() - new.keys():
+            found = edits[key].first if key in edits else old[key].entry
+            gone[key] = tuple(dict.fromkeys((found, old[key].entry)))
+        for key, place in new.items():
+            before = old.get(key)
+            if before is None or (before.entry, before.path) != (place.entry, place.path):
+                edits[key] = _edited(edits.get(key), before, place, fork.get(key))
+    return gone, edits
+
+
+def _edited(known: Edit | None, before: Located | None, place: Located, fork: Located | None) -> Edit:
+    """One more commit of an entry: a field may stand as it was before the first of them, or where the branch began."""
+    was = before or (known.place if known else None)
+    if was is None:
+        return Edit(place, place.entry, {})
+    fields = dict(known.fields) if known else {}
+    for name in place.entry.__struct_fields__:
+        then, now = getattr(was.entry, name), getattr(place.entry, name)
+        if then != now:
+            begun = (getattr(fork.entry, name),) if fork else ()
+            fields[name] = (fields[name][0] if name in fields else (then, *begun), now)
+    origin = known.moved_from or known.place.path if known else was.path
+    return Edit(place, known.first if known else was.entry, fields, origin if origin != place.path else "")
+
+
+def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[Touched]:
+    """The memory files that the commits changed, but REJECTED_FILE: their lines are read."""
+    is_memory = memory_test(workspace)
+    first: dict[str, bytes | None] = {}
+    last: dict[str, bytes | None] = {}
+    for commit in commits:
+        paths = [file.path for file in commit.files if is_memory(file.path) and file.path != REJECTED_FILE]
+        old, new = workspace.at(commit.parents[0]).read(paths), workspace.at(commit.sha).read(paths)
+        for path in paths:
+            first.setdefault(path, old.get(path))
+            last[path] = new.get(path)
+    return (Touched(path, first[path], new) for path, new in last.items() if new != first[path])
+
+
+def _read_released(workspace: Workspace, commits: Sequence[Commit]) -> frozenset[str]:
+    """The lines of REJECTED_FILE that the commits took out: whoever did that changed their mind."""
+    found: set[str] = set()
+    for commit in commits:
+        if any(file.path == REJECTED_FILE for file in commit.files):
+            before, after = workspace.at(commit.parents[0]), workspace.at(commit.sha)
+            found |= set(read_lines(before)).difference(read_lines(after))
+    return frozenset(found)
+
+
+def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Iterable[Touched]) -> str:
+    """Why the work of others on the branch cannot be carried over."""
+    workspace = tip.workspace
+    is_memory = memory_test(workspace)
+    if any(not is_memory(file.path) for commit in commits for file in commit.files):
+        return "others changed more than memory there"
+    broken = [finding for finding in tip.memory.findings if finding.level == "error"]
+    broken += [finding for file in touched for finding in _episode_findings(file)]
+    if broken:
+        return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
+    known = workspace.at(base).read(file.path for file in touched)
+    clashes = (file.path for file in touched if not _can_carry(workspace, file, known.get(file.path)))
+    return next((f"{path} was changed there, and is not the same in the base" for path in clashes), "")
+
+
+def _episode_findings(file: Touched) -> tuple[Finding, ...]:
+    """What cannot be read of an episode file that maintainers changed."""
+    if file.new is None or not is_episode_path(file.path):
+        return ()
+    return parse_episode_file(file.path, file.new).findings
+
+
+def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool:
+    """Whether the base leaves room for what maintainers did beside entries: it says what they found, or what they left.
+
+    A file that the base does not have is new. One of a whole month of episodes is not: it would be told twice.
+    """
+    if holds_entries(workspace, file.path):
+        return not changes_prose(file) or prose_of(known) in (prose_of(file.old), prose_of(file.new))
+    is_month = file.path == month_path(find_month(file.path) or "")
+    return known in (file.old, file.new) or (known is None and not is_month)
+
+
+def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:
+    """Commits of the branch by others, oldest first; a merge brings what is judged elsewhere.
+
+    Ours say their step and are committed by us: an amended one is the work of who amended it, and one of step KEEP
+    carries what others decided.
+    """
+    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI  # GitPython: 75 ms, only to publish
+
+    ours = {MEMORY_CI.email, IN_ACTIONS.email}
+    committers = list_committers(workspace.repo, base, branch)
+    asked = ("--reverse", "--topo-order", "--no-merges", *FILES, "--no-renames", "--end-of-options", branch, f"^{base}")
+    for commit, _ in read_log(workspace.repo, *asked, "--"):
+        steps = {value for _, value in find_trailers(commit.message, (STEP,))}
+        is_ours = steps - {KEEP} and committers[commit.sha] in ours
+        if commit.parents and not is_ours:
+            yield commit

@@ -1,0 +1,185 @@
+"""The referee: may a plan do what it says? A plan can come from another job, so it is input like any other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from itertools import chain
+
+import msgspec
+
+from memory_ci.extraction.entries import check_entry, list_texts
+from memory_ci.extraction.gate import check_words
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.record.additions import Additions
+from memory_ci.flows.record.inbox_notes import prove
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.repo import list_foreign
+from memory_ci.lifecycle.fold import is_kept, strip_claims
+from memory_ci.records.change import STEPS, Change, Step
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.plan import Plan, PlannedStep
+from memory_ci.store.layout import classify_scope, is_canonical_path
+
+KINDS: Mapping[Step, tuple[str, ...]] = {
+    "fold": ("move", "drop"),
+    "extract": ("add",),
+    "reinforce": ("update",),
+    "consolidate": ("update",),
+    "promote": ("remove", "add", "update"),
+    "compact": ("remove", "update"),
+    "retire": ("update",),
+}
+"""Which kinds of change each step may make."""
+
+COUNTERS = ("reinforcement_count", "last_reinforced")
+MERGED = (
+    *COUNTERS, "importance", "priority", "created_at", "occurred_at", "supersedes", "evidence", "occurrences", "cites",
+    "relations", "source", "title", "body", "instead", "adoption", "status", "valid_until", "phase", "session",
+    "engine", "domain",
+)  # fmt: skip
+FREE: Mapping[Step, tuple[str, ...]] = {
+    "reinforce": (*COUNTERS, "occurrences"),
+    "consolidate": ("relations", "importance", "valid_until", "adoption", "instead", "evidence", "cites"),
+    "promote": (*MERGED, "promoted_from", "promoted_at"),
+    "compact": MERGED,
+    "retire": ("status",),
+}
+"""Which fields of an entry the updates of each step may change; never its id or its type."""
+
+NAMES = re.compile(r"(?:#\d+|[0-9a-f][0-9a-f-]{6,63})(?:, (?:#\d+|[0-9a-f][0-9a-f-]{6,63}))*")
+"""A list of merged changes or ids: a reason may name as many as there are."""
+
+MAX_REASON = 200
+"""Characters of one clause of a reason, lists of names left out."""
+
+SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
+    """What in the plan its steps may not do, on the tree of its base and on this day."""
+    order = [STEPS.index(step.step) for step in plan.steps]
+    if order != sorted(set(order)):
+        yield "its steps are not in order"
+    yield from _foreign_commits(workspace, plan)
+    draft = Draft(workspace.at(plan.base))
+    additions = Additions(workspace, plan, today)
+    for step in plan.steps:
+        yield from _Referee(draft, step, additions, today).objections()
+
+
+def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
+    """What the plan says it covers must be history of its base: later runs go on from there."""
+    covered = [*([] if plan.until is None else [plan.until]), *plan.counted]
+    foreign = list_foreign(workspace.repo, filter(SHA.fullmatch, covered), plan.base)
+    for sha in covered:
+        if sha in foreign or not SHA.fullmatch(sha):
+            yield f"{sha!r} is no commit of the history of its base"
+
+
+def _is_reason(why: str) -> bool:
+    """Whether a reason is one printable line of short clauses without anything the gate refuses."""
+    clauses = re.split("[;,] ", NAMES.sub("", why))
+    return why.isprintable() and all(len(clause) <= MAX_REASON for clause in clauses) and not check_words(why)
+
+
+class _Referee:
+    """Watches one step change by change: each is done to the draft before the next is looked at."""
+
+    def __init__(self, draft: Draft, step: PlannedStep, additions: Additions, today: date) -> None:
+        self._patterns, self._today = draft.base.workspace.config.scopes, today
+        self._draft, self._step, self._additions = draft, step, additions
+        self._removed: dict[str, Entry] = {}
+        self._retired: set[str] = set()
+        places = (*draft.kept, *draft.inbox)
+        self._said = frozenset(chain.from_iterable(list_texts(place.entry) for place in places))
+
+    def objections(self) -> Iterator[str]:
+        for change in self._step.changes:
+            for reason in self._look_at(change):
+                yield f"{change.kind} of {change.entry.id} in {change.path!r}: {reason}"
+            self._draft.take([change])
+        yield from self._losses()
+
+    def _look_at(self, change: Change) -> Iterator[str]:
+        if change.step != self._step.step or change.kind not in KINDS[change.step]:
+            yield f"not a change of the step {self._step.step!r}"
+        if not is_canonical_path(change.path) or classify_scope(change.path, self._patterns) is None:
+            yield "not a memory file"
+        if not _is_reason(change.why):
+            yield "its reason is not one short line"
+        looks = {
+            "add": self._add, "move": self._move, "drop": self._drop, "update": self._update, "remove": self._remove
+        }  # fmt: skip
+        yield from looks[change.kind](change)
+
+    def _new_words(self, entry: Entry) -> Iterator[str]:
+        """Why the text that no entry has yet must not be written. What stands in memory, people are free to have."""
+        new = [text for text in list_texts(entry) if text not in self._said]
+        yield from check_words("\n".join(new)) if new else ()
+
+    def _add(self, change: Change) -> Iterator[str]:
+        if change.entry.id in self._draft.by_id:
+            yield "an entry of that id is there already"
+        if self._step.step == "promote":
+            before = self._removed.get(change.entry.id)
+            if before is None or _differs(before, change.entry, FREE["promote"]):
+                yield "not an entry that is moved"
+            yield from self._new_words(change.entry)
+        else:
+            yield from check_entry(change.entry)
+            yield from self._additions.objections(change, self._draft)
+
+    def _move(self, change: Change) -> Iterator[str]:
+        waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")
+        if waiting is None or not self._is_of_note(change.entry, waiting):
+            yield "not the entry of that inbox file"
+        if change.entry.id in self._draft.by_id:
+            yield "an entry of that id is there already"
+
+    def _is_of_note(self, entry: Entry, note: Located) -> bool:
+        """Whether an entry is that of a note with what it claims marked, or as a stranger's, who can claim nothing."""
+        day = entry.last_reinforced
+        proved = prove(self._draft.base, msgspec.structs.replace(note.entry, scope=None))
+        return entry == proved or (day <= self._today and entry == strip_claims(note, day).entry)
+
+    def _drop(self, change: Change) -> Iterator[str]:
+        waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")
+        kept = [place for place in self._draft.kept if (place.path, place.entry) == (change.path, change.entry)]
+        if not kept:
+            yield "the entry is not kept there"
+        elif waiting is None or not is_kept(waiting, kept[0]):
+            yield "not what that inbox file says, for all that it is for"
+
+    def _update(self, change: Change) -> Iterator[str]:
+        known = self._known(change)
+        if known is None or _differs(known, change.entry, FREE.get(change.step, ())):
+            yield f"more would change than the step {self._step.step!r} may"
+        yield from self._new_words(change.entry)
+
+    def _remove(self, change: Change) -> Iterator[str]:
+        known = self._known(change)
+        if known is None:
+            yield "the entry is not kept there"
+        else:
+            self._removed[change.entry.id] = known
+            self._retired |= {change.entry.id} if known.status == "retired" else set()
+
+    def _losses(self) -> Iterator[str]:
+        """An entry that is taken out must be elsewhere, be part of another, or have been retired."""
+        entries = self._draft.entries
+        findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
+        for entry_id in sorted(self._removed.keys() - findable - self._retired):
+            yield f"the entry {entry_id} would be lost"
+
+    def _known(self, change: Change) -> Entry | None:
+        """The entry that a change is about."""
+        at = self._draft.find(change)
+        return None if at is None else self._draft.kept[at].entry
+
+
+def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
+    """Whether a field differs that is not `free` to change."""
+    kept = {name: getattr(before, name) for name in free}
+    return msgspec.structs.replace(after, **kept) != before

@@ -1,0 +1,70 @@
+"""Vectors: give every entry one, ahead of the queries."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+
+import msgspec
+
+from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.flows.index import synced_index
+from memory_ci.flows.serve.vector_status import note_lane
+from memory_ci.flows.workspace import Workspace
+from memory_ci.index.embedders import Embedder, Vectors
+from memory_ci.index.embedders.choose import require_embedder
+from memory_ci.index.embedders.wire import UNHURRIED
+from memory_ci.index.vectors import missing, store
+
+STEP = 1024
+"""Texts between two visits to the index: each visit writes all vectors of the model anew."""
+
+
+HINT = "Check the rights and the space there, and whether another process holds the index."
+
+
+class VectorsReport(msgspec.Struct, frozen=True):
+    """Which model embedded how many texts; 0 when every entry had its vector."""
+
+    model_id: str
+    embedded: int
+
+
+def build_vectors(
+    workspace: Workspace, environ: Mapping[str, str], progress: Callable[[int, int], None], today: date | None = None
+) -> VectorsReport:
+    """Embed what has no vector; `progress` is told how many are done and how many there are.
+
+    The index is locked between two steps only, so that nobody waits for a model, and a step that is done stays done.
+    With `today` it is noted for `doctor` whether the model answered.
+    Raises UsageError (no-embedder), EngineError (embedder-failed, embedder-unauthorised), and RepositoryError
+    (write-failed) where the index cannot be kept, and so no vector either.
+    """
+    embedder = require_embedder(workspace.config.retrieve, environ, UNHURRIED)
+    done, hashes, vectors = 0, tuple[bytes, ...](), Vectors(0, array("f"))
+    while True:
+        with synced_index(workspace) as index:
+            if index.is_temporary:
+                raise RepositoryError(f"the index could not be kept: {index.reason}", slug="write-failed", hint=HINT)
+            if hashes:
+                store(index, embedder.model_id, hashes, vectors)
+            lost = missing(index, embedder.model_id)
+        done += len(hashes)
+        progress(done, done + len(lost))
+        if not lost:
+            return VectorsReport(embedder.model_id, done)
+        hashes = tuple(lost)[:STEP]
+        vectors = _embed(workspace, embedder, [lost[name] for name in hashes], today)
+
+
+def _embed(workspace: Workspace, embedder: Embedder, texts: Sequence[str], today: date | None) -> Vectors:
+    try:
+        vectors = embedder.embed(texts)
+    except EngineError as error:
+        if today:
+            note_lane(workspace, today, error.message)
+        raise
+    if today:
+        note_lane(workspace, today)
+    return vectors

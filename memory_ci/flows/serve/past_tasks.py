@@ -1,0 +1,203 @@
+"""Tasks of the past, gathered from what was merged and what was declined (docs/similar.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, timedelta
+
+import msgspec
+
+from memory_ci.evidence.filters import MARK, MERGE_LINE, TRAILER
+from memory_ci.flows.eligible import is_work, own_commits, title_of
+from memory_ci.flows.screening import is_unsafe
+from memory_ci.flows.serve.task_outcomes import Heard, Verdicts, hear, weigh_heard
+from memory_ci.flows.workspace import Workspace, readable_path
+from memory_ci.gitrepo.blobs import TreeFile, tree_at
+from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
+from memory_ci.gitrepo.renames import follow_renames, list_renames
+from memory_ci.lifecycle.outcomes import SOON, find_mends, is_revert, judge_outcome, list_undone
+from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.task import Outcome, Task
+from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms
+
+MAX_FILES = 200
+"""Of a change that touched more, these stand for all."""
+
+MAX_TERMS = 200
+"""Different terms of a prompt that count; people write fewer."""
+
+
+DECLINED: tuple[Outcome, str] = ("failure", "")
+"""The outcome of what was not merged; that it was declined says why."""
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """A merged change as it was, and by whom it was mended soon after, if it was.
+
+    What was declined has no commits.
+    """
+
+    title: str
+    merged_on: date
+    shas: tuple[str, ...]
+    number: int | None
+    branch: str
+    files: tuple[str, ...]
+    terms: dict[str, int]
+    mended_in: str = ""
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """All that tasks are made from, so that only new changes need to be read again.
+
+    `commits` are without files, and with as much of their messages as later reverts may speak of. `heard` is what
+    the episode files tell, by object id.
+    """
+
+    done: tuple[Done, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    renames: dict[str, str] = {}
+    heard: dict[str, Heard] = {}
+
+
+def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
+    """The ledger with the changes of a range that begins where it ends. Raises RepositoryError (git-failed)."""
+    changes = list(iter_merged_changes(workspace.repo, new))
+    commits = (*ledger.commits, *(commit for change in changes for commit in change.commits))
+    reverting = {revert.sha for revert in find_reverts(commits)}
+    done = [*ledger.done, *(_done(change) for change in changes if _is_task(workspace, change, reverting))]
+    renames = list_renames(workspace.repo, [new.since], new.until) if new.since else _all_renames(workspace, new)
+    return Ledger(
+        tuple(_mended(done, changes)),
+        tuple(_shortened(commit, reverting) for commit in commits),
+        ledger.renames | {_readable(old): _readable(path) for old, path in renames.items()},
+        hear(workspace, ledger.heard, new.until),
+    )
+
+
+def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Task, ...], Prompts]:
+    """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
+    undone = list_undone(find_reverts(ledger.commits))
+    present = frozenset(map(readable_path, tree_at(workspace.repo, tip).files.values()))
+    verdicts = weigh_heard(ledger.heard)
+    merged = [verdicts.judge(_task(done, undone, present, ledger.renames), done.shas) for done in ledger.done]
+    declined = tuple(_list_declined(ledger, verdicts))
+    tasks = (*merged, *(_task(done, undone, present, ledger.renames) for done in declined))
+    return tasks, build_prompts([done.terms for done in (*ledger.done, *declined)])
+
+
+def _list_declined(ledger: Ledger, verdicts: Verdicts) -> Iterator[Done]:
+    """What was tried and not merged, but for what nobody should be told."""
+    merged = {done.number for done in ledger.done if done.number is not None}
+    for episode in verdicts.list_declined(merged):
+        title, branch = episode.situation.summary or episode.text, episode.context.get("branch", "")
+        if title and not is_unsafe(f"{title}\n{branch}"):
+            yield Done(
+                title=title,
+                merged_on=episode.occurred_at.date(),
+                shas=(),
+                number=episode.action.pr,
+                branch=branch,
+                files=episode.action.files[:MAX_FILES],
+                terms=_bounded(count_terms(f"{title}\n{episode.text}")),
+            )
+
+
+def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renames: Mapping[str, str]) -> Task:
+    is_merged = bool(done.shas)
+    outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone) if is_merged else DECLINED
+    there = (path in present or follow_renames(path, renames, present) is not None for path in done.files)
+    return Task(
+        sha=done.shas[-1] if is_merged else "",
+        title=done.title,
+        merged_on=done.merged_on,
+        number=done.number,
+        branch=done.branch,
+        files=len(done.files),
+        still=sum(there),
+        outcome=outcome,
+        why=why,
+        is_merged=is_merged,
+    )
+
+
+def _all_renames(workspace: Workspace, new: HistoryRange) -> dict[str, str]:
+    return list_renames(workspace.repo, [group[-1] for group in new.groups[:1]], new.until)
+
+
+def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[str]) -> bool:
+    """Whether a change is work that somebody may do again: no revert, no bot's, none of ours, nothing unsafe."""
+    title = title_of(change)
+    return (
+        title != ""
+        and not is_revert([commit.sha for commit in own_commits(change)], reverting)
+        and is_work(workspace, change)
+        and not is_unsafe(f"{title}\n{find_branch(change.tip.message)}")
+    )
+
+
+def _done(change: MergedChange) -> Done:
+    title = title_of(change)
+    terms = count_terms("\n".join([title, *map(_prose, change.commits)]))
+    return Done(
+        title=title,
+        merged_on=_day(change),
+        shas=tuple(commit.sha for commit in change.commits),
+        number=change.number,
+        branch=find_branch(change.tip.message),
+        files=_files(change),
+        terms=_bounded(terms),
+    )
+
+
+def _bounded(terms: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(terms.items(), key=lambda item: -item[1])[:MAX_TERMS])
+
+
+def _prose(commit: Commit) -> str:
+    """What a message says, without what git, forges and tools add to it. Of a merge only its body is its own."""
+    text = commit.message if len(commit.parents) < 2 else commit.message.partition("\n")[2]
+    forms = (TRAILER, MERGE_LINE, MARK)
+    return "\n".join(line for line in text.splitlines() if not any(form.fullmatch(line.strip()) for form in forms))
+
+
+def _files(change: MergedChange) -> tuple[str, ...]:
+    """The files that a change left behind, by the names they had then."""
+    left: dict[str, bool] = {}
+    for commit in (change.tip,) if change.kind == "merge" else change.commits:
+        for file in commit.files:
+            if file.status == "R" and file.old_path:
+                left[file.old_path] = False
+            left[file.path] = file.status != "D"
+    return tuple(sorted(_readable(path) for path, is_there in left.items() if is_there)[:MAX_FILES])
+
+
+def _mended(done: Sequence[Done], changes: Iterable[MergedChange]) -> Iterator[Done]:
+    """The work done, each that one of `changes` mended soon after with its label."""
+    mends = list(find_mends(changes))
+    for one in done:
+        later = (
+            change.label
+            for number, change in mends
+            if number == one.number and timedelta(0) <= _day(change) - one.merged_on <= SOON
+        )
+        yield msgspec.structs.replace(one, mended_in=one.mended_in or next(later, ""))
+
+
+def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:
+    """Of what takes nothing back, only what it is called: its subject, and the first line of its body."""
+    message = commit.message
+    if commit.sha[:SHA_WIDTH] not in reverting:
+        subject, _, body = message.partition("\n")
+        message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
+    return msgspec.structs.replace(commit, message=message, files=(), trailers=())
+
+
+def _day(change: MergedChange) -> date:
+    return change.tip.committed_at.astimezone(UTC).date()
+
+
+def _readable(path: str) -> str:
+    return readable_path(TreeFile(path, ""))

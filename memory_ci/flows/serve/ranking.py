@@ -1,0 +1,157 @@
+"""Candidates: what the words of a task find, in the order in which it would be served. `eval retrieval` judges this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from memory_ci.flows.serve.feedback_weights import Standing, find_standing
+from memory_ci.flows.serve.options import Asked, RetrieveOptions
+from memory_ci.index.database import Index
+from memory_ci.index.frequency import count_entries, count_holding
+from memory_ci.index.search import search
+from memory_ci.lifecycle.prominence import effective_importance, prominence, ranking_prominence
+from memory_ci.lifecycle.relations import relations_of
+from memory_ci.records.config import Config
+from memory_ci.records.entry import Entry
+from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
+from memory_ci.retrieval.corpus import Corpus
+from memory_ci.retrieval.corrections import put_corrections_first
+from memory_ci.retrieval.diversify import diversify
+from memory_ci.retrieval.fuse import Lane, Place, Traits, fuse, place_of, weigh_outcome
+from memory_ci.retrieval.query import build_terms
+from memory_ci.retrieval.rank import Weights, rank
+from memory_ci.retrieval.verdict import verdict
+
+if TYPE_CHECKING:
+    from memory_ci.index.embedders.choose import EmbedderChoice
+
+LEAST_JUDGED = 100
+"""So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """The best of what a task finds, ranked as if all they say were still true; how they are weighed.
+
+    `relevance` is what the lanes were fused to, None where only words were asked; `cosines` are those of the vector
+    lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing` is what feedback says of them.
+    """
+
+    matches: tuple[Match, ...]
+    weights: Weights
+    hits: tuple[Hit, ...]
+    verdict: Strength
+    standing: Standing
+    relevance: Lane | None = None
+    cosines: Lane = {}
+    mode: Mode = "lexical"
+    reason: str = ""
+
+
+def find_candidates(
+    index: Index,
+    config: Config,
+    task: str,
+    asked: Asked,
+    options: RetrieveOptions,
+    today: date,
+    embedder: EmbedderChoice | None = None,
+) -> Candidates:
+    """Candidates for `task`: twice as many as are asked for, so that some may be withheld.
+
+    Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
+    """
+    depth = max(LEAST_JUDGED, 2 * asked.limit)
+    corpus = Corpus(count_entries(index), partial(count_holding, index))
+    terms = build_terms(task, corpus)
+    matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
+    standing = find_standing(index, config, [match.located.entry for match in matches], today)
+    weights = weights_of(config, options, standing)
+    found = Candidates(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
+    found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
+    return msgspec.structs.replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
+
+
+def _with_vectors(
+    found: Candidates,
+    index: Index,
+    config: Config,
+    task: str,
+    asked: Asked,
+    options: RetrieveOptions,
+    embedder: EmbedderChoice,
+) -> Candidates:
+    """What the words found, together with what the vectors find."""
+    if embedder.embedder is None:
+        return msgspec.structs.replace(found, mode=embedder.mode, reason=embedder.reason)
+    from memory_ci.evidence.redact import redact  # nobody pays for these who has no vectors
+    from memory_ci.index.vectors import vector_matches
+
+    depth = max(200, 2 * max(LEAST_JUDGED, 2 * asked.limit))
+    answer = vector_matches(index, embedder.embedder, redact(task).text, depth=depth, **asked.filters)
+    known = {place_of(match.located): match.lexical for match in found.matches}
+    others = tuple(Match(located, 0.0) for place, located in answer.located.items() if place not in known)
+    located = {place_of(match.located): match.located for match in (*found.matches, *others)}
+    standing = find_standing(index, config, [place.entry for place in located.values()], found.standing.today)
+
+    def traits(place: Place) -> Traits:
+        entry = located[place].entry
+        return Traits(effective_importance(entry), standing.recency(entry), weigh_outcome(standing.utility(entry)))
+
+    settings = config.retrieve
+    fused = fuse(settings.fusion, known, answer.matches, traits, weight=settings.vector_weight)
+    return msgspec.structs.replace(
+        found,
+        matches=(*found.matches, *others),
+        weights=weights_of(config, options, standing),
+        standing=standing,
+        relevance=fused if answer.matches else None,
+        cosines=answer.matches,
+        mode="degraded" if answer.reason else "hybrid",
+        reason=answer.reason,
+    )
+
+
+def _ranked(found: Candidates, matches: Sequence[Match], weights: Weights) -> list[Hit]:
+    """Hits with the raw score of every lane that found them, and with how much was said of them."""
+    hits = map(found.standing.mark, rank(matches, weights, found.relevance))
+    cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
+    return [
+        hit if cosine is None else msgspec.structs.replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
+        for hit, cosine in cosines
+    ]
+
+
+def weigh_again(found: Candidates, truth: Callable[[Entry], float]) -> list[Hit]:
+    """The candidates ranked by the truth of what they cite as well; those of truth 0 are left out."""
+    chosen = {place_of(hit.located) for hit in found.hits}
+    matches = [match for match in found.matches if place_of(match.located) in chosen]
+    return _ranked(found, matches, msgspec.structs.replace(found.weights, truth=truth))
+
+
+def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
+    """(the best `limit`, what others of them supersede): diversified, corrections first."""
+    served, superseded = put_corrections_first(diversify(hits), _contradicted)
+    return served[:limit], superseded
+
+
+def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> Weights:
+    """What entries count for besides their relevance, and before what they cite is judged."""
+    settings, decay = config.retrieve, config.prominence.decay
+    is_literal = settings.prominence == "seed"
+    formula = prominence if is_literal or settings.reinforcement == "linear" else ranking_prominence
+
+    def weigh(entry: Entry) -> float:
+        # Who asks for retired entries gets them ranked by what they counted before.
+        alive = msgspec.structs.replace(entry, status="active") if "retired" in options.statuses else entry
+        return formula(alive, standing.today, decay, standing.retentions.get(entry.id))
+
+    return Weights(prominence=weigh, is_literal=is_literal, utility=standing.utility, session=options.session)
+
+
+def _contradicted(entry: Entry) -> list[str]:
+    return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]

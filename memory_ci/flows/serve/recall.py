@@ -1,0 +1,239 @@
+"""Recall: the episodes that answer a question, of the work tree or of a moment of the past."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from itertools import islice
+from operator import mul
+
+import msgspec
+
+from memory_ci.errors import MemoryCIError
+from memory_ci.flows.episodes import Episodes, load_episodes
+from memory_ci.flows.past_index import Moment, find_instant, find_moment
+from memory_ci.flows.screening import is_unsafe
+from memory_ci.flows.workspace import Workspace, readable_path
+from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.gitrepo.renames import find_objects, follow_renames, list_renames
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.index.embedders.choose import choose_embedder
+from memory_ci.lifecycle.episodes import combine, list_feedback
+from memory_ci.lifecycle.utility import replay
+from memory_ci.records.config import EpisodesConfig
+from memory_ci.records.episode import Episode, Outcome
+from memory_ci.records.recall import Ranking, Recalled, RecalledEpisode
+from memory_ci.retrieval.episodes import (
+    POOL,
+    Near,
+    find_near,
+    find_pool,
+    prompt_of,
+    rank_mempalace,
+    rank_similar,
+    rank_t4dm,
+)
+from memory_ci.retrieval.similar_tasks import count_terms
+from memory_ci.text import plural
+
+MAX_LIMIT = 100
+MAX_EMBEDDED = 100
+"""Episodes that are embedded for a question: about a second of the local model's work."""
+
+SHA = re.compile(r"[0-9a-f]{7,64}")
+WORDS = "tf-idf"
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked of episodes, made sound, and when. `occurred`: first and last day (UTC), both included."""
+
+    query: str
+    ranking: Ranking
+    limit: int
+    now: datetime
+    session: str | None
+    all_sessions: bool
+    outcomes: tuple[Outcome, ...]
+    occurred: tuple[date, date] | None
+
+
+def recall_episodes(
+    workspace: Workspace,
+    query: str,
+    *,
+    now: datetime,
+    ranking: Ranking | None = None,
+    limit: int = 10,
+    session: str | None = None,
+    all_sessions: bool = False,
+    outcomes: Sequence[Outcome] = (),
+    occurred: tuple[date, date] | None = None,
+    at: str | datetime | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Recalled:
+    """The episodes that answer `query`, best first, each with the factors of its score.
+
+    `at` asks the memory of a revision, of the end of a day or of a moment, as it was ranked then. An episode of a
+    session is seen by that session alone, unless all are asked for. Without `environ` no vectors are asked.
+    Raises RepositoryError: unknown-revision, shallow-clone.
+    """
+    moment = _find_moment(workspace, at)
+    asked = Question(
+        query=query,
+        ranking=ranking or workspace.config.episodes.ranking,
+        limit=min(max(limit, 1), MAX_LIMIT),
+        now=_then(moment, at, now),
+        session=session,
+        all_sessions=all_sessions,
+        outcomes=tuple(outcomes),
+        occurred=occurred,
+    )
+    told = _load(workspace, moment)
+    episodes = [episode for episode in combine(told.tellings) if _is_asked(episode, asked)]
+    recalled = _rank(workspace, asked, episodes, told, moment, environ)
+    notes = (moment.note if moment else "", *_explain(told, limit, asked), *recalled.notes)
+    return msgspec.structs.replace(recalled, notes=tuple(filter(None, notes)))
+
+
+def query_at_time(
+    workspace: Workspace,
+    query: str,
+    point_in_time: datetime,
+    limit: int = 10,
+    *,
+    session: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Recalled:
+    """What was known at a moment: the episodes that the branch held then, ranked as on that moment."""
+    return recall_episodes(
+        workspace, query, now=point_in_time, limit=limit, session=session, at=point_in_time, environ=environ
+    )
+
+
+def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:
+    """Whether a session may see an episode: one that is no session's, or its own."""
+    return all_sessions or episode.context.get("session", "") in ("", session)
+
+
+def _find_moment(workspace: Workspace, at: str | datetime | None) -> Moment | None:
+    if at is None:
+        return None
+    return find_moment(workspace, at) if isinstance(at, str) else find_instant(workspace, at)
+
+
+def _then(moment: Moment | None, at: str | datetime | None, now: datetime) -> datetime:
+    """The time that counts as now: of a day its end, but nothing that is yet to come."""
+    if moment is None:
+        return now
+    return at if isinstance(at, datetime) else min(now, datetime.combine(moment.today, time.max, UTC))
+
+
+def _load(workspace: Workspace, moment: Moment | None) -> Episodes:
+    if moment is not None and moment.commit is None:
+        return Episodes((), ())
+    return load_episodes(workspace, moment.commit if moment else None)
+
+
+def _is_asked(episode: Episode, asked: Question) -> bool:
+    day = episode.occurred_at.astimezone(UTC).date()
+    return (
+        is_visible(episode, asked.session, all_sessions=asked.all_sessions)
+        and (not asked.outcomes or episode.outcome in asked.outcomes)
+        and (asked.occurred is None or asked.occurred[0] <= day <= asked.occurred[1])
+    )
+
+
+def _rank(
+    workspace: Workspace,
+    asked: Question,
+    episodes: Sequence[Episode],
+    told: Episodes,
+    moment: Moment | None,
+    environ: Mapping[str, str] | None,
+) -> Recalled:
+    if asked.ranking == "mempalace":
+        return Recalled("mempalace", hits=_by_relevance(asked, episodes, told, workspace.config.episodes))
+    if asked.ranking == "t4dm":
+        return _by_score(workspace, asked, episodes, environ)
+    near = [pair for pair in find_near(asked.query, episodes) if is_safe(pair[0])]
+    still = _count_still(workspace, [episode for episode, _ in near], moment.commit if moment else "HEAD")
+    return Recalled("similar", WORDS, rank_similar(near, still, asked.limit))
+
+
+def _by_relevance(
+    asked: Question, episodes: Sequence[Episode], told: Episodes, settings: EpisodesConfig
+) -> tuple[RecalledEpisode, ...]:
+    replayed = replay(list_feedback(told.tellings), settings.ignored_policy)
+    utilities = {entry_id: utility.value for entry_id, utility in replayed.items()}
+    ranked = rank_mempalace(asked.query, episodes, utilities, asked.now)
+    return tuple(islice((hit for hit in ranked if is_safe(hit.episode)), asked.limit))
+
+
+def _by_score(
+    workspace: Workspace, asked: Question, episodes: Sequence[Episode], environ: Mapping[str, str] | None
+) -> Recalled:
+    safe = (pair for pair in find_pool(asked.query, episodes) if is_safe(pair[0]))
+    pool = list(islice(safe, POOL * asked.limit))
+    likeness, notes = WORDS, tuple[str, ...]()
+    if environ is not None and pool:
+        pool, likeness, notes = _compare_vectors(workspace, asked.query, pool, environ)
+    return Recalled("t4dm", likeness, tuple(rank_t4dm(pool, asked.now)[: asked.limit]), notes)
+
+
+def _compare_vectors(
+    workspace: Workspace, query: str, pool: list[Near], environ: Mapping[str, str]
+) -> tuple[list[Near], str, tuple[str, ...]]:
+    """The pool with cosines of vectors in place of those of words, and the model; as it was, where there is none."""
+    choice = choose_embedder(workspace.config.retrieve, environ)
+    if choice.embedder is None or len(pool) > MAX_EMBEDDED:
+        reason = choice.reason if choice.mode == "degraded" else ""
+        return pool, WORDS, (f"Words alone were compared: {reason}.",) if reason else ()
+    try:
+        asked = choice.embedder.embed([query], "query")
+        known = choice.embedder.embed([prompt_of(episode) for episode, _ in pool])
+    except MemoryCIError as error:
+        return pool, WORDS, (f"Words alone were compared: {error.message}.",)
+    rows = (known.data[at : at + known.dim] for at in range(0, len(known.data), known.dim))
+    cosines = (max(0.0, sum(map(mul, asked.data, row))) for row in rows)
+    compared = [(episode, cosine) for (episode, _), cosine in zip(pool, cosines, strict=True)]
+    return compared, choice.embedder.model_id, ()
+
+
+def is_safe(episode: Episode) -> bool:
+    """Whether nothing in the words of an episode must be kept from an agent."""
+    action = episode.action
+    names = (episode.id, *action.files, *action.tools, *episode.context, *episode.context.values())
+    return not is_unsafe("\n".join((prompt_of(episode), *names)))
+
+
+def _count_still(workspace: Workspace, episodes: Sequence[Episode], rev: str | None) -> dict[str, int]:
+    """How many files of each episode are there at a revision, renamed or not."""
+    commit = find_commit(workspace.repo, rev) if rev else None
+    if commit is None or not episodes:
+        return {}
+    present = frozenset(map(readable_path, tree_at(workspace.repo, commit).files.values()))
+    missing = [episode for episode in episodes if not present.issuperset(episode.action.files)]
+    renames = _list_renames(workspace, missing, commit)
+    return {
+        episode.id: sum(
+            path in present or follow_renames(path, renames, present) is not None for path in episode.action.files
+        )
+        for episode in episodes
+    }
+
+
+def _list_renames(workspace: Workspace, episodes: Iterable[Episode], commit: str) -> dict[str, str]:
+    """The renames since the oldest of some episodes, as far as their commits are here."""
+    shas = [episode.action.commit for episode in episodes if SHA.fullmatch(episode.action.commit)]
+    known = [found for found in find_objects(workspace.repo, [f"{sha}^{{commit}}" for sha in shas]) if found]
+    return list_renames(workspace.repo, known, commit) if known else {}
+
+
+def _explain(told: Episodes, limit: int, asked: Question) -> Iterator[str]:
+    if limit != asked.limit:
+        yield f"A limit of {limit} is out of range, {asked.limit} is taken."
+    if told.findings:
+        yield f"Not everything could be read: {plural(len(told.findings), 'finding')}. `memory-ci check` names them."
+    if asked.ranking == "similar" and not count_terms(asked.query):
+        yield "The question has no words to search for."

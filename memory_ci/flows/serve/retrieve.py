@@ -1,0 +1,222 @@
+"""Retrieve: what an agent's job is given, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from memory_ci.errors import UsageError
+from memory_ci.flows.index import index_path, synced_index
+from memory_ci.flows.serve.options import MAX_CHARS, Asked, RetrieveOptions, make_sound
+from memory_ci.flows.serve.ranking import Candidates, arrange, find_candidates, weigh_again
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.index.database import Index
+from memory_ci.index.search import list_entries, list_findings, list_prose
+from memory_ci.lifecycle.prominence import prominence
+from memory_ci.records.config import Config, Decay
+from memory_ci.records.entry import Entry
+from memory_ci.records.report import Finding
+from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
+from memory_ci.records.task import SimilarTask
+from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
+from memory_ci.retrieval.budget import fit, fit_norms
+from memory_ci.retrieval.query import build_terms
+from memory_ci.text import plural, strip_comments
+
+if TYPE_CHECKING:
+    from memory_ci.index.embedders.choose import EmbedderChoice
+
+
+class View(msgspec.Struct, frozen=True):
+    """The memory that is asked: whose, of which commit (None: the work tree), on which day, and what to say of it."""
+
+    workspace: Workspace
+    today: date
+    index: Index
+    commit: str | None = None
+    note: str = ""
+
+
+def retrieve(
+    workspace: Workspace,
+    task: str,
+    options: RetrieveOptions,
+    today: date,
+    environ: Mapping[str, str] | None = None,
+) -> Retrieval:
+    """Institutional memory, then the entries that the task finds, ranked, true and within the budget.
+
+    Words find them, and vectors where `environ` and the configuration give an embedder; memory of the past is asked
+    for words alone.
+    Raises RepositoryError: unknown-revision, shallow-clone, unrelated-histories; UsageError: option-conflict.
+    """
+    with open_view(workspace, options, today) as view:
+        config = view.workspace.config
+        asked = make_sound(options, config, view.today)
+        norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
+        norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
+        embedder = _find_embedder(config, options, environ)
+        found = find_candidates(view.index, config, task, asked, options, view.today, embedder)
+        _note_lane(workspace, embedder, found, today)
+        findings = (*_degraded(view.index, view), *list_findings(view.index))
+    judged, gone = _judge(view, found, options)
+    best, superseded = arrange(judged, asked.limit)
+    similar = _recall_tasks(view, task, options)
+    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
+    room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
+    room = min(asked.max_chars, room)
+    kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
+    answer = msgspec.structs.replace(
+        answer,
+        hits=kept,
+        hits_dropped=dropped,
+        withheld=(*gone, *superseded),
+        notes=tuple(
+            filter(None, (view.note, *asked.notes, *_explain(found), *_explain_silence(task, kept, dropped, gone)))
+        ),
+        findings=findings,
+        verdict=found.verdict,
+    )
+    return _walk(workspace, answer, asked, options, today, room) if asked.walk and kept else answer
+
+
+@contextmanager
+def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> Iterator[View]:
+    """The memory that the options ask for: of the work tree, of an earlier moment, or of where a fork began."""
+    if options.at is not None and options.base is not None:
+        hint = "--at names an earlier state of this branch, --base what a fork's branch was started from."
+        raise UsageError("--at and --base exclude each other", slug="option-conflict", hint=hint)
+    if options.at is None and options.base is None:
+        with synced_index(workspace) as index:
+            yield View(workspace, today, index)
+        return
+    from memory_ci.flows.past_index import Past, find_fork_point, find_moment  # 15 ms of codec that the present spares
+
+    moment = find_moment(workspace, options.at) if options.at else find_fork_point(workspace, options.base or "", today)
+    with Past(moment.workspace).index(moment.commit) as index:
+        yield View(moment.workspace, moment.today, index, moment.commit if options.at else None, moment.note)
+
+
+def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
+    """(the candidates weighed by the truth of what they cite, those withheld because it is gone).
+
+    The tree is the one that the options name, else that of the view. Global memory cites other repositories: it is not
+    judged here.
+    """
+    if options.tree is not None:
+        resolve_commit(view.workspace.repo, options.tree)
+    citing = [hit.located for hit in found.hits if hit.located.entry.cites and hit.located.scope.name != "global"]
+    if not citing:
+        return list(found.hits), ()
+    from memory_ci.flows.serve.anchor_verdicts import judge_located, list_gone, weigh_truth  # 10 ms that others spare
+
+    truth = judge_located(view.workspace, citing, view.commit if options.tree is None else options.tree)
+    ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
+    judged = [msgspec.structs.replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
+    return judged, () if options.stale else list_gone(found.hits, truth)
+
+
+def _walk(
+    workspace: Workspace, answer: Retrieval, asked: Asked, options: RetrieveOptions, today: date, room: int
+) -> Retrieval:
+    """The answer and what is related to its hits. The view is opened again: git was asked meanwhile, without a lock."""
+    from memory_ci.flows.serve.walk import add_related  # nobody pays for this who does not walk
+
+    with open_view(workspace, options, today) as view:
+        tree = view.commit if options.tree is None else options.tree
+        return add_related(answer, view.workspace, view.index, asked, room, tree=tree, is_stale_shown=options.stale)
+
+
+def _find_embedder(
+    config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
+) -> EmbedderChoice | None:
+    if environ is None or config.retrieve.embedder == "none" or options.at is not None or options.base is not None:
+        return None
+    from memory_ci.index.embedders.choose import choose_embedder
+
+    return choose_embedder(config.retrieve, environ)
+
+
+def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Candidates, today: date) -> None:
+    """Remember for `doctor` whether the vectors answered; where none were asked there is nothing to remember."""
+    if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
+        return
+    from memory_ci.flows.serve.vector_status import note_lane  # 1 ms that words alone spare
+
+    note_lane(workspace, today, "" if found.cosines else found.reason)
+
+
+def _explain(found: Candidates) -> Iterator[str]:
+    """Why the vectors did not answer, or not for all."""
+    if found.mode == "degraded":
+        yield f"Words alone were asked: {found.reason}."
+
+
+def _recall_tasks(view: View, task: str, options: RetrieveOptions) -> tuple[SimilarTask, ...]:
+    """Similar tasks; none for a moment of the past, which did not know those merged since."""
+    if not view.workspace.config.retrieve.similar or options.at is not None:
+        return ()
+    from memory_ci.flows.serve.similar import recall_tasks  # 3 ms that others spare
+
+    return recall_tasks(view.workspace, task)
+
+
+def _explain_silence(
+    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...]
+) -> Iterator[str]:
+    """What the caller should know of what is not shown."""
+    if task.strip() and not build_terms(task):
+        yield "The task has no words to search for."
+    if dropped and not kept:
+        least = min(map(entry_cost, dropped))
+        yield f"{plural(len(dropped), 'entry')} found, but the smallest takes {least} characters: there is no room."
+    if gone:
+        yield f"Withheld, because the code cited is gone: {plural(len(gone), 'entry')}. --stale shows them."
+
+
+def _degraded(index: Index, view: View) -> tuple[Finding, ...]:
+    """A warning when the index could not be kept: the answer is whole, but the next one costs as much again."""
+    if not index.is_temporary or not index.reason:
+        return ()
+    path: Path = index_path(view.workspace)
+    message = f"the index could not be kept: {index.reason}"
+    return (Finding(str(path), 1, "index-not-kept", message, "Check the rights and the space there.", "warning"),)
+
+
+def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
+    """Institutional memory in file order: entries without their front matter, and prose that says something."""
+    entries = [
+        Norm(p.path, p.line, _norm_text(p.entry), p.entry.id, prominence(p.entry, today, decay))
+        for p in list_entries(index, scopes=("institutional",), statuses=("active", "compacted"))
+    ]
+    prose = [
+        msgspec.structs.replace(norm, text=_said(norm.text), prominence=1.0)
+        for norm in list_prose(index, "institutional")
+    ]
+    return sorted([*entries, *(norm for norm in prose if norm.text)], key=lambda norm: (norm.path, norm.line))
+
+
+def _norm_text(entry: Entry) -> str:
+    """Title and body; what was declined is worded so that nobody follows it."""
+    declined = "Tried and rejected: " if entry.adoption == "rejected" else ""
+    instead = f"\n\nDone instead: {entry.instead}" if entry.instead else ""
+    return f"## {declined}{entry.title}\n\n{entry.body}".rstrip() + instead
+
+
+def _said(prose: str) -> str:
+    """Prose without comments, "" if only headings are left: an introduction is not a norm."""
+    text = strip_comments(prose).strip()
+    return text if any(line.strip() and not line.startswith("#") for line in text.splitlines()) else ""
+
+
+def injected_ids(answer: Retrieval) -> tuple[str, ...]:
+    """The ids of what the answer holds after its budget, norms and ranked entries alike."""
+    norms = [norm.entry_id for norm in answer.norms if norm.entry_id]
+    return tuple(dict.fromkeys([*norms, *(hit.located.entry.id for hit in answer.hits)]))

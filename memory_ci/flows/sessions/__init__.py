@@ -1,0 +1,1 @@
+"""Sessions: agents' transcripts captured, joined with merged changes, and pushed."""

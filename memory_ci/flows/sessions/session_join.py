@@ -1,0 +1,255 @@
+"""Joining: which agent sessions belong to a merged change, and how that is known."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from memory_ci.flows.sessions.captured import CapturedSessions
+from memory_ci.flows.sessions.transcripts import path_text
+from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.blobs import Tree
+from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.log import find_last_mention
+from memory_ci.gitrepo.renames import find_objects
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
+from memory_ci.records.event import Event
+from memory_ci.records.forge import PullRequest
+from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.session import UNKNOWN_TIME, Session
+from memory_ci.sources.commits import author_of
+from memory_ci.sources.entire import read_checkpoint
+from memory_ci.sources.reviews import is_outside
+from memory_ci.sources.transcripts.registry import find_transcripts, read_stream, read_transcript
+
+ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
+NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
+COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
+"""Transcripts that teams commit beside their code."""
+
+MAX_TRANSCRIPT = 64 * 1024 * 1024
+GRACE = timedelta(hours=1)
+"""How long before and after it a session still counts as the work of a commit."""
+
+
+class JoinedSession(NamedTuple):
+    """A session of a change: its events that belong there, how it was found, and the commit it is bound to."""
+
+    session: Session
+    events: tuple[Event, ...]
+    how: str
+    commit: Commit
+
+
+class SessionFinder:
+    """Finds sessions where agents and their tools keep them; each source is read once, and only when asked for.
+
+    `extra` are transcripts, or directories of them, that the caller names. `problems` tell what could not be read.
+    """
+
+    def __init__(self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None) -> None:
+        self._workspace, self._extra, self._since = workspace, extra, since
+        self.captured = CapturedSessions(workspace)
+        self._read_until: dict[str, datetime] = {}
+        self._given: set[tuple[object, ...]] = set()
+        self.problems: list[str] = []
+
+    def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        """The sessions of one merged change, each once; an event goes to the first change that it is joined with.
+
+        What an outsider says is a session of his takes nothing from the change that it belongs to.
+        """
+        seen: set[str] = set()
+        is_theirs = request is not None and is_outside(request, request.permission)
+        given = self._given.copy() if is_theirs else self._given
+        for joined in self._candidates(merged, request):
+            events = tuple(self._take(joined, merged, given))
+            if events or joined.session.key not in seen:
+                seen.add(joined.session.key)
+                yield joined._replace(events=events)
+
+    def _candidates(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        for commit in merged.commits:
+            yield from self._checkpoints(commit)
+            yield from self._noted(commit)
+            yield from self._named(commit)
+        yield from self._committed(merged)
+        yield from self._linked(merged)
+        yield from self._near(merged, request)
+
+    def _take(self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]) -> Iterator[Event]:
+        """The events up to the merge that are not `given` yet, bound to the author of the commit.
+
+        Copies are known by their id; without one, by who said what when: the lines of two copies differ, and one line
+        may hold two events.
+        """
+        begin, end = self._begin(joined.session), max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
+        for event in joined.events:
+            key = (joined.session.key, event.uid or (event.at, event.actor, event.kind, event.text))
+            if key in given or (event.at != UNKNOWN_TIME and not begin < event.at <= end):
+                continue
+            given.add(key)
+            at = joined.commit.authored_at if event.at == UNKNOWN_TIME else event.at
+            yield msgspec.structs.replace(event, at=at, author=author_of(joined.commit))
+
+    def _begin(self, session: Session) -> datetime:
+        """When the part of a session ends that an earlier run has read: at the last commit before that names it."""
+        if session.key not in self._read_until:
+            found = self._since and find_last_mention(self._workspace.repo, self._since, session.id)
+            self._read_until[session.key] = found or UNKNOWN_TIME
+        return self._read_until[session.key]
+
+    # -- by trailer
+
+    def _checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Entire's checkpoints, by the trailer that its hook writes."""
+        for value in _values(commit, "Entire-Checkpoint"):
+            if self._entire is None:
+                self.problems.append(
+                    "commits name checkpoints of Entire, and entire/checkpoints/v1 is not here: fetch it"
+                )
+                continue
+            checkpoint = read_checkpoint(self._entire.list_paths, self._entire.read, value)
+            self.problems += checkpoint.problems
+            for session, _ in checkpoint.sessions:
+                yield JoinedSession(session, session.events, f"Entire-Checkpoint: {value}", commit)
+
+    def _named(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Sessions that a commit names by their key or id, or by a beginning of it that only one has."""
+        for value in _values(commit, "Memory-Session"):
+            named = _list_named(self._known, value)
+            if (count := len({session.id for session in named})) > 1:
+                self.problems.append(f"Memory-Session: {value} begins the ids of {count} sessions: none was joined")
+                continue
+            for session in named:
+                yield self._join(session, f"Memory-Session: {session.key}", commit)
+
+    def _noted(self, commit: Commit) -> Iterator[JoinedSession]:
+        """The prompts that git-ai noted on a commit."""
+        if self._notes is None:
+            return
+        data = self._notes.read(commit.sha)
+        for session in read_stream(io.BytesIO(data), f"{commit.sha[:12]}.note") if data else ():
+            yield JoinedSession(session, session.events, "a note of git-ai", commit)
+
+    # -- by what the change and the session say of each other
+
+    def _committed(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Transcripts that the change itself brought. Who may say what in them depends on who brought them."""
+        if not self._workspace.config.sessions.read:
+            return
+        brought = {
+            file.path: commit
+            for commit in merged.commits
+            for file in commit.files
+            if file.status != "D" and COMMITTED.fullmatch(file.path)
+        }
+        if not brought:
+            return
+        for path, data in self._contents(Tree(self._workspace.repo, merged.tip.sha), brought):
+            for session in read_stream(io.BytesIO(data), path):
+                yield JoinedSession(session, session.events, "committed with the change", brought[path])
+
+    def _linked(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Sessions whose own transcript says that they opened this pull request."""
+        for session in self._known:
+            if merged.number is not None and merged.number in session.pull_requests:
+                yield self._join(session, f"its transcript opened #{merged.number}", merged.tip)
+
+    def _near(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        """Sessions on the branch of the change, during which one of its commits was made."""
+        branch = request.branch if request else find_branch(merged.tip.message)
+        for session in self._known if branch else ():
+            commit = next((commit for commit in merged.commits if _is_during(session, commit.authored_at)), None)
+            if session.branch == branch and commit is not None:
+                yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
+
+    def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
+        whole = self.captured.whole(session)
+        return JoinedSession(whole, whole.events, how, commit)
+
+    # -- the places where sessions are kept
+
+    @cached_property
+    def _known(self) -> tuple[Session, ...]:
+        """Sessions that are found by what they say: those captured into refs (without their events), and those that the
+        caller names."""
+        captured = self.captured.said if self._workspace.config.sessions.read else ()
+        self.problems += self.captured.problems
+        return (*captured, *self._from_files())
+
+    def _from_files(self) -> Iterator[Session]:
+        for place in self._extra:
+            found = [session for path in find_transcripts([place]) for session in read_transcript(path)]
+            if not found:
+                self.problems.append(f"{path_text(place)} holds no session that can be read")
+            yield from found
+
+    @cached_property
+    def _entire(self) -> _Tree | None:
+        return self._tree(ENTIRE)
+
+    @cached_property
+    def _notes(self) -> _Tree | None:
+        return self._tree(NOTES)
+
+    def _tree(self, refs: Sequence[str]) -> _Tree | None:
+        if not self._workspace.config.sessions.read:
+            return None
+        repo = self._workspace.repo
+        tip = next(filter(None, find_objects(repo, [f"{ref}^{{commit}}" for ref in refs])), None)
+        return None if tip is None else _Tree(self, Tree(repo, tip))
+
+    def _contents(self, tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        for content in tree.read(paths, MAX_TRANSCRIPT):
+            if content.data is None:
+                self.problems.append(f"{content.file.path} {content.problem}")
+            else:
+                yield content.file.path, content.data
+
+
+class _Tree:
+    """The files of a branch that a tool keeps its data in, read one by one; fan-out directories are seen through."""
+
+    def __init__(self, finder: SessionFinder, tree: Tree) -> None:
+        self._finder, self._tree = finder, tree
+        self._flat = {path.replace("/", ""): path for path in tree.files}
+
+    def list_paths(self, prefix: str) -> Sequence[str]:
+        return [path for path in self._tree.files if path.startswith(prefix)]
+
+    def read(self, path: str) -> bytes | None:
+        known = path if path in self._tree.files else self._flat.get(path, "")
+        return next((data for _, data in self._finder._contents(self._tree, [known])), None)
+
+
+def _values(commit: Commit, key: str) -> Iterator[str]:
+    for _, value in find_trailers(commit.message, (key,)):
+        yield from split_ids(value)
+
+
+MIN_ID = 8
+"""Characters of a session's id that name it."""
+
+
+def _list_named(sessions: Iterable[Session], value: str) -> list[Session]:
+    """The sessions of that id, all copies of them; else those whose id begins so."""
+    agent, _, found = value.rpartition(":")
+    theirs = [session for session in sessions if agent in ("", session.agent)]
+    exact = [session for session in theirs if session.id == found]
+    if exact or len(found) < MIN_ID:
+        return exact
+    return [session for session in theirs if session.id.startswith(found)]
+
+
+def _is_during(session: Session, at: datetime) -> bool:
+    if session.started is None or session.ended is None:
+        return False
+    return session.started - GRACE <= at <= session.ended + GRACE

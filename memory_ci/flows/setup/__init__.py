@@ -1,0 +1,1 @@
+"""Set-up: what a clone needs to keep memory, put in and taken out."""

@@ -1,0 +1,170 @@
+"""Install: the merge driver, the attributes that call it, and the native hooks. Uninstall takes out just these."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from memory_ci.flows.setup.agents import local_files, plan_agent, plan_agents_out, put_agent
+from memory_ci.flows.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
+from memory_ci.flows.setup.steps import InstallStep, Result, put_text, read_text
+from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.gitrepo.blobs import list_staged
+from memory_ci.gitrepo.repo import Repository
+from memory_ci.gitrepo.settings import find_setting, remove_section, set_setting
+from memory_ci.records.config import ScopePatterns
+from memory_ci.store.layout import EPISODES, INBOX, ORDER
+
+SECTION = "merge.memory-ci"
+TITLE = "memory-ci: memory files entry by entry"
+ATTRIBUTES = ".gitattributes"
+EXCLUDE = "info/exclude"
+"""In the git directory that all work trees share: what git passes over in this clone alone."""
+
+MADE = "memory-ci/made"
+"""In the git directory: the files and directories that `install` made for agents, a path each line."""
+
+BLOCK = "# memory-ci: begin (memory-ci install)\n{}# memory-ci: end\n"
+BLOCK_PATTERN = re.compile(r"\n?# memory-ci: begin.*?\n# memory-ci: end\n", re.DOTALL)
+"""With the newline before it, which `install` puts there: taken out, the file is byte for byte what it was."""
+
+
+def install(
+    workspace: Workspace, python: str, *, with_hook: bool = True, agents: Sequence[str] = (), dry_run: bool = False
+) -> tuple[InstallStep, ...]:
+    """Set up what is missing or differs; `python` is the interpreter that git and agents will start, where the file is
+    of this clone alone. Again, it changes nothing. Hooks that another tool manages are left to it (`hook_manager`).
+
+    Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file before anything is written;
+    write-failed, git-failed; UsageError: agent-settings before anything is written.
+    """
+    repo, attributes = workspace.repo, _attributes_file(workspace)
+    with_hook = with_hook and hook_manager(workspace) is None
+    if with_hook:
+        refuse_hooks(repo)
+    hooked = [plan_agent(work_tree(workspace), name, python) for name in agents]
+    block = _make_block(attribute_lines(workspace.config.scopes))
+    exclude = _plan_exclude(repo, local_files(agents))
+    set_driver = _set_driver(repo, driver_command(python), dry_run)
+    put_block = put_text(attributes, _with_block(read_text(attributes), block), dry_run)
+    return (
+        InstallStep("merge-driver", str(repo.common_dir / "config"), set_driver),
+        InstallStep("attributes", str(attributes), put_block),
+        *(put_hooks(repo, python, dry_run) if with_hook else ()),
+        *(InstallStep("exclude", str(path), put_text(path, text, dry_run)) for path, text in exclude),
+        *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
+    )
+
+
+def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
+    """Take out what `install` put in; hooks that were there before are back in their places.
+
+    Raises RepositoryError: bare-repository, write-failed, git-failed; UsageError: agent-settings before anything is
+    changed.
+    """
+    repo, attributes = workspace.repo, _attributes_file(workspace)
+    hooked = plan_agents_out(work_tree(workspace), repo.git_dir / MADE)
+    return (
+        InstallStep("merge-driver", str(repo.common_dir / "config"), _unset_driver(repo, dry_run)),
+        InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)),
+        *take_hooks_out(repo, dry_run),
+        *_take_exclude_out(repo, dry_run),
+        *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
+    )
+
+
+def driver_command(python: str) -> str:
+    """The shell command of the driver. Where memory-ci cannot be imported any more, it is git's own merge of lines.
+
+    `-P` keeps modules that lie in the merged work tree out of the interpreter's path.
+    """
+    ours = f"{shlex.quote(python).replace('%', '%%')} -P"
+    merge = f"{ours} -m memory_ci hook merge %O %A %B %P"
+    return f"if {ours} -c 'import memory_ci' 2>/dev/null; then {merge}; else git merge-file %A %O %B || exit 1; fi"
+
+
+def attribute_lines(patterns: ScopePatterns) -> tuple[str, ...]:
+    """The lines that give memory files and episodes to the driver (gitattributes(5)), for the scopes as configured."""
+    written = [pattern for name in ORDER for pattern in getattr(patterns, name)]
+    globs = [re.sub(r"([\[?\\])", r"\\\1", pattern) for pattern in [*written, f"{INBOX}/*.md", f"{EPISODES}/*/*.md"]]
+    globs = ["/" + re.sub(r"(?<![^/])\{where\}(?![^/])", "**", glob).replace("{where}", "*") for glob in globs]
+    quoted = [json.dumps(glob, ensure_ascii=False) if re.search(r'[\s"]', glob) else glob for glob in globs]
+    return tuple(dict.fromkeys(f"{glob} merge=memory-ci" for glob in quoted))
+
+
+def _attributes_file(workspace: Workspace) -> Path:
+    return work_tree(workspace) / ATTRIBUTES
+
+
+# -- the merge driver
+
+
+def _set_driver(repo: Repository, command: str, dry_run: bool) -> Result:
+    settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": command}
+    if all(find_setting(repo, name, "--local") == value for name, value in settings.items()):
+        return "kept"
+    for name, value in settings.items():
+        if not dry_run:
+            set_setting(repo, name, value)
+    return "written"
+
+
+def _unset_driver(repo: Repository, dry_run: bool) -> Result:
+    if find_setting(repo, f"{SECTION}.driver", "--local") is None:
+        return "absent"
+    if not dry_run:
+        remove_section(repo, SECTION)
+    return "removed"
+
+
+# -- the attributes, and what git passes over
+
+
+def _make_block(lines: Sequence[str]) -> str:
+    return BLOCK.format("".join(f"{line}\n" for line in lines))
+
+
+def _with_block(text: str, block: str) -> str:
+    """The text with our block in it: where it stands, or at the end after a newline of its own."""
+    if BLOCK_PATTERN.search(text):
+        return BLOCK_PATTERN.sub(lambda found: "\n" * found.group().startswith("\n") + block, text, count=1)
+    return f"{text}\n{block}" if text else block
+
+
+def _take_block_out(path: Path, dry_run: bool) -> Result:
+    text = read_text(path)
+    found = BLOCK_PATTERN.search(text)
+    if found is None:
+        return "absent"
+    before, after = text[: found.start()], text[found.end() :]
+    rest = before + ("\n" if before and after and not before.endswith("\n") else "") + after
+    if rest:
+        put_text(path, rest, dry_run)
+    elif not dry_run:
+        path.unlink()
+    return "removed"
+
+
+def _plan_exclude(repo: Repository, files: Sequence[str]) -> tuple[tuple[Path, str], ...]:
+    """The file that makes git pass over those of `files` that it does not track, as it will be; nothing for none.
+
+    One that is a symbolic link is not ours to replace.
+    """
+    path, tracked = _exclude_file(repo), {file.path for file in list_staged(repo, files)} if files else set()
+    untracked = [f"/{file}" for file in files if file not in tracked]
+    if not untracked or path.is_symlink():
+        return ()
+    return ((path, _with_block(read_text(path), _make_block(untracked))),)
+
+
+def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
+    path = _exclude_file(repo)
+    if not path.is_symlink() and (result := _take_block_out(path, dry_run)) != "absent":
+        yield InstallStep("exclude", str(path), result)
+
+
+def _exclude_file(repo: Repository) -> Path:
+    return repo.common_dir / EXCLUDE

@@ -1,0 +1,253 @@
+"""The ten extraction scopes, end to end: what each is asked about, what it may quote, and where its learnings go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from memory_ci.extraction.engines.command import CommandEngine
+from memory_ci.flows.record.apply import apply_plan
+from memory_ci.flows.record.promotion import agreed_by_model, promote_globally, propose_globally
+from memory_ci.flows.record.run import RecordOptions, plan_record
+from memory_ci.records.config import EngineConfig
+from memory_ci.records.entry import Domain, EntryType
+from memory_ci.store.edit import format_entry
+from tests.flows.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch, refusing
+from tests.flows.project import NOW, TODAY, Project
+from tests.flows.standin import StandIn, by_model, make_learning
+from tests.forge.make import make_pull, make_review
+from tests.make import make_entry
+from tests.repos import make_repo
+
+REFUSAL = "ask before you install anything on this machine"
+INTENT = "Charges must be retried, but no customer may ever pay twice."
+RISK = "The gateway may book a charge although the client saw a timeout."
+ASSUMED = "The gateway answers within one second."
+BODY = "The worker takes the lock before it reads the queue."
+PLAIN = f"Move the worker\n\n{BODY}"
+JOB = f".teaparty/jobs/{SESSION}/institutional.md"
+TITLE = "Ask the gateway first"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> StandIn:
+    return StandIn(tmp_path / "model")
+
+
+def with_session(project: Project, folder: Path) -> None:
+    data = make_session(WORDS, *refusing(REFUSAL), at=project.clock.now)
+    key = keep_session(project, folder, data)
+    merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {key}")
+
+
+def with_file(path: str, text: str) -> Callable[[Project, Path], None]:
+    def merge(project: Project, folder: Path) -> None:
+        project.branch("work")
+        project.commit(PLAIN, {path: text, "src/worker.py": "x\n"})
+        project.checkout("main")
+        project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
+
+    return merge
+
+
+def with_message(message: str) -> Callable[[Project, Path], None]:
+    def merge(project: Project, folder: Path) -> None:
+        merge_branch(project, "work", 140, message)
+
+    return merge
+
+
+class Case(NamedTuple):
+    """A change that has something for a scope: the piece with these `words`, and the entry they become."""
+
+    scope: str
+    merge: Callable[[Project, Path], None]
+    words: str
+    kind: str
+    path: str
+    type: EntryType
+    domain: Domain
+    importance: float
+
+
+CASES = (
+    Case("observations", with_session, WORDS, "text", "institutional.md", "directive", "team", 0.9),
+    Case("escalation", with_session, REFUSAL, "rejection", "institutional.md", "directive", "team", 0.9),
+    Case("intent-alignment", with_file("INTENT.md", INTENT), INTENT, "intent", "MEMORY.md", "corrective", "task", 0.5),
+    Case("team", with_message(PLAIN), BODY, "commit", "src/MEMORY.md", "procedural", "team", 0.5),
+    Case("session", with_session, WORDS, "text", JOB, "procedural", "team", 0.5),
+    Case("project", with_message(PLAIN), BODY, "commit", "MEMORY.md", "procedural", "task", 0.5),
+    Case("prospective", with_file(".premortem.md", RISK), RISK, "premortem", "MEMORY.md", "declarative", "task", 0.5),
+    Case(
+        "in-flight",
+        with_file(".assumptions.jsonl", json.dumps({"assumption": ASSUMED, "state": "failed"}) + "\n"),
+        ASSUMED,
+        "assumption",
+        "MEMORY.md",
+        "declarative",
+        "task",
+        0.5,
+    ),
+    Case(
+        "corrective",
+        with_message(f"fix: take the lock\n\n{BODY}"),
+        BODY,
+        "commit",
+        "MEMORY.md",
+        "corrective",
+        "task",
+        0.8,
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.scope)
+def test_a_scope_reads_its_piece_and_writes_to_its_file_with_its_defaults(
+    project: Project, tmp_path: Path, model: StandIn, case: Case
+) -> None:
+    case.merge(project, tmp_path)
+    model.will_find(make_learning(case.words, case.scope, TITLE))
+    plan = model.record(project)
+    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
+    assert case.scope in asked.scopes
+    assert any(case.words in text for text in asked.texts(case.kind))
+    (judged,) = by_model(plan)
+    assert (judged.verdict, judged.candidate.extraction_scope) == ("written", case.scope)
+    (entry,) = [entry for entry in project.entries(case.path) if entry.title == TITLE]
+    assert (entry.type, entry.domain, entry.importance) == (case.type, case.domain, case.importance)
+    assert entry.evidence[0].endswith(case.words)
+    assert entry.source is not None
+    assert entry.source.startswith("pr:140 commit:")
+    assert project.check().is_ok
+
+
+def test_a_model_is_told_what_became_of_an_assumption(project: Project, tmp_path: Path, model: StandIn) -> None:
+    line = json.dumps({"assumption": ASSUMED, "state": "failed"})
+    with_file(".assumptions.jsonl", line + "\n")(project, tmp_path)
+    model.plan(project)
+    (piece,) = [piece for asked in model.asked for piece in asked.pieces if piece["kind"] == "assumption"]
+    assert "failed" in json.dumps(piece | {"text": ""})
+
+
+def test_a_change_with_nothing_for_a_scope_is_not_asked_about_it(project: Project, model: StandIn) -> None:
+    project.branch("work")
+    project.commit(PLAIN, {"src/worker.py": "x\n", "docs/worker.md": "x\n"})
+    project.checkout("main")
+    project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
+    model.plan(project)
+    assert {asked.change: asked.scopes for asked in model.asked}["#140"] == ("project",)
+
+
+def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model: StandIn) -> None:
+    keys = [
+        keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now, session=f"{SESSION[:-1]}{number}"))
+        for number in (1, 2)
+    ]
+    merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {', '.join(keys)}")
+    model.plan(project)
+    (scopes,) = [asked.scopes for asked in model.asked if asked.change == "#140"]
+    assert "observations" in scopes
+    assert "session" not in scopes
+
+
+WRONG = (
+    ("observations", BODY),
+    ("escalation", BODY),
+    ("intent-alignment", BODY),
+    ("session", BODY),
+    ("global", BODY),
+    ("prospective", INTENT),
+    ("in-flight", BODY),
+    ("corrective", BODY),
+)
+"""Scopes, and words of a person that they do not read; `team` and `project` read everything."""
+
+
+@pytest.mark.parametrize(("scope", "words"), WRONG)
+def test_a_learning_that_quotes_only_what_its_scope_does_not_read_is_quarantined(
+    project: Project, tmp_path: Path, model: StandIn, scope: str, words: str
+) -> None:
+    with_file("INTENT.md", INTENT)(project, tmp_path)
+    model.will_find(make_learning(words, scope, TITLE))
+    plan = model.record(project)
+    (judged,) = by_model(plan)
+    assert (judged.verdict, judged.reason) == ("quarantined", "wrong-scope-evidence")
+    assert not any(change.entry.title == TITLE for step in plan.steps for change in step.changes)
+
+
+def test_a_requested_change_of_a_reviewer_is_what_the_corrective_scope_quotes(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    words = "Send the key with each try, or the gateway books it twice."
+    event = {"pull_request": make_pull(140), "review": make_review(body=words, state="changes_requested")}
+    (tmp_path / "event.json").write_text(json.dumps(event))
+    merge_branch(project, "work", 140, PLAIN)
+    model.will_find(make_learning(words, "corrective", TITLE))
+    environ = model.environ | {"GITHUB_EVENT_PATH": str(tmp_path / "event.json")}
+    options = RecordOptions(engine="command")
+    plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)
+    apply_plan(project.workspace, plan, NOW)
+    assert {"corrective", "intent-alignment"} <= set(model.asked[-1].scopes)
+    (entry,) = [entry for entry in project.entries() if entry.title == TITLE]
+    assert (entry.type, entry.importance) == ("corrective", 0.8)
+    assert entry.evidence == (f"review:140#r199 {words}",)
+    assert [join.kind for join in plan.joins] == ["pull-request"]
+
+
+def test_the_global_scope_is_never_asked_of_a_change_but_filled_by_promotion(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    checkout = make_repo(tmp_path / "memory")
+    checkout.commit("Start", {"MEMORY.md": "# Ours\n"})
+    agnostic = [make_entry(n, title="Write the failing test before the fix", source=f"pr:{n}") for n in (1, 2, 3)]
+    bound = [make_entry(n + 10, title="Run the shop before its client", source=f"pr:{n}") for n in (1, 2, 3)]
+    text = "\n".join([project.show("HEAD", "MEMORY.md"), *map(format_entry, [*agnostic, *bound])])
+    project.commit("Put", {"MEMORY.md": text})
+    with_session(project, tmp_path)
+    model.plan(project)
+    assert model.asked
+    assert not any("global" in asked.scopes for asked in model.asked)
+    promote_globally(str(checkout.path), propose_globally(project.workspace, None, TODAY), NOW, dry_run=False)
+    written = checkout.show("HEAD", "MEMORY.md")
+    assert "Write the failing test before the fix" in written
+    assert "shop" not in written
+
+
+def test_what_three_merged_changes_say_is_proposed_for_global_memory(project: Project) -> None:
+    rule = "Write the failing test before the fix"
+    for number in (141, 142, 143):
+        assert propose_globally(project.workspace, None, TODAY) == ()
+        project.merge_work(f"Move the worker\n\nLearning: {rule}.", f"work{number}", number)
+        project.record()
+    (entry,) = [entry for entry in project.entries() if entry.title == rule]
+    assert entry.occurrences == ("pr:142", "pr:143")
+    assert [entry.title for entry in propose_globally(project.workspace, None, TODAY)] == [rule]
+
+
+def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file(
+    project: Project, model: StandIn
+) -> None:
+    for number in (141, 142, 143):
+        model.will_find(make_learning(BODY, "team", TITLE))
+        merge_branch(project, f"work{number}", number, PLAIN)
+        model.record(project)
+    (entry,) = [entry for entry in project.entries() if entry.title == TITLE]
+    assert (entry.promoted_from, entry.occurrences) == ("team:src", ("pr:142", "pr:143"))
+    assert not project.git("ls-files", "src/MEMORY.md")
+
+
+def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
+    proposed = [
+        make_entry(n, title=title) for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
+    ]
+    model.will_find(make_learning("Write the failing test first", "global"))
+    engine = CommandEngine(EngineConfig(), model.environ)
+    assert [entry.title for entry in agreed_by_model(proposed, engine)] == ["Write the failing test first"]
+    assert model.asked[0].scopes == ("global",)
+    model.will_find(make_learning("Ask Ada to merge", "project"))
+    assert agreed_by_model(proposed, engine) == ()
+    assert agreed_by_model(proposed, None) == tuple(proposed)

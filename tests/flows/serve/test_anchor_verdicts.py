@@ -1,0 +1,176 @@
+"""The truth of what is served: cited code is looked at in the caller's tree, and what became of it is said."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.anchors import anchor_entries
+from memory_ci.flows.serve.options import RetrieveOptions
+from memory_ci.flows.serve.retrieve import injected_ids, retrieve
+from memory_ci.flows.workspace import open_workspace
+from memory_ci.records.retrieval import Hit, Retrieval
+from memory_ci.rendering.context import render_context
+from memory_ci.store.edit import format_entry
+from tests.flows.project import TODAY, Project
+from tests.make import make_entry, make_id
+
+POST = """def post(url, key):
+    if key is None:
+        raise ValueError("no idempotency key")
+    return send(url, headers={"Idempotency-Key": key})
+"""
+CLIENT = f"import time\n\n\n{POST}\n\ndef close():\n    send(None)\n"
+TITLE = "`post()` needs an idempotency key"
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A client, an entry that cites a function of it, and one that cites nothing."""
+    project.commit("Write the client", {"src/client.py": CLIENT})
+    remember(project, 1, f"src/client.py@{project.sha()[:12]}")
+    other = make_entry(2, title="Some say that an idempotency key is a string of letters and of much else")
+    project.commit("More", {"docs/MEMORY.md": format_entry(other)})
+    project.commit("Scopes", {".memory-ci.yaml": "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n"})
+    return project
+
+
+def remember(project: Project, number: int, *cites: str, title: str = TITLE, path: str = "MEMORY.md") -> None:
+    (entry,) = anchor_entries(project.workspace, [make_entry(number, title=title, cites=cites)])
+    project.commit("Remember", {path: format_entry(entry)})
+
+
+def ask(project: Project, **options: Any) -> Retrieval:  # noqa: ANN401 - fields of RetrieveOptions
+    return project.retrieve("idempotency key", **options)
+
+
+def hit_of(answer: Retrieval, number: int = 1) -> Hit:
+    return next(hit for hit in answer.hits if hit.located.entry.id == make_id(number))
+
+
+def truth_of(answer: Retrieval, number: int = 1) -> float:
+    return dict(hit_of(answer, number).factors)["truth"]
+
+
+def test_an_edit_of_cited_code_is_marked_and_demoted_and_its_revert_is_not(shop: Project) -> None:
+    before = ask(shop)
+    assert (injected_ids(before)[0], truth_of(before)) == (make_id(1), 1.0)
+    shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    edited = ask(shop)
+    assert truth_of(edited) == 0.5
+    assert hit_of(edited).score == pytest.approx(hit_of(before).score / 2)
+    assert "\nCHANGED since this was learned: src/client.py:4. Look there first.\n" in render_context(edited)
+    shop.git("revert", "--no-edit", "HEAD")
+    assert render_context(ask(shop)) == render_context(before)
+
+
+def test_an_edit_moves_the_entry_behind_one_that_holds(shop: Project) -> None:
+    assert injected_ids(ask(shop)) == (make_id(1), make_id(2))
+    shop.write("src/client.py", CLIENT.replace("is None", "is missing"))
+    assert injected_ids(ask(shop)) == (make_id(2), make_id(1)), "an edit counts before it is committed"
+    assert injected_ids(ask(shop, tree="HEAD")) == (make_id(1), make_id(2)), "but not in another tree"
+
+
+def test_an_entry_whose_code_is_gone_is_withheld_unless_it_is_asked_for(shop: Project) -> None:
+    shop.commit("Remove", {"src/client.py": None})
+    answer = ask(shop)
+    assert injected_ids(answer) == (make_id(2),)
+    (withheld,) = answer.withheld
+    assert withheld.hit.located.entry.id == make_id(1)
+    assert withheld.why == "gone: src/client.py (the file is not there any more)"
+    assert answer.notes == ("Withheld, because the code cited is gone: 1 entry. --stale shows them.",)
+    stale = ask(shop, stale=True)
+    assert (truth_of(stale), stale.withheld) == (0.5, ())
+    assert "\nGONE: src/client.py" in render_context(stale)
+
+
+def test_what_moved_is_served_with_its_new_place(shop: Project) -> None:
+    shop.commit("Rename", {"src/client.py": None, "net/http.py": f"# moved\n{CLIENT}"})
+    answer = ask(shop)
+    assert truth_of(answer) == 1.0
+    assert "\nNow at net/http.py:5 (was src/client.py).\n" in render_context(answer)
+
+
+def test_what_cannot_be_verified_is_served_and_said(project: Project) -> None:
+    entry = make_entry(1, title=TITLE, cites=("src/client.py:1@0123456789ab",))
+    project.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    answer = ask(project)
+    assert truth_of(answer) == 1.0
+    assert "\nNOT VERIFIED: src/client.py:1 (" in render_context(answer)
+
+
+def test_a_file_that_is_cited_whole_is_not_held_against_the_entry_until_it_is_gone(project: Project) -> None:
+    project.commit("Write", {"src/data.py": "x = 1\n"})
+    remember(project, 1, f"src/data.py@{project.sha()[:12]}", title="Every idempotency key is unique")
+    project.commit("Edit", {"src/data.py": "x = 2\n"})
+    edited = ask(project)
+    assert truth_of(edited) == 1.0
+    assert "\nNote: src/data.py (edited since).\n" in render_context(edited)
+    project.commit("Remove", {"src/data.py": None})
+    assert injected_ids(ask(project)) == ()
+
+
+def test_global_memory_is_not_judged_by_the_code_of_this_repository(shop: Project, home: Path) -> None:
+    entry = make_entry(7, title="A key of idempotency", cites=("src/client.py:1@0123456789ab text:0123456789ab",))
+    (home / "MEMORY.md").write_text(format_entry(entry))
+    assert truth_of(ask(shop), 7) == 1.0
+    assert hit_of(ask(shop), 7).verdicts == ()
+
+
+def test_a_bare_repository_is_judged_by_its_head(shop: Project, tmp_path: Path) -> None:
+    shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    bare = shop.bare(tmp_path / "bare.git")
+    answer = retrieve(open_workspace(bare.path), "idempotency key", RetrieveOptions(), TODAY)
+    assert truth_of(answer) == 0.5
+
+
+def test_a_tree_that_is_none_is_an_error(shop: Project) -> None:
+    with pytest.raises(RepositoryError) as raised:
+        ask(shop, tree="nowhere")
+    assert raised.value.slug == "unknown-revision"
+
+
+# -- what it costs
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The git commands that are run from now on."""
+    started: list[str] = []
+    start = subprocess.Popen.__init__
+
+    def counted(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
+        started.append(next(arg for arg in args[1:] if not arg.startswith("-") and "=" not in arg))
+        start(self, args, *rest, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", counted)
+    return started
+
+
+def test_while_nothing_changed_two_processes_ask_and_two_more_judge(shop: Project, processes: list[str]) -> None:
+    ask(shop)
+    processes.clear()
+    assert truth_of(ask(shop)) == 1.0
+    assert processes == ["rev-parse", "ls-files", "cat-file", "ls-files", "for-each-ref"], "the last asks for new tasks"
+
+
+def test_where_nothing_is_cited_nothing_is_judged(project: Project, processes: list[str]) -> None:
+    project.commit("Put", {"MEMORY.md": format_entry(make_entry(1, title=TITLE))})
+    ask(project)
+    processes.clear()
+    assert ask(project).hits
+    assert processes == ["rev-parse", "ls-files", "for-each-ref"]
+
+
+def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: list[str]) -> None:
+    sha = shop.sha()[:12]
+    entries = [make_entry(n, title=f"idempotency key {n}", cites=(f"src/client.py@{sha}",)) for n in range(10, 60)]
+    shop.commit("Many", {"MEMORY.md": "\n".join(map(format_entry, entries))})
+    ask(shop)
+    processes.clear()
+    assert ask(shop, limit=1000, max_chars=100_000).hits
+    assert len(processes) == 5

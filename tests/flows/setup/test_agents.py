@@ -1,0 +1,254 @@
+"""The hooks of agents: put into settings as their owner wrote them, and taken out again to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.setup.agents import AGENTS
+from memory_ci.flows.setup.install import install, uninstall
+from memory_ci.flows.setup.json_settings import EMPTY, insert, remove
+from tests.flows.project import Project
+
+NAMES = [agent.name for agent in AGENTS]
+FILES = {agent.name: agent.file for agent in AGENTS}
+EVENTS = {agent.name: agent.event for agent in AGENTS}
+
+MINE = '{"hooks": [{"type": "command", "command": "mine"}]}'
+SETTINGS = [
+    "{}",
+    '{"b": 1, "a": [1, 2]}',
+    '{\n\t"b": 1,\n\t"a": [1,2]\n}\n',
+    '{\r\n  "b": "\u00e9"\r\n}\r\n',
+    '{"hooks": {}}',
+    '{\n  "hooks": {"SessionEnd": [], "Stop": []},\n  "z": 0\n}',
+    f'{{\n  "hooks": {{\n    "SessionEnd": [\n      {MINE}\n    ],\n    "Stop": [{MINE}, {MINE}]\n  }}\n}}\n',
+]
+
+
+def set_up(project: Project, name: str, python: str = sys.executable, *, dry_run: bool = False) -> str:
+    steps = install(project.workspace, python, with_hook=False, agents=[name], dry_run=dry_run)
+    return steps[-1].result
+
+
+def groups(path: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text())["hooks"][EVENTS[name]]
+    return found
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_get_one_hook_and_are_byte_for_byte_as_before_without_it(
+    project: Project, name: str, text: str
+) -> None:
+    path = project.write(FILES[name], text)
+    before = json.loads(text)
+    assert set_up(project, name) == "written"
+    assert set_up(project, name) == "kept"
+    after = json.loads(path.read_text())
+    ours = after["hooks"][EVENTS[name]].pop()
+    assert f"capture - --hook --agent {name}" in ours["hooks"][0]["command"]
+    assert after | {"hooks": None} == before | {"hooks": None}
+    assert after["hooks"] == {EVENTS[name]: [], **before.get("hooks", {})}
+    assert [step.result for step in uninstall(project.workspace) if step.part == "agent"] == ["removed"]
+    assert path.read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) -> None:
+    path = project.path / FILES[name]
+    assert set_up(project, name, dry_run=True) == "written"
+    assert not path.exists()
+    set_up(project, name)
+    assert len(groups(path, name)) == 1
+    uninstall(project.workspace)
+    assert not path.parent.exists()
+
+
+def excluded(project: Project, *, dry_run: bool = False) -> list[str]:
+    steps = install(project.workspace, sys.executable, with_hook=False, agents=["claude-code"], dry_run=dry_run)
+    return [step.result for step in steps if step.part == "exclude"]
+
+
+@pytest.mark.parametrize("text", [None, "# mine\n*.swp\n", "*.swp"])
+def test_git_passes_over_settings_with_a_path_of_this_machine_until_they_are_taken_out(
+    project: Project, text: str | None
+) -> None:
+    place = project.path / ".git/info/exclude"
+    place.unlink(missing_ok=True)
+    if text is not None:
+        project.write(".git/info/exclude", text)
+    assert excluded(project) == ["written"]
+    assert ".claude" not in project.status()
+    assert excluded(project) == ["kept"]
+    uninstall(project.workspace)
+    assert (place.read_text() if place.exists() else None) == text
+
+
+def test_a_dry_run_excludes_nothing_and_says_that_it_would(project: Project) -> None:
+    place = project.write(".git/info/exclude", "*.swp\n")
+    assert excluded(project, dry_run=True) == ["written"]
+    assert place.read_text() == "*.swp\n"
+
+
+def test_settings_that_git_tracks_or_that_hold_no_path_are_not_excluded(project: Project) -> None:
+    project.commit("Share", {FILES["claude-code"]: "{}\n"})
+    assert excluded(project) == []
+    steps = install(project.workspace, sys.executable, with_hook=False, agents=["codex"])
+    assert [step.part for step in steps] == ["merge-driver", "attributes", "agent"]
+
+
+def test_an_exclude_file_elsewhere_is_left_alone(project: Project, tmp_path: Path) -> None:
+    place = project.write(".git/info/exclude", "")
+    place.unlink()
+    (tmp_path / "mine").write_text("*.swp\n")
+    place.symlink_to(tmp_path / "mine")
+    assert excluded(project) == []
+    uninstall(project.workspace)
+    assert (place.is_symlink(), (tmp_path / "mine").read_text()) == (True, "*.swp\n")
+
+
+def test_what_its_owner_changed_meanwhile_stays(project: Project) -> None:
+    path = project.write(".gemini/settings.json", '{"a": 1}')
+    set_up(project, "gemini")
+    settings = json.loads(path.read_text())
+    settings["hooks"]["SessionEnd"].insert(0, json.loads(MINE))
+    path.write_text(json.dumps(settings))
+    uninstall(project.workspace)
+    assert json.loads(path.read_text()) == {"a": 1, "hooks": {"SessionEnd": [json.loads(MINE)]}}
+
+
+def test_a_hook_that_calls_another_interpreter_is_replaced(project: Project) -> None:
+    path = project.path / FILES["claude-code"]
+    set_up(project, "claude-code", "/old venv/python")
+    assert set_up(project, "claude-code") == "written"
+    (group,) = groups(path, "claude-code")
+    assert "/old venv" not in path.read_text()
+    assert sys.executable in group["hooks"][0]["command"]
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+def test_a_file_that_is_committed_holds_no_path_of_this_machine(project: Project, name: str) -> None:
+    set_up(project, name)
+    assert "/python" not in (project.path / FILES[name]).read_text()
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, // mine\n}', "[]", '{"hooks": []}', '{"hooks": {"SessionEnd": {}}}', "{"])
+def test_settings_that_are_not_what_the_agent_reads_are_left_to_their_owner(project: Project, text: str) -> None:
+    path = project.write(FILES["gemini"], text)
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "gemini")
+    assert caught.value.slug == "agent-settings"
+    assert path.read_text() == text
+    assert not (project.path / ".gitattributes").exists(), "refused before anything was written"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('{"hooks":{"SessionEnd":"x"}}', "the value of `hooks.SessionEnd` must be a list", "Make it what the agent"),
+        ('{"hooks": 7}', "the value of `hooks` must be an object", "Make it what the agent"),
+        ("[]", "the file must be an object", "Make it what the agent"),
+        ('{"a": 1, // mine\n}', "is not the plain JSON", "Take comments out"),
+    ],
+)
+def test_what_is_wrong_with_settings_is_named(project: Project, text: str, message: str, hint: str) -> None:
+    project.write(FILES["gemini"], text)
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "gemini")
+    assert message in caught.value.message
+    assert caught.value.hint.startswith(hint)
+
+
+def test_a_link_that_came_with_a_branch_leads_nobody_out(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (project.path / ".claude").symlink_to(tmp_path / "outside")
+    with pytest.raises(RepositoryError) as caught:
+        set_up(project, "claude-code")
+    assert caught.value.slug == "outside-repository"
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+OURS = {"ours": True}
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b"]), JSON, max_size=2),
+    st.dictionaries(st.sampled_from(["x", "y"]), st.lists(JSON, max_size=2), max_size=2),
+    st.sampled_from([None, 1, 2, "\t"]),
+)
+def test_taking_out_undoes_putting_in(rest: dict[str, Any], hooks: dict[str, Any], indent: int | str | None) -> None:
+    for whole in (rest, {**rest, "h": hooks}, {"h": hooks, **rest}):
+        text = json.dumps(whole, indent=indent)
+        longer = insert(text, ("h", "x"), OURS)
+        assert json.loads(longer)["h"]["x"][-1] == OURS
+        assert remove(longer, ("h", "x"), lambda value: bool(value == OURS)) == text
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"hooks": {"SessionEnd": [{"b": 1, "b": 1}]}}', "[" * 100_000])
+def test_settings_that_readers_understand_differently_are_left_alone(project: Project, text: str) -> None:
+    path = project.write(FILES["gemini"], text)
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "gemini")
+    assert caught.value.slug == "agent-settings"
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_settings_that_are_no_file_are_refused(project: Project, make: Callable[[Path], None]) -> None:
+    path = project.path / FILES["gemini"]
+    path.parent.mkdir()
+    make(path)
+    with pytest.raises(RepositoryError) as caught:
+        set_up(project, "gemini")
+    assert caught.value.slug == "not-a-file"
+
+
+def test_settings_behind_a_link_are_not_replaced_by_a_file(project: Project, tmp_path: Path) -> None:
+    real = tmp_path / "settings.json"
+    real.write_text("{}")
+    path = project.path / FILES["gemini"]
+    path.parent.mkdir()
+    path.symlink_to(real)
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "gemini")
+    assert caught.value.slug == "agent-settings"
+    assert "symbolic link" in caught.value.message
+    assert (path.is_symlink(), real.read_text()) == (True, "{}")
+
+
+def test_a_hook_of_its_owner_that_calls_capture_too_stays(project: Project) -> None:
+    path = project.path / FILES["codex"]
+    set_up(project, "codex")
+    settings = json.loads(path.read_text())
+    (ours,) = settings["hooks"]["Stop"]
+    mine = {"hooks": [{**ours["hooks"][0], "command": "notify; " + ours["hooks"][0]["command"]}]}
+    settings["hooks"]["Stop"] += [mine, {**ours, "matcher": "x"}]
+    path.write_text(json.dumps(settings))
+    assert set_up(project, "codex") == "kept"
+    uninstall(project.workspace)
+    assert groups(path, "codex") == [mine, {**ours, "matcher": "x"}]
+
+
+def test_what_was_there_before_is_not_removed(project: Project) -> None:
+    mine = project.write(FILES["gemini"], EMPTY)
+    (project.path / ".codex").mkdir()
+    for name in ("gemini", "codex"):
+        set_up(project, name)
+    uninstall(project.workspace)
+    assert mine.read_text() == EMPTY
+    assert list((project.path / ".codex").iterdir()) == []
