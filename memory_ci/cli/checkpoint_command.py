@@ -9,7 +9,7 @@ from typing import get_args
 import click
 
 from memory_ci.cli.common import dry_run_option, echo_json, json_option, now, utf8, workspace
-from memory_ci.records.job import Assumption, State
+from memory_ci.records.episode import Assumption, State
 from memory_ci.rendering.table import printable, printable_lines
 
 

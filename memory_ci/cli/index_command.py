@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import at_option, echo_json, json_option, progress, today, workspace
-from memory_ci.records.index import IndexStats
+from memory_ci.records.retrieval import IndexStats
 from memory_ci.rendering.table import render_finding
 from memory_ci.text import plural
 

@@ -10,8 +10,7 @@ import click
 
 from memory_ci.cli.common import echo_json, has_input, json_option, now, read_input, utf8, workspace
 from memory_ci.cli.retrieve_command import DAY, parse_days
-from memory_ci.records.episode import Outcome
-from memory_ci.records.recall import Ranking
+from memory_ci.records.episode import Outcome, Ranking
 from memory_ci.rendering.table import printable
 
 

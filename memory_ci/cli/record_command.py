@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from memory_ci.flows.record.backfill import Pending
     from memory_ci.flows.record.run import RecordOptions
     from memory_ci.flows.workspace import Workspace
-    from memory_ci.records.plan import Plan
-    from memory_ci.records.publish import Published
+    from memory_ci.records.plan import Plan, Published
 
 POLL_SECONDS = 60
 """Between two looks at the batches of a backfill, which take minutes to hours."""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now, today
-from memory_ci.records.change import Step
+from memory_ci.records.plan import Step
 from memory_ci.rendering.plan import render_plan
 
 branch_option = click.option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")

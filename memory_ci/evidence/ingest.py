@@ -11,8 +11,7 @@ from memory_ci.evidence.filters import find_change_mark, find_reason_to_leave_ou
 from memory_ci.evidence.redact import redact
 from memory_ci.evidence.trust import tier
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import Event, EventKind
-from memory_ci.records.evidence import Evidence, EvidenceSet, LeftOut, Trust
+from memory_ci.records.event import Event, EventKind, Evidence, EvidenceSet, LeftOut, Trust
 from memory_ci.secrets import find_secrets
 
 MAX_LENGTH = 65_536

@@ -14,8 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from memory_ci.records.event import Event
-from memory_ci.records.evidence import Trust
+from memory_ci.records.event import Event, Trust
 
 MERGED = frozenset({"commit", "adr"})
 OF_A_SESSION = frozenset({"text", "rejection", "interrupt", "premortem", "assumption", "intervention", "intent"})

@@ -14,8 +14,7 @@ from enum import Enum, auto
 import msgspec
 
 from memory_ci.evidence.filters import REVERT, has_outcome
-from memory_ci.records.event import MID_TURN
-from memory_ci.records.evidence import Evidence, EvidenceSet
+from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens, plural
 
 PIECE_TOKENS = 60

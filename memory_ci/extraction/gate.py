@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memory_ci.extraction.injection import find_injection
 from memory_ci.records.candidate import Candidate
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence
 from memory_ci.secrets import find_secrets, lower_case
 
 TITLE_WIDTH = 120

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from memory_ci.extraction.reply import Learning, RawQuote
 from memory_ci.extraction.scopes import may_cite
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence
 from memory_ci.secrets import MASK
 
 QUOTABLE = frozenset({"T0", "T1"})

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from memory_ci.extraction.scopes import Selector
-from memory_ci.records.event import Severity
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence, Severity
 
 ROUTINE = 0.5
 """What an event counts that is of no kind below."""

@@ -20,8 +20,7 @@ from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES, target_of
 from memory_ci.records.candidate import Candidate, Judged, Quote
 from memory_ci.records.entry import Entry
-from memory_ci.records.event import Origin
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence, Origin
 from memory_ci.secrets import mask_secrets
 
 MAX_PER_PIECE = 50

@@ -17,7 +17,7 @@ from memory_ci.extraction.reply import QUOTE_WIDTH
 from memory_ci.extraction.scopes import SCOPES
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Adoption, Domain, EntryType
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence
 
 MAX_LEARNINGS = 3
 MAX_RISKS = 7

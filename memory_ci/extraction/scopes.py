@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from memory_ci.records.entry import Domain, EntryType, ScopeName
-from memory_ci.records.event import Actor, EventKind
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Actor, EventKind, Evidence
 
 Moment = Literal["prospective", "in-flight", "corrective", "retrospective"]
 

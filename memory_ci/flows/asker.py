@@ -13,7 +13,7 @@ from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.scopes import scopes_for
 from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.entry import Entry
-from memory_ci.records.evidence import EvidenceSet
+from memory_ci.records.event import EvidenceSet
 from memory_ci.text import estimate_tokens
 
 KNOWN_TOKENS = 6_000

@@ -14,9 +14,9 @@ from memory_ci.gitrepo.history import FileVersion, list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.retire import plan_stage_retirement
 from memory_ci.lifecycle.stage import Reading, find_stage
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Located, Phase
 from memory_ci.records.history import Commit
+from memory_ci.records.plan import Change
 
 PROJECTS = "projects/"
 """Beside the root, each directory in here is a project with a stage of its own (TeaParty's layout)."""

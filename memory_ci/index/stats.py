@@ -7,7 +7,7 @@ import sqlite3
 from memory_ci.index.database import Index
 from memory_ci.index.key import SCHEMA_VERSION
 from memory_ci.index.rows import HASH_BYTES
-from memory_ci.records.index import IndexStats
+from memory_ci.records.retrieval import IndexStats
 
 
 def count_index(index: Index) -> IndexStats:

@@ -15,8 +15,8 @@ from memory_ci.lifecycle.occurrences import unite_occurrences
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located, ScopeName
+from memory_ci.records.plan import Change
 
 WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
 """Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back."""

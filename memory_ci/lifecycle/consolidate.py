@@ -13,8 +13,8 @@ import msgspec
 from memory_ci.lifecycle.claims import claims_of
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
 from memory_ci.lifecycle.stance import Claim, find_opposition
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located, ScopeOf
+from memory_ci.records.plan import Change
 
 DEMOTION = 0.7
 IMPORTANCE_FLOOR = 0.1

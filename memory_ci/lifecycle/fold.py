@@ -8,8 +8,8 @@ from datetime import date, timedelta
 
 import msgspec
 
-from memory_ci.records.change import Change
 from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf
+from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert
 from memory_ci.records.history import MergedChange
-from memory_ci.records.task import Outcome
+from memory_ci.records.retrieval import Outcome
 
 SOON = timedelta(days=14)
 """A change that is mended later than this worked for a while: what came then is new work."""

@@ -21,8 +21,8 @@ from memory_ci.lifecycle.occurrences import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located, ScopeOf
+from memory_ci.records.plan import Change
 
 RECURRENCES = 3
 RECURRING = Fraction(7999, 10000)

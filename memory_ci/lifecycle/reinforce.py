@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Located
+from memory_ci.records.plan import Change
 
 
 class Use(NamedTuple):

@@ -7,8 +7,8 @@ from datetime import date
 
 import msgspec
 
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Located, Phase
+from memory_ci.records.plan import Change
 
 KEPT = ("pin", "permanent")
 """Priorities that only a person gives, and only a person takes back."""

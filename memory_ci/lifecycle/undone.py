@@ -14,8 +14,8 @@ import msgspec
 
 from memory_ci.lifecycle.consolidate import demote
 from memory_ci.lifecycle.reverts import Revert
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.plan import Change
 
 SOURCE = re.compile(r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)")
 SUSPICION = re.compile(

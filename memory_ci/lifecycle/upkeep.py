@@ -10,8 +10,8 @@ import msgspec
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
 from memory_ci.lifecycle.retire import KEPT
 from memory_ci.records.anchor import Verdict
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.plan import Change
 from memory_ci.text import shorten
 
 Verdicts = Mapping[tuple[str, str], Verdict]

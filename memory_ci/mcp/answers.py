@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from memory_ci.records.episode import FeedbackKind, Outcome
-from memory_ci.records.recall import Ranking
+from memory_ci.records.episode import FeedbackKind, Outcome, Ranking
 from memory_ci.records.retrieval import Mode, Strength
 
 

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from memory_ci.records.entry import Domain, EntryType
-from memory_ci.records.episode import FeedbackKind, Outcome
-from memory_ci.records.recall import Ranking
+from memory_ci.records.episode import FeedbackKind, Outcome, Ranking
 
 Text = Annotated[str, Meta(max_length=100_000)]
 Word = Annotated[str, Meta(max_length=1_000)]

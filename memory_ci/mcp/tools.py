@@ -21,9 +21,8 @@ from memory_ci.flows.serve.visibility import find_visible
 from memory_ci.mcp import arguments
 from memory_ci.mcp.answers import Judged, Kept, Recollection, Retrieved, Told
 from memory_ci.mcp.caller import Caller
-from memory_ci.records.episode import Feedback
+from memory_ci.records.episode import Feedback, Recalled
 from memory_ci.records.health import Health
-from memory_ci.records.recall import Recalled
 from memory_ci.rendering.context import render_context, render_hints
 from memory_ci.rendering.health import render_health
 from memory_ci.rendering.hook_format import ASK, render_asking

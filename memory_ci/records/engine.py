@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence
 
 Task = Literal["learnings", "premortem"]
 

@@ -1,4 +1,4 @@
-"""Episode: a situation, what memory gave to it, what was done, what came of it, what was said of the memory."""
+"""Episode: a piece of work, what memory gave to it and what came of it; its risks and assumptions; episodes recalled."""
 
 from __future__ import annotations
 
@@ -92,3 +92,63 @@ class Amendment(msgspec.Struct, frozen=True, kw_only=True):
 
 Telling = Episode | Amendment
 """What an episode file holds."""
+
+
+Ranking = Literal["similar", "mempalace", "t4dm"]
+"""The orders in which episodes are recalled; `episodes.ranking` names one of them."""
+
+
+class Factor(msgspec.Struct, frozen=True):
+    """A part of a score: one of a product, or with a `weight` one of a sum of weight x value."""
+
+    name: str
+    value: float
+    weight: float | None = None
+
+
+class RecalledEpisode(msgspec.Struct, frozen=True):
+    """An episode and its score. `still` of its `files` are there today; None where nobody looked."""
+
+    episode: Episode
+    score: float
+    factors: tuple[Factor, ...]
+    still: int | None = None
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """The episodes, best first, by which ranking, and what the caller should know.
+
+    `likeness` says how words were compared: `tf-idf`, or the name of the model whose vectors were; "" if neither was.
+    """
+
+    ranking: Ranking
+    likeness: str = ""
+    hits: tuple[RecalledEpisode, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+State = Literal["open", "held", "failed"]
+
+
+class Risk(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that may go wrong: why, how one would notice, what to do; `source` is where it is known from."""
+
+    title: str
+    why: str = ""
+    signal: str = ""
+    mitigation: str = ""
+    source: str = ""
+
+
+class Assumption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `.assumptions.jsonl`: what was taken for granted at a milestone, and what became of it.
+
+    `by` is the session of the agent that noted it, `<agent>:<id>`; "" stands for a person.
+    """
+
+    at: datetime
+    assumption: str
+    state: State
+    milestone: str = ""
+    because: str = ""
+    by: str = ""

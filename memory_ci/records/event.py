@@ -1,8 +1,8 @@
-"""Event: one raw thing that happened, and where it was found."""
+"""Event: one raw thing that happened. Session: what a reader found in a transcript. Evidence: what may be read of them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
@@ -70,3 +70,85 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     is_merge: bool = False
     uid: str = ""
     is_outside: bool = False
+
+
+Trust = Literal["T0", "T1", "T2", "T3"]
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One readable piece. `id` is its address inside one request ("e1"); `text` holds no secrets."""
+
+    id: str
+    kind: EventKind
+    text: str
+    trust: Trust
+    origin: Origin
+    at: datetime
+    actor: Actor = "human"
+    session: str | None = None
+    tool: str | None = None
+    ok: bool | None = None
+    paths: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """An event that is not evidence, and why: a count in the report, never a silent drop."""
+
+    origin: Origin
+    reason: str
+
+
+class EvidenceSet(msgspec.Struct, frozen=True):
+    """What may be read of one merged change, what was left out, and how many credentials were masked."""
+
+    pieces: tuple[Evidence, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    redactions: int = 0
+
+
+UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
+"""When a transcript does not say: whoever joins the session to a commit puts that commit's time here."""
+
+
+class SessionCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found in one session. `human_turns` include the `mid_turn` ones; `unknown` counts record types."""
+
+    records: int = 0
+    human_turns: int = 0
+    mid_turn: int = 0
+    rejections: int = 0
+    rejections_with_reason: int = 0
+    interrupts: int = 0
+    compactions: int = 0
+    agent_texts: int = 0
+    subagent_events: int = 0
+    tool_calls: int = 0
+    tool_results: int = 0
+    injected: int = 0
+    duplicates: int = 0
+    bad_lines: int = 0
+    unknown: dict[str, int] = {}
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """One session. `id` is the agent's own, `path` the name of the file it was read from, never an absolute path.
+
+    `pull_requests` are those that the transcript itself says it made; `branch` is the last that it names.
+    """
+
+    agent: str
+    id: str
+    format: str
+    path: str
+    events: tuple[Event, ...]
+    counts: SessionCounts
+    branch: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+    pull_requests: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`<agent>:<id>`, as the `Memory-Session:` trailer names it."""
+        return f"{self.agent}:{self.id}"

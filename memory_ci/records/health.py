@@ -1,4 +1,4 @@
-"""Health: how well a memory is kept, as five numbers and their weighted mean (docs/health.md)."""
+"""Health: how well a memory is kept (docs/health.md). Probe: what doctor looked at, and what to do about it."""
 
 from __future__ import annotations
 
@@ -47,3 +47,30 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         """The lowest metric; the first of several."""
         known = [metric for metric in self.metrics if metric.value is not None]
         return min(known, key=lambda metric: metric.value or 0.0, default=None)
+
+
+ProbeState = Literal["ok", "warn", "fail", "skip"]
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One thing that was looked at. `remedy` is what to do, and is never empty for `warn` and `fail`.
+
+    `warn`: not set up, or it will matter. `fail`: set up, and does not work. `skip`: it cannot be told here.
+    """
+
+    name: str
+    state: ProbeState
+    what: str
+    remedy: str = ""
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """All probes, in the order of the table of checks."""
+
+    probes: tuple[Probe, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """0: all is well, 1: something to do, 2: something is broken."""
+        states = {probe.state for probe in self.probes}
+        return 2 if "fail" in states else 1 if "warn" in states else 0

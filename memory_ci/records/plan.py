@@ -1,4 +1,4 @@
-"""Plan: everything a record run decided, as one JSON document (docs/plan.schema.json)."""
+"""Change: a decision, not yet done. Plan: all that a record run decided (docs/plan.schema.json). Published: its way out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,31 @@ from typing import Literal
 import msgspec
 
 from memory_ci.records.candidate import Judged
-from memory_ci.records.change import Change, Step
+from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
+
+Step = Literal["fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire"]
+STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promote", "retire", "compact")
+"""In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry added, updated, moved or taken out.
+
+    add     `entry` goes into `path`
+    update  the entry of that id in `path` becomes `entry`
+    move    the file `moved_from` goes away and its `entry` stands in `path` (an inbox fragment folded)
+    remove  `entry` is taken out of `path`; of several copies the last
+    drop    the file `moved_from` goes away: its entry restates `entry`, which stands in `path`
+    """
+
+    step: Step
+    kind: Literal["add", "update", "move", "drop", "remove"]
+    path: str
+    entry: Entry
+    why: str
+    moved_from: str | None = None
+
 
 PLAN_VERSION = 1
 
@@ -96,3 +119,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     windows: tuple[str, ...] = ()
     dropped: dict[str, int] = {}
     problems: tuple[str, ...] = ()
+
+
+class Published(msgspec.Struct, frozen=True):
+    """`mode` is the one that was used in the end, `tip` where its branch is now, `url` that of the pull request.
+
+    `tries` counts the tips the run was planned on; `reason` says why it went this way; `subjects` are those of the
+    commits. `is_followed`: the local branch is at the tip as well.
+    """
+
+    mode: str
+    tip: str
+    url: str = ""
+    tries: int = 1
+    reason: str = ""
+    plan: Plan | None = None
+    subjects: tuple[str, ...] = ()
+    is_followed: bool = False

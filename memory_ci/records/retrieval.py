@@ -1,7 +1,8 @@
-"""Match, Hit, Retrieval: what the index found, what was ranked, what is served."""
+"""What the index found, what was ranked, what is served; the tasks of the past that are alike."""
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 import msgspec
@@ -9,7 +10,41 @@ import msgspec
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
-from memory_ci.records.task import SimilarTask
+
+Outcome = Literal["success", "partial", "failure", "neutral"]
+"""Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says."""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A merged change, or a request that was closed on the day `merged_on` without being merged, and has no sha.
+
+    `still` of its `files` are there today, renamed or not; `why` tells what became of it.
+    """
+
+    sha: str
+    title: str
+    merged_on: date
+    number: int | None = None
+    branch: str = ""
+    files: int = 0
+    still: int = 0
+    outcome: Outcome = "success"
+    why: str = ""
+    is_merged: bool = True
+
+    @property
+    def label(self) -> str:
+        """How a person would name it: `#128`, else the short sha."""
+        return f"#{self.number}" if self.number is not None else self.sha[:7]
+
+
+class SimilarTask(msgspec.Struct, frozen=True):
+    """A task like the one asked about: the score, and the factors whose product it is, in the order they apply."""
+
+    task: Task
+    score: float
+    factors: tuple[tuple[str, float], ...]
+
 
 Strength = Literal["HIT", "WEAK", "MISS"]
 """Whether memory speaks of what was asked: yes; of a part of it; no, what is served is the nearest there is."""
@@ -79,3 +114,31 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: Strength | None = None
     similar: tuple[SimilarTask, ...] = ()
+
+
+class IndexStats(msgspec.Struct, frozen=True):
+    """Counts of entries, of feedback, of different words and of their occurrences; vectors by model; `size` in bytes.
+
+    `files` are memory and episode files.
+    """
+
+    schema: int
+    sqlite: str
+    size: int
+    files: int
+    entries: int
+    feedback: int
+    scopes: dict[str, int]
+    types: dict[str, int]
+    statuses: dict[str, int]
+    terms: int
+    occurrences: int
+    vectors: dict[str, int]
+
+
+class IndexUse(msgspec.Struct, frozen=True):
+    """The index after a run: its cache key, its `size` in bytes, and whether it had to be built from nothing."""
+
+    key: str
+    size: int
+    was_rebuilt: bool

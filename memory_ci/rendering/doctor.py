@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from memory_ci.records.doctor import Diagnosis, Probe, ProbeState
+from memory_ci.records.health import Diagnosis, Probe, ProbeState
 from memory_ci.rendering.table import printable
 
 COUNTED: tuple[tuple[ProbeState, str], ...] = (("ok", "ok"), ("warn", "to do"), ("fail", "broken"), ("skip", "skipped"))

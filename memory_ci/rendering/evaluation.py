@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.records.gold import Evaluation, Share
+from memory_ci.records.quality import Evaluation, Share
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.records.graph import Edge, Graph, Node
+from memory_ci.records.why import Edge, Graph, Node
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memory_ci.records.change import Change
-from memory_ci.records.plan import Plan, PlannedStep
+from memory_ci.records.plan import Change, Plan, PlannedStep
 from memory_ci.rendering.table import printable
 from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memory_ci.records.candidate import Judged
-from memory_ci.records.change import Change
-from memory_ci.records.plan import EngineUse, Join, Plan
+from memory_ci.records.plan import Change, EngineUse, Join, Plan
 from memory_ci.rendering.table import printable, render_finding
 from memory_ci.text import plural, shorten
 

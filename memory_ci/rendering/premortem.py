@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory_ci.records.job import Risk
+from memory_ci.records.episode import Risk
 from memory_ci.rendering.table import printable_lines
 from memory_ci.text import shorten
 

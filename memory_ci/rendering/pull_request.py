@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from memory_ci.records.change import Change
-from memory_ci.records.plan import Plan
+from memory_ci.records.plan import Change, Plan
 from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memory_ci.records.recall import Factor, Recalled, RecalledEpisode
+from memory_ci.records.episode import Factor, Recalled, RecalledEpisode
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 

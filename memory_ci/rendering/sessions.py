@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from memory_ci.records.event import MID_TURN, Event
-from memory_ci.records.session import Session
+from memory_ci.records.event import MID_TURN, Event, Session
 from memory_ci.rendering.table import printable
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from memory_ci.records.task import SimilarTask, Task
+from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 

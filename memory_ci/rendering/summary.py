@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memory_ci.records.candidate import Judged
-from memory_ci.records.change import Change
-from memory_ci.records.index import IndexUse
-from memory_ci.records.plan import EngineUse, Join, Plan, PlannedStep
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Change, EngineUse, Join, Plan, PlannedStep, Published
 from memory_ci.records.report import Finding
+from memory_ci.records.retrieval import IndexUse
 from memory_ci.rendering.markdown import escape_markdown, fit
 from memory_ci.text import plural
 

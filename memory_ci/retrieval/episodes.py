@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from memory_ci.records.entry import NO_FEEDBACK
-from memory_ci.records.episode import Episode
-from memory_ci.records.recall import Factor, RecalledEpisode
+from memory_ci.records.episode import Episode, Factor, RecalledEpisode
 from memory_ci.retrieval.similar_tasks import (
     MAX_SHARE,
     OUTCOMES,

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
 from memory_ci.sources.transcripts.fields import as_dict, as_list, as_text, decode
 from memory_ci.sources.transcripts.registry import read_stream

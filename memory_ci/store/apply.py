@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from memory_ci.errors import UnreadableMemoryError
-from memory_ci.records.change import Change
+from memory_ci.records.plan import Change
 from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file, entry_text, format_entry
 

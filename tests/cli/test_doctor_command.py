@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.records.doctor import Diagnosis, Probe, ProbeState
+from memory_ci.records.health import Diagnosis, Probe, ProbeState
 from memory_ci.rendering.doctor import render_diagnosis
 from tests.cli.conftest import Run
 from tests.flows.project import Project

@@ -52,8 +52,8 @@ ON_THE_PATH = set(
     memory_ci.index.embedders.choose memory_ci.index.frequency memory_ci.index.key memory_ci.index.rows
     memory_ci.index.search memory_ci.index.trust
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
-    memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.index
-    memory_ci.records.loaded memory_ci.records.report memory_ci.records.retrieval memory_ci.records.task
+    memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.loaded
+    memory_ci.records.report memory_ci.records.retrieval
     memory_ci.rendering memory_ci.rendering.context memory_ci.rendering.hook_format memory_ci.rendering.similar
     memory_ci.rendering.table
     memory_ci.retrieval memory_ci.retrieval.budget memory_ci.retrieval.corpus memory_ci.retrieval.corrections

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from memory_ci.records.event import Event, Origin
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Event, Evidence, Origin
 
 AT = datetime(2026, 9, 1, tzinfo=UTC)
 

@@ -6,8 +6,7 @@ import pytest
 
 from memory_ci.evidence.ingest import MAX_LENGTH, collect
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import MID_TURN, Event
-from memory_ci.records.evidence import EvidenceSet
+from memory_ci.records.event import MID_TURN, Event, EvidenceSet
 from tests.evidence.make import make_event, make_review, make_turn
 
 POLICY = ExtractionConfig()

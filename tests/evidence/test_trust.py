@@ -9,8 +9,7 @@ import pytest
 
 from memory_ci.evidence.trust import is_author, tier
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import Actor, EventKind
-from memory_ci.records.evidence import Trust
+from memory_ci.records.event import Actor, EventKind, Trust
 from tests.evidence.make import make_event
 
 BOTS = ExtractionConfig().bot_authors

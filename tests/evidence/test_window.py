@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.evidence.window import OMISSION, Window, choose, cost, is_structure, shorten_middle
-from memory_ci.records.event import MID_TURN
-from memory_ci.records.evidence import Evidence, EvidenceSet
+from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens
 from tests.evidence.make import make_piece
 

@@ -12,8 +12,7 @@ from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry
-from memory_ci.records.event import Origin
-from memory_ci.records.evidence import Evidence, EvidenceSet
+from memory_ci.records.event import Evidence, EvidenceSet, Origin
 
 
 def make_piece(text: str = "fix: x", number: int = 1, **fields: Any) -> Evidence:  # noqa: ANN401 - any field

@@ -16,7 +16,7 @@ from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.records.candidate import Quote
 from memory_ci.records.engine import Request
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence
 from tests.extraction.make import make_candidate, make_piece
 
 HUMAN = make_piece("Please keep the retry limit at three, the API bans us above that.", kind="text", trust="T1")

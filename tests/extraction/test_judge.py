@@ -15,7 +15,7 @@ from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES
 from memory_ci.records.candidate import Judged
 from memory_ci.records.engine import EngineReply, Request
 from memory_ci.records.entry import Entry
-from memory_ci.records.evidence import EvidenceSet
+from memory_ci.records.event import EvidenceSet
 from tests.extraction.make import judge, judge_messages, make_piece, written
 
 LEARNING = "Learning: the client closes the stream twice\n"

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from memory_ci.extraction.scopes import SCOPES, may_cite, scopes_for, target_of
-from memory_ci.records.event import EventKind
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import EventKind, Evidence
 from tests.extraction.make import make_piece
 
 Pieces = tuple[Evidence, ...]

@@ -15,9 +15,8 @@ from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.setup.init import init_repository
 from memory_ci.flows.workspace import Workspace, open_workspace
-from memory_ci.records.change import Step
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import Plan
+from memory_ci.records.plan import Plan, Step
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edit import format_entry

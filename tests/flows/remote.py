@@ -14,8 +14,7 @@ from memory_ci.flows.publish.publish import PublishOptions, publish
 from memory_ci.flows.publish.retry import Pace
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.records.config import PublishMode
-from memory_ci.records.plan import Plan
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Plan, Published
 from tests.flows.project import NOW, TODAY, Project
 from tests.repos import Clock, RepoBuilder
 from tests.servers import Answer, Asked, Handler, json_answer

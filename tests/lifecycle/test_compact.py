@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.compact import list_unlike, plan_compaction
-from memory_ci.records.change import Change
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.plan import Change
 from memory_ci.store.apply import apply_changes
 from memory_ci.store.edit import format_entry
 from memory_ci.store.load import load_file

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from memory_ci.lifecycle.consolidate import demote, find_contradictions, plan_consolidation
 from memory_ci.lifecycle.stance import Token, read_claim
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Located, ScopeOf
+from memory_ci.records.plan import Change
 from tests.make import make_entry, make_id, make_located
 
 TODAY = date(2026, 11, 21)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.records.change import Change, Step
-from memory_ci.records.plan import Counts, EngineUse, Plan, PlannedStep
+from memory_ci.records.plan import Change, Counts, EngineUse, Plan, PlannedStep, Step
 from memory_ci.rendering.message import render_commit_message
 from tests.make import make_entry
 

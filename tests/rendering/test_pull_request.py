@@ -9,9 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, EpisodeFile, Plan, PlannedStep
+from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, EpisodeFile, Plan, PlannedStep
 from memory_ci.rendering.markdown import code
 from memory_ci.rendering.pull_request import (
     MAX_BYTES,

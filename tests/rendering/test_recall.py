@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from memory_ci.records.episode import Action, Episode, Situation
-from memory_ci.records.recall import Factor, Recalled, RecalledEpisode
+from memory_ci.records.episode import Action, Episode, Factor, Recalled, RecalledEpisode, Situation
 from memory_ci.rendering.recall import render_recalled
 
 OCCURRED = datetime(2026, 11, 20, 14, tzinfo=UTC)

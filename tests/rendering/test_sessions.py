@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.records.session import Session, SessionCounts
+from memory_ci.records.event import Session, SessionCounts
 from memory_ci.rendering.sessions import render_human, render_sessions
 
 

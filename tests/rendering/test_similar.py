@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.records.retrieval import Retrieval
-from memory_ci.records.task import SimilarTask, Task
+from memory_ci.records.retrieval import Retrieval, SimilarTask, Task
 from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, render_context
 from memory_ci.rendering.similar import render_similar, render_task
 

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.candidate import Candidate, Judged, Quote
-from memory_ci.records.change import Change
-from memory_ci.records.index import IndexUse
-from memory_ci.records.plan import Counts, EngineUse, Join, Plan, PlannedStep
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Change, Counts, EngineUse, Join, Plan, PlannedStep, Published
 from memory_ci.records.report import Finding
+from memory_ci.records.retrieval import IndexUse
 from memory_ci.rendering.markdown import escape_markdown
 from memory_ci.rendering.summary import CUT, MAX_BYTES, render_findings, render_summary
 from tests.make import make_entry

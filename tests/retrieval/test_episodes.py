@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.episode import Action, Episode, Given, Situation
-from memory_ci.records.recall import RecalledEpisode
+from memory_ci.records.episode import Action, Episode, Given, RecalledEpisode, Situation
 from memory_ci.retrieval.episodes import (
     LEAST,
     find_near,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.task import SimilarTask, Task
+from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.retrieval.similar_tasks import LEAST, Asked, build_prompts, count_terms, find_likeness, find_similar
 
 OTHERS = [

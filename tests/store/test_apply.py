@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.errors import UnreadableMemoryError
-from memory_ci.records.change import Change
+from memory_ci.records.plan import Change
 from memory_ci.store.apply import apply_changes
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edit import format_entry

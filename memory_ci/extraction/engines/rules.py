@@ -22,7 +22,7 @@ from memory_ci.extraction.wording import (
     weakness,
 )
 from memory_ci.records.engine import EngineReply, Request
-from memory_ci.records.evidence import Evidence
+from memory_ci.records.event import Evidence
 
 SUSPECT_IMPORTANCE = 0.4
 

@@ -18,7 +18,7 @@ from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.gitrepo.tips import read_tips
-from memory_ci.records.doctor import Probe
+from memory_ci.records.health import Probe
 
 MAX_FILE = 1_000_000
 """Bytes of a hook, a workflow or a settings file that are read."""

@@ -13,7 +13,7 @@ from memory_ci.flows.workspace import readable_path
 from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder
 from memory_ci.index.glance import Glance, glance
 from memory_ci.index.vectors import LEAST_COVERAGE
-from memory_ci.records.doctor import Probe
+from memory_ci.records.health import Probe
 from memory_ci.text import plural
 
 REBUILD = "memory-ci index"

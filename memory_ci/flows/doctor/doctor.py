@@ -22,7 +22,7 @@ from memory_ci.flows.workspace import Workspace, workspace_here
 from memory_ci.gitrepo.environment import offline
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config
-from memory_ci.records.doctor import Diagnosis, Probe
+from memory_ci.records.health import Diagnosis, Probe
 from memory_ci.secrets import mask_secrets
 
 CHECKS: tuple[tuple[str, Check], ...] = (

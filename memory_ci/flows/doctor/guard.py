@@ -17,7 +17,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config, GlobalConfig, RetrieveConfig
-from memory_ci.records.doctor import Probe
+from memory_ci.records.health import Probe
 from memory_ci.store.edit import format_entry
 
 FAKE_KEY = "ghp_" + "".join(f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV"))

@@ -13,7 +13,7 @@ from memory_ci.flows.screening import screen
 from memory_ci.flows.workspace import MAX_FILE_BYTES
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.journal import find_unfinished
-from memory_ci.records.doctor import Probe
+from memory_ci.records.health import Probe
 from memory_ci.records.report import Finding
 from memory_ci.store.load import load_file
 from memory_ci.text import plural

@@ -24,7 +24,7 @@ from memory_ci.gitrepo.history import (
 )
 from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.gitrepo.sessionrefs import StoredSession
-from memory_ci.records.doctor import Probe
+from memory_ci.records.health import Probe
 from memory_ci.records.history import MergedChange
 from memory_ci.text import plural
 

@@ -21,7 +21,7 @@ from memory_ci.flows.workspace import is_told
 from memory_ci.gitrepo.blobs import list_staged, tree_at
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.settings import find_setting
-from memory_ci.records.doctor import Probe, ProbeState
+from memory_ci.records.health import Probe, ProbeState
 
 INSTALL = "memory-ci install"
 PRE_COMMIT = ".pre-commit-config.yaml"

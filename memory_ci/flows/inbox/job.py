@@ -18,11 +18,9 @@ from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.records.engine import Request
-from memory_ci.records.event import Origin
-from memory_ci.records.evidence import Evidence
-from memory_ci.records.job import Assumption, Risk
+from memory_ci.records.episode import Assumption, Risk
+from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.retrieval import Hit
-from memory_ci.records.session import UNKNOWN_TIME
 from memory_ci.rendering.premortem import render_premortem
 from memory_ci.sources.jobs import ASSUMPTIONS, PREMORTEM
 from memory_ci.store.files import write_file

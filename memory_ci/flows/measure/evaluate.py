@@ -22,9 +22,8 @@ from memory_ci.flows.samples import sample_entry
 from memory_ci.records.candidate import Judged
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.engine import EngineReply, Known, Request
-from memory_ci.records.event import Origin
-from memory_ci.records.evidence import Evidence
-from memory_ci.records.gold import Evaluation, GoldPiece, GoldWindow
+from memory_ci.records.event import Evidence, Origin
+from memory_ci.records.quality import Evaluation, GoldPiece, GoldWindow
 from memory_ci.secrets import find_secrets
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

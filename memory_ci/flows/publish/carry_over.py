@@ -21,8 +21,8 @@ from memory_ci.flows.record.maintainer_decisions import (
 )
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import find_addition
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.plan import Change
 from memory_ci.store.apply import apply_changes
 from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file

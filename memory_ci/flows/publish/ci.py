@@ -24,9 +24,8 @@ from memory_ci.flows.record.learner import Progress
 from memory_ci.flows.record.run import RecordOptions, plan_record, save_plan
 from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.records.config import EngineName, PublishMode
-from memory_ci.records.index import IndexUse
-from memory_ci.records.plan import Plan
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Plan, Published
+from memory_ci.records.retrieval import IndexUse
 
 
 class CiOptions(msgspec.Struct, frozen=True):

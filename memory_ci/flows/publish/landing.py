@@ -26,8 +26,7 @@ from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.push import DEEPER, HEADS, Outcome, Remote, deepen, fetch_tip, push_tip
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.records.plan import Plan
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Plan, Published
 
 STARTED_BY = {"GITHUB_EVENT_NAME": "push", "CI_PIPELINE_SOURCE": "push"}
 """What a forge says of a job that a push started: our own push must not start a run without end."""

@@ -30,7 +30,7 @@ from memory_ci.gitrepo.push import Outcome, find_remote_tip, push_tip
 from memory_ci.gitrepo.renames import find_objects
 from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.records.config import Config
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Published
 from memory_ci.text import plural
 
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"

@@ -20,7 +20,7 @@ from memory_ci.gitrepo.push import HEADS, connect
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.records.config import PublishConfig, PublishMode
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Published
 
 REFUSALS = frozenset({"push-refused", "forge-refused"})
 """After these another way is tried, where the mode has one."""

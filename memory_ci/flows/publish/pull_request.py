@@ -21,8 +21,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.choose import choose_proposals
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.records.config import Config
-from memory_ci.records.plan import Plan
-from memory_ci.records.publish import Published
+from memory_ci.records.plan import Plan, Published
 from memory_ci.rendering.pull_request import (
     TITLE,
     Declined,

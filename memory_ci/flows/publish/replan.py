@@ -19,9 +19,8 @@ from memory_ci.flows.record.maintainer_decisions import list_rejected, list_reje
 from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import Cursor, find_cursor
 from memory_ci.gitrepo.repo import is_held
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import Plan, PlannedStep
+from memory_ci.records.plan import Change, Plan, PlannedStep
 
 COVERED = "another run covered this plan's range meanwhile: nothing to do"
 

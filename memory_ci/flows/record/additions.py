@@ -20,10 +20,9 @@ from memory_ci.flows.record.gatherer import file_events
 from memory_ci.flows.record.learner import EARLIEST
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
-from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry
 from memory_ci.records.history import MergedChange
-from memory_ci.records.plan import Plan
+from memory_ci.records.plan import Change, Plan
 from memory_ci.sources.commits import commit_events
 from memory_ci.store.layout import classify_scope
 

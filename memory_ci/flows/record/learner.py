@@ -37,13 +37,12 @@ from memory_ci.lifecycle.names import find_id
 from memory_ci.lifecycle.reinforce import Use
 from memory_ci.lifecycle.reverts import SHA_WIDTH
 from memory_ci.records.candidate import Candidate, Judged
-from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry, Phase, ScopeOf
-from memory_ci.records.evidence import EvidenceSet
+from memory_ci.records.event import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.plan import Counts, Join
+from memory_ci.records.plan import Change, Counts, Join
 from memory_ci.records.report import Finding
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target

@@ -16,13 +16,10 @@ from memory_ci.flows.workspace import Snapshot, Workspace, open_committed, works
 from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promote import plan_promotion
-from memory_ci.records.change import Change
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry
-from memory_ci.records.event import Origin
-from memory_ci.records.evidence import Evidence
-from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
-from memory_ci.records.session import UNKNOWN_TIME
+from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
+from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, Plan, PlannedStep
 from memory_ci.rendering.message import render_commit_message
 from memory_ci.store.apply import apply_changes
 from memory_ci.store.load import load_file

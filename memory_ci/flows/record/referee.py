@@ -17,9 +17,8 @@ from memory_ci.flows.record.inbox_notes import prove
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.fold import is_kept, strip_claims
-from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.entry import Entry, Located
-from memory_ci.records.plan import Plan, PlannedStep
+from memory_ci.records.plan import STEPS, Change, Plan, PlannedStep, Step
 from memory_ci.store.layout import classify_scope, is_canonical_path
 
 KINDS: Mapping[Step, tuple[str, ...]] = {

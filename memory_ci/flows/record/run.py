@@ -51,9 +51,8 @@ from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert, find_reverts
-from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.config import EngineName
-from memory_ci.records.plan import PLAN_VERSION, Plan, PlannedStep
+from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Plan, PlannedStep, Step
 from memory_ci.records.report import Finding
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import is_fragment

@@ -21,9 +21,8 @@ from memory_ci.lifecycle.promote import plan_promotion
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.lifecycle.undone import plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
-from memory_ci.records.change import STEPS, Change, Step
 from memory_ci.records.entry import Entry, Located
-from memory_ci.records.plan import PLAN_VERSION, Counts, EngineUse, Plan, PlannedStep
+from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUse, Plan, PlannedStep, Step
 from memory_ci.store.document import parse_memory_file
 
 SEARCHED = 1000

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.renames import follow_renames, list_renames
 from memory_ci.lifecycle.outcomes import SOON, find_mends, is_revert, judge_outcome, list_undone
 from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.task import Outcome, Task
+from memory_ci.records.retrieval import Outcome, Task
 from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms
 
 MAX_FILES = 200

@@ -22,8 +22,7 @@ from memory_ci.index.embedders.choose import choose_embedder
 from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import EpisodesConfig
-from memory_ci.records.episode import Episode, Outcome
-from memory_ci.records.recall import Ranking, Recalled, RecalledEpisode
+from memory_ci.records.episode import Episode, Outcome, Ranking, Recalled, RecalledEpisode
 from memory_ci.retrieval.episodes import (
     POOL,
     Near,

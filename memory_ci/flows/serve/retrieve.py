@@ -23,8 +23,7 @@ from memory_ci.lifecycle.prominence import prominence
 from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
-from memory_ci.records.task import SimilarTask
+from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask, Withheld
 from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms

@@ -14,7 +14,7 @@ from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit, is_ancestor
 from memory_ci.gitrepo.tips import Tips, read_tips
-from memory_ci.records.task import SimilarTask, Task
+from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.retrieval.similar_tasks import TOP, Asked, Prompts, find_similar
 
 MAX_CHANGES = 2_000

@@ -11,7 +11,7 @@ from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.lifecycle.episodes import WORSE, combine
 from memory_ci.records.episode import Amendment, Episode
-from memory_ci.records.task import Task
+from memory_ci.records.retrieval import Task
 from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
 
 SHORT = 7

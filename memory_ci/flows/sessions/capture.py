@@ -18,7 +18,7 @@ from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository, list_worktrees
 from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, delete, list_stored, session_ref, store
 from memory_ci.records.config import SessionsConfig
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored, read_stored
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.digest import read
 from memory_ci.text import plural
 

@@ -20,10 +20,9 @@ from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention
 from memory_ci.gitrepo.renames import find_objects
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.records.event import Event
+from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.session import UNKNOWN_TIME, Session
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import read_checkpoint
 from memory_ci.sources.reviews import is_outside

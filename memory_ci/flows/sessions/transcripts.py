@@ -12,8 +12,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.evidence.redact import redact
 from memory_ci.gitrepo.repo import find_repository
-from memory_ci.records.event import Event
-from memory_ci.records.session import Session
+from memory_ci.records.event import Event, Session
 from memory_ci.sources.transcripts.merge import merge_sessions
 from memory_ci.sources.transcripts.registry import find_transcripts, read_transcript, usual_places
 

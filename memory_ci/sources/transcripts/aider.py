@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import count
 from typing import BinaryIO
 
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
 from memory_ci.sources.transcripts.prose import dated_name, read_lines
 

@@ -6,8 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from memory_ci.records.event import MID_TURN, Actor, Event, EventKind, Origin, Severity
-from memory_ci.records.session import UNKNOWN_TIME, Session, SessionCounts
+from memory_ci.records.event import (
+    MID_TURN,
+    UNKNOWN_TIME,
+    Actor,
+    Event,
+    EventKind,
+    Origin,
+    Session,
+    SessionCounts,
+    Severity,
+)
 
 MAX_TOOL_TEXT = 2_000
 """Characters kept of what a tool was given or answered: it only corroborates, and is never quoted."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import BinaryIO, NamedTuple
 
-from memory_ci.records.event import MID_TURN, Actor, EventKind, Severity
-from memory_ci.records.session import Session
+from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
 from memory_ci.sources.transcripts.claude_queue import Queue, Waiting
 from memory_ci.sources.transcripts.claude_record import (

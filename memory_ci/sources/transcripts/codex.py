@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, BinaryIO, NamedTuple
 
-from memory_ci.records.event import MID_TURN, Actor
-from memory_ci.records.session import Session
+from memory_ci.records.event import MID_TURN, Actor, Session
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
 from memory_ci.sources.transcripts.codex_words import (
     ABORTED,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import SessionBuilder
 from memory_ci.sources.transcripts.prose import dated_name, read_lines, typed_words
 

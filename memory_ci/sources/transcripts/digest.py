@@ -13,8 +13,7 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from memory_ci.records.event import Actor, Event, EventKind, Origin, Severity
-from memory_ci.records.session import Session, SessionCounts
+from memory_ci.records.event import Actor, Event, EventKind, Origin, Session, SessionCounts, Severity
 
 FIRST = b'{"memory-ci-session":'
 MAX_TEXT = 1_000

@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from memory_ci.records.event import Actor, EventKind
-from memory_ci.records.session import Session
+from memory_ci.records.event import Actor, EventKind, Session
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
 from memory_ci.sources.transcripts.fields import (
     Document,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, BinaryIO
 
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
 from memory_ci.sources.transcripts.claude_words import INTERRUPT, REJECTED
 from memory_ci.sources.transcripts.fields import (

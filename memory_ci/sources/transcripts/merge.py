@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from memory_ci.records.event import Event
-from memory_ci.records.session import UNKNOWN_TIME, Session
+from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.sources.transcripts.builder import count_events
 
 GLOBAL_UID_LENGTH = 32

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from memory_ci.errors import UsageError
 from memory_ci.files import open_regular
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 
 READERS = (
     "digest",

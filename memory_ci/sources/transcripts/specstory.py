@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import BinaryIO, NamedTuple
 
-from memory_ci.records.event import Actor, Severity
-from memory_ci.records.session import Session
+from memory_ci.records.event import Actor, Session, Severity
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
 from memory_ci.sources.transcripts.claude_words import REJECTED
 from memory_ci.sources.transcripts.prose import add_turn, dated_name, read_lines

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from memory_ci.records.event import Severity
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session, Severity
 from memory_ci.sources.transcripts.builder import SessionBuilder
 from memory_ci.sources.transcripts.fields import (
     Document,

@@ -29,7 +29,7 @@ from memory_ci.flows.setup.install import install
 from memory_ci.flows.setup.prewarm import prewarm
 from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.gitrepo.repo import JOURNAL
-from memory_ci.records.doctor import Diagnosis, Probe
+from memory_ci.records.health import Diagnosis, Probe
 from tests.flows.agents_at_work import WORDS, keep_session, make_session
 from tests.flows.project import IMPORTED_FROM, NOW, TODAY, Project, copy_project, make_project
 from tests.repos import RepoBuilder, make_repo

@@ -16,7 +16,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.flows.inbox.job import JobFile, append_assumption, read_plan, write_premortem
 from memory_ci.flows.model import choose_model
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.job import Assumption
+from memory_ci.records.episode import Assumption
 from memory_ci.sources.jobs import job_events
 from tests.flows.project import NOW, TODAY, Project
 from tests.flows.standin import StandIn

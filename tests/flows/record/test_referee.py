@@ -12,8 +12,7 @@ import pytest
 
 from memory_ci.errors import FindingsError
 from memory_ci.flows.record.apply import apply_plan, preview_plan
-from memory_ci.records.change import Change
-from memory_ci.records.plan import Plan
+from memory_ci.records.plan import Change, Plan
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
 

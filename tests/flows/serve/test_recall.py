@@ -15,9 +15,8 @@ from memory_ci.flows.serve.recall import query_at_time, recall_episodes
 from memory_ci.flows.serve.similar import recall_tasks, similar_tasks, tasks_path
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.lifecycle.episodes import make_amendment
-from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outcome, Situation
-from memory_ci.records.recall import Recalled
-from memory_ci.records.task import Task
+from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outcome, Recalled, Situation
+from memory_ci.records.retrieval import Task
 from memory_ci.rendering.similar import render_task
 from memory_ci.store.edit import format_entry
 from memory_ci.store.episodes import format_telling, telling_path

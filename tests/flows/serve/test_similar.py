@@ -14,7 +14,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.flows.serve import similar
 from memory_ci.flows.serve.similar import recall_tasks, similar_tasks, tasks_path
 from memory_ci.flows.workspace import open_workspace
-from memory_ci.records.task import Task
+from memory_ci.records.retrieval import Task
 from memory_ci.rendering.context import MAX_LEFT_OUT, render_context
 from memory_ci.rendering.similar import render_task
 from memory_ci.store.edit import format_entry

@@ -6,7 +6,7 @@ import io
 import json
 from typing import Any
 
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.claude_code import read
 
 SESSION = "0b1c2d3e-0000-4000-8000-000000000001"

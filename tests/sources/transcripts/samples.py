@@ -10,8 +10,7 @@ from typing import Any, BinaryIO
 
 from hypothesis import strategies as st
 
-from memory_ci.records.event import Event
-from memory_ci.records.session import Session
+from memory_ci.records.event import Event, Session
 
 SESSIONS = Path(__file__).parents[2] / "sessions"
 OTHERS: tuple[Any, ...] = (None, 7, -1.5, True, "", "x", [], [None], {}, {"text": 3}, "\x00", [[["deep"]]])

@@ -6,7 +6,7 @@ import io
 
 from hypothesis import given, settings
 
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.aider import read, sniff
 from tests.sources.transcripts.breaking import ORDINARY, broken_text, unreadable
 from tests.sources.transcripts.samples import human_texts, of_kind, outline, sample, sniffed

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_ci.records.session import Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.git_ai import read, sniff
 from tests.sources.transcripts.breaking import ORDINARY, broken_text
 from tests.sources.transcripts.samples import changed, human_texts, of_kind, outline, read_one, sample, sniffed
