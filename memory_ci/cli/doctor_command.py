@@ -25,7 +25,7 @@ def command(online: bool, as_json: bool) -> None:
       memory-ci doctor
     """
     from memory_ci.flows.doctor.doctor import diagnose
-    from memory_ci.rendering.doctor import render_diagnosis
+    from memory_ci.rendering.health import render_diagnosis
 
     diagnosis = diagnose(Path.cwd(), os.environ, now(), sys.executable, is_online=online)
     if as_json:

@@ -11,8 +11,7 @@ import click
 
 from memory_ci.cli.common import echo_json, engine_option, json_option, today, workspace
 from memory_ci.records.config import EngineConfig, EngineName
-from memory_ci.rendering.evaluation import render_evaluation
-from memory_ci.rendering.quality import render_answers, render_comparison, render_qualities
+from memory_ci.rendering.quality import render_answers, render_comparison, render_evaluation, render_qualities
 
 if TYPE_CHECKING:
     from memory_ci.records.quality import Answered, Comparison

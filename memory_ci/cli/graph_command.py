@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from memory_ci.cli.common import echo_json, json_option, utf8, workspace
-from memory_ci.rendering.graph import render_dot, render_tree
 from memory_ci.rendering.table import printable
+from memory_ci.rendering.why import render_dot, render_tree
 
 
 @click.command()

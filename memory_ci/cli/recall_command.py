@@ -52,7 +52,7 @@ def command(
       memory-ci recall "what did we try for retries" --ranking t4dm --outcome failure --explain
     """
     from memory_ci.flows.serve.recall import recall_episodes
-    from memory_ci.rendering.recall import render_recalled
+    from memory_ci.rendering.sessions import render_recalled
 
     if not query and not has_input():
         raise click.UsageError('Say what is asked: memory-ci recall "…", or pipe it in.')

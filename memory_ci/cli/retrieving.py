@@ -12,12 +12,12 @@ import msgspec
 from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.retrieval import Retrieval
-from memory_ci.rendering.context import render_context
-from memory_ci.rendering.hook_format import (
+from memory_ci.rendering.context import (
     ASK,
     HOOK_CHARS,
     HOOK_EVENTS,
     render_asking,
+    render_context,
     render_hook,
     render_markdown,
 )
@@ -86,7 +86,7 @@ def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: i
 
 def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Below) -> None:
     if explain:
-        from memory_ci.rendering.explain import render_explanation
+        from memory_ci.rendering.why import render_explanation
 
         echo(render_explanation(answer))
     elif form == "json":

@@ -27,7 +27,7 @@ def command(task: tuple[str, ...], top: int, all_history: bool, explain: bool, a
       gh issue view 128 | memory-ci similar --top 5 --explain
     """
     from memory_ci.flows.serve.similar import similar_tasks
-    from memory_ci.rendering.similar import render_similar
+    from memory_ci.rendering.context import render_similar
 
     if not task and not has_input():
         raise click.UsageError('Say what the task is: memory-ci similar "…", or pipe it in.')

@@ -6,9 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from memory_ci.evidence.content import failure_lines, interrupt_words, own_words
+from memory_ci.evidence.content import failure_lines, interrupt_words, own_words, redact
 from memory_ci.evidence.filters import find_change_mark, find_reason_to_leave_out, message_words
-from memory_ci.evidence.redact import redact
 from memory_ci.evidence.trust import tier
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event, EventKind, Evidence, EvidenceSet, LeftOut, Trust

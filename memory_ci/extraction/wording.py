@@ -6,8 +6,7 @@ import re
 import unicodedata
 
 from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
-from memory_ci.extraction.markers import Mark
-from memory_ci.extraction.messages import CONVENTIONAL, SUBJECT_WIDTH, commit_type, is_fix
+from memory_ci.extraction.markers import CONVENTIONAL, SUBJECT_WIDTH, Mark, commit_type, is_fix
 from memory_ci.text import STOP_WORDS
 
 MIN_CLAUSE = 40

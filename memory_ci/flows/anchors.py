@@ -11,7 +11,7 @@ import msgspec
 
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
-from memory_ci.gitrepo.renames import (
+from memory_ci.gitrepo.log import (
     find_last_touches,
     find_mentions,
     find_objects,

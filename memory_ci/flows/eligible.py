@@ -8,8 +8,7 @@ from datetime import UTC, date, timedelta
 from memory_ci.evidence.filters import MERGE_LINE, OWN
 from memory_ci.evidence.trust import is_author
 from memory_ci.flows.workspace import Workspace, memory_test
-from memory_ci.gitrepo.history import find_cursor, iter_merged_changes, plan_range
-from memory_ci.gitrepo.past import find_commit_of_day
+from memory_ci.gitrepo.history import find_commit_of_day, find_cursor, iter_merged_changes, plan_range
 from memory_ci.lifecycle.health import names_of_change
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.sources.commits import author_of

@@ -86,7 +86,7 @@ def verify_index(workspace: Workspace, view: str | None, db: Path | None = None)
 
     Raises RepositoryError (unknown-revision).
     """
-    from memory_ci.index.verify import verify
+    from memory_ci.index.artifact import verify
 
     files = list_indexed_files(workspace, view)
     with open_index(None) as fresh:
@@ -96,7 +96,7 @@ def verify_index(workspace: Workspace, view: str | None, db: Path | None = None)
 
 def index_stats(workspace: Workspace) -> IndexStats:
     """What the index holds, once it is equal to the work tree."""
-    from memory_ci.index.stats import count_index
+    from memory_ci.index.artifact import count_index
 
     with synced_index(workspace) as index:
         return count_index(index)
@@ -143,7 +143,7 @@ def _sync(
 ) -> SyncReport:
     def load(paths: Collection[str]) -> Iterator[LoadedFile]:
         from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
-        from memory_ci.store.load import load_file
+        from memory_ci.store.document import load_file
 
         yield from load_indexed(workspace, [files[path] for path in sorted(paths) if path in files])
         for path in sorted(outside.keys() & set(paths)):

@@ -13,11 +13,11 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.choose import choose_engine
-from memory_ci.extraction.engines.kept import KeptReplies
 from memory_ci.extraction.engines.meter import Meter
+from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.flows.asker import Asker
 from memory_ci.flows.workspace import workspace_at
-from memory_ci.gitrepo.renames import find_objects
+from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.config import Config, EngineConfig, EngineName
 from memory_ci.records.entry import Entry

@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.flows.index import load_indexed
 from memory_ci.flows.workspace import Workspace, list_indexed_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.past import (
+from memory_ci.gitrepo.history import (
     commit_time,
     find_commit_of_day,
     find_commit_until,

@@ -173,7 +173,7 @@ def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) 
 
 def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, LoadedFile]]:
     """Each file's bytes and what they hold; one that cannot be read has neither, but a finding that says why."""
-    from memory_ci.store.load import load_file  # 15 ms of codec, which an unchanged index does not need
+    from memory_ci.store.document import load_file  # 15 ms of codec, which an unchanged index does not need
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_ci.forge import Forge, github, gitlab
-from memory_ci.forge.budget import Budget
-from memory_ci.forge.cache import ReplyCache
 from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.forge.http import Transport
+from memory_ci.forge.limits import Budget
 from memory_ci.forge.offline import Offline
 from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposals
-from memory_ci.forge.rest import Client
+from memory_ci.forge.rest import Client, ReplyCache
 from memory_ci.records.config import ForgeConfig
 
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")

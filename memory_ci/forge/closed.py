@@ -10,11 +10,31 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.budget import Budget
 from memory_ci.forge.failures import LASTING
-from memory_ci.forge.problems import Problems
+from memory_ci.forge.limits import Budget
 from memory_ci.forge.rest import Listing, T
 from memory_ci.records.forge import PullRequest
+
+
+class Problems:
+    """The problems of one pull request, each once, in the order of their finding."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self._texts)
+
+    def add(self, text: str) -> None:
+        """Note a problem in words."""
+        self._texts[text] = None
+
+    def note(self, listing: Listing[T]) -> tuple[T, ...]:
+        """The items of `listing`; its problem is noted."""
+        if listing.problem:
+            self.add(listing.problem)
+        return listing.items
 
 
 def require(listing: Listing[T]) -> Listing[T]:

@@ -11,8 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from memory_ci.forge.times import Time
-from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState
+from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
 from memory_ci.text import shorten
 
 SUMMARY_WIDTH = 400

@@ -11,9 +11,8 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import gitlab_shapes as shapes
-from memory_ci.forge.closed import complete_closed, complete_each, require
+from memory_ci.forge.closed import Problems, complete_closed, complete_each, require
 from memory_ci.forge.failures import LASTING
-from memory_ci.forge.problems import Problems
 from memory_ci.forge.rest import Client, Listing
 from memory_ci.records.forge import Check, Permission, PullRequest
 

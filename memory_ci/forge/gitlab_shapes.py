@@ -11,8 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from memory_ci.forge.times import Time
-from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState
+from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
 
 BOT = re.compile(r"(?:project|group)_\d+_bot(?:_\w+)?|.*\[bot\]|.*-bot")
 """Names that GitLab gives to the users of access tokens, and those that bots give themselves."""

@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memory_ci.deadline import call_bounded
-from memory_ci.forge.addresses import is_loopback, is_same_host, is_secure, join_url
-from memory_ci.forge.budget import Budget
-from memory_ci.forge.failures import failed, unauthorised, unreachable
+from memory_ci.forge.failures import failed, is_loopback, is_same_host, is_secure, join_url, unauthorised, unreachable
+from memory_ci.forge.limits import Budget
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager

@@ -2,20 +2,74 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.addresses import is_same_host, next_page
-from memory_ci.forge.budget import Budget
-from memory_ci.forge.cache import Cached, ReplyCache
-from memory_ci.forge.failures import LASTING, failed, rate_limited, refused, unauthorised, unreachable
+from memory_ci.forge.failures import (
+    LASTING,
+    failed,
+    is_same_host,
+    next_page,
+    rate_limited,
+    refused,
+    unauthorised,
+    unreachable,
+)
 from memory_ci.forge.http import Reply, Transport
-from memory_ci.forge.limits import find_limit
+from memory_ci.forge.limits import Budget, find_limit
+
+
+class Cached(msgspec.Struct, frozen=True):
+    """A reply as it came: `data` is its JSON, `link` the header that leads to the next page."""
+
+    url: str
+    etag: str
+    link: str
+    data: Any
+
+
+class ReplyCache:
+    """The replies under one directory, a file each; one that cannot be read is not there, or not kept."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def find(self, url: str) -> Cached | None:
+        """The reply kept for `url`, or None."""
+        try:
+            found = msgspec.json.decode(self._path(url).read_bytes(), type=Cached)
+        except (OSError, ValueError, RecursionError):
+            return None
+        return found if found.url == url else None
+
+    def save(self, reply: Cached) -> None:
+        """Keep `reply`, in place of what was kept for its address: a reader sees the old file or the new."""
+        with suppress(OSError):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._write(self._path(reply.url), msgspec.json.encode(reply))
+
+    def _write(self, path: Path, data: bytes) -> None:
+        handle, temporary = tempfile.mkstemp(dir=self._directory, prefix=".")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            Path(temporary).replace(path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+
+    def _path(self, url: str) -> Path:
+        return self._directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
+
 
 T = TypeVar("T")
 

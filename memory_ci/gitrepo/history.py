@@ -1,4 +1,4 @@
-"""Ranges of history, grouped into what each merge brought, and what earlier runs wrote into it."""
+"""History: what each merge brought, what earlier runs wrote, and the commit that a day or a name stands for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from itertools import groupby, islice
 
 import msgspec
@@ -15,7 +15,16 @@ from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
 from memory_ci.gitrepo.log import FILES, SETTINGS, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
-from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, is_held, is_shallow, list_cut, resolve_commit
+from memory_ci.gitrepo.repo import (
+    Repository,
+    find_commit,
+    find_merge_base,
+    is_ancestor,
+    is_held,
+    is_shallow,
+    list_cut,
+    resolve_commit,
+)
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
 
@@ -301,3 +310,68 @@ def _is_of_notes(commit: Commit) -> bool:
     """Whether a commit writes a note into the inbox, or changes nothing outside of it."""
     notes = [file for file in commit.files if file.path.startswith(INBOX)]
     return len(notes) == len(commit.files) or any(file.status != "D" for file in notes)
+
+
+EPOCH = date(1970, 1, 1)
+"""No commit is older; git takes the date of an older day for no date at all, and that for now."""
+
+
+def resolve_past(repo: Repository, rev: str) -> str:
+    """The commit that `rev` names. Raises RepositoryError: unknown-revision, or shallow-clone if it may be cut off."""
+    commit = find_commit(repo, rev)
+    if commit is None and is_shallow(repo):
+        raise _cut_off(repo, f"{rev!r} is not in it")
+    return commit or resolve_commit(repo, rev)
+
+
+def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
+    """The newest first-parent commit of `rev` that was made on `day` (UTC) or earlier; None before the first.
+
+    Raises RepositoryError (shallow-clone) when history ends before that day is reached.
+    """
+    return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
+
+
+def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:
+    """The newest first-parent commit of `rev` that was made at `moment` or earlier; None before the first.
+
+    Raises RepositoryError (shallow-clone) when history ends before that moment is reached.
+    """
+    tip = find_commit(repo, rev)
+    if tip is None or moment.date() < EPOCH:
+        return None
+    asked = ("--first-parent", "-n1", f"--before=@{int(moment.timestamp())} +0000", tip, "--")
+    found = run_git(repo.cwd, "rev-list", *asked).decode().strip() or None
+    if found is None and is_shallow(repo):
+        raise _cut_off(repo, f"it does not reach back to {moment:%Y-%m-%d}")
+    return found
+
+
+def commit_time(repo: Repository, sha: str) -> datetime:
+    """When a commit was made, in UTC."""
+    ((commit, _),) = read_log(repo, "--no-walk", "--end-of-options", sha)
+    return commit.committed_at.astimezone(UTC)
+
+
+def resolve_merge_base(repo: Repository, one: str, other: str) -> str:
+    """Where two histories met. Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone."""
+    base = find_merge_base(repo, resolve_past(repo, one), resolve_past(repo, other))
+    if base is not None:
+        return base
+    if is_shallow(repo):
+        raise _cut_off(repo, f"it does not hold where {one} and {other} met")
+    message = f"{one} and {other} have no commit in common"
+    raise RepositoryError(message, slug="unrelated-histories", hint="Name the branch that the work was started from.")
+
+
+def _cut_off(repo: Repository, why: str) -> RepositoryError:
+    hint = "Fetch all of it: `git fetch --unshallow`, or `fetch-depth: 0` for actions/checkout."
+    return RepositoryError(f"the clone at {repo.cwd} is shallow: {why}", slug="shallow-clone", hint=hint)
+
+
+def find_told(repo: Repository, words: str) -> datetime | None:
+    """When the newest commit of another local branch, made on top of HEAD, was made that has these words, if any."""
+    beside = ("--branches", "--not", "HEAD", "--ancestry-path")
+    asked = (*beside, "--fixed-strings", f"--grep={words}", "--max-count=1", "--format=%ct")
+    found = run_git(repo.cwd, "log", *asked, "--").decode().strip()
+    return datetime.fromtimestamp(int(found), UTC) if found else None

@@ -1,18 +1,18 @@
-"""Merges: of texts as git would, of branches with a driver of our choice, and where a branch came from."""
+"""Merges: of texts as git would, of branches with a driver of our choice; refs that follow a remote."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.checkouts import NO_HOOKS
+from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
 from memory_ci.gitrepo.process import decode_path, run_git
-from memory_ci.gitrepo.repo import Repository, find_commit, find_repository, is_ancestor
-from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.repo import Repository, find_commit, find_repository, find_setting, is_ancestor
 
 MARKER = b"<<<<<<< "
 
@@ -65,11 +65,6 @@ def find_remote(repo: Repository, branch: str) -> str:
     return find_setting(repo, f"branch.{branch}.remote") or "origin"
 
 
-def find_merge_base(repo: Repository, one: str, other: str) -> str | None:
-    """The commit at which two histories parted; None when they have nothing in common."""
-    return run_git(repo.cwd, "merge-base", one, other, ok=(0, 1)).decode().partition("\n")[0] or None
-
-
 def is_clean(place: Repository) -> bool:
     """Whether nothing that git tracks is staged or modified in a work tree."""
     return not run_git(place.cwd, "status", "--porcelain", "--untracked-files=no")
@@ -107,3 +102,32 @@ def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repo
 def push_branch(repo: Repository, remote: str, branch: str) -> None:
     """Push a branch (a short name) to its namesake; never forced. Raises RepositoryError (git-failed)."""
     run_git(repo.cwd, "push", "--quiet", remote, f"refs/heads/{branch}:refs/heads/{branch}")
+
+
+@contextmanager
+def private_ref(repo: Repository, prefix: str) -> Iterator[str]:
+    """The name of a ref under `prefix` that no other run has; whatever it was set to is gone afterwards."""
+    ref = f"{prefix}{uuid4().hex}"
+    try:
+        yield ref
+    finally:
+        run_git(repo.cwd, "update-ref", "-d", ref)
+
+
+def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
+    """Move the local branch `ref` (a full name) ahead to `tip`; False where that would lose or disturb anything.
+
+    It must be behind `tip`, and a work tree that has it checked out must have nothing staged or modified.
+    """
+    old = find_commit(repo, ref)
+    if old is None or not is_ancestor(repo, old, tip):
+        return False
+    with suppress(RepositoryError):  # a merge or another git command is underway there: the branch stays
+        places = find_checkouts(repo, ref)
+        if not places:
+            run_git(repo.cwd, "update-ref", "-m", "memory-ci: publish", ref, tip, old)
+            return True
+        if len(places) == 1 and is_clean(places[0]):
+            run_git(places[0].cwd, *NO_HOOKS, "merge", "--quiet", "--ff-only", "--no-verify-signatures", tip)
+            return True
+    return False

@@ -1,15 +1,18 @@
-"""A repository: where it is, what its names mean, where its branches are checked out."""
+"""A repository: where it is, what its names mean, where its branches stand, what its configuration says."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.environment import config_variables
 from memory_ci.gitrepo.process import ask_git, decode_path, run_git
 
 JOURNAL = "memory-ci/journal"
@@ -140,6 +143,11 @@ def list_cut(repo: Repository) -> frozenset[str]:
     return frozenset(file.read_text().split()) if file.exists() else frozenset()
 
 
+def find_merge_base(repo: Repository, one: str, other: str) -> str | None:
+    """The commit at which two histories parted; None when they have nothing in common."""
+    return run_git(repo.cwd, "merge-base", one, other, ok=(0, 1)).decode().partition("\n")[0] or None
+
+
 def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     """Whether the commit `old` is `new` or is in its history."""
     if (old, new) in repo.descents:
@@ -184,3 +192,75 @@ def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
 def _parse_worktree(block: str) -> Worktree:
     fields = dict(line.partition(" ")[::2] for line in block.split("\n"))
     return Worktree(Path(fields["worktree"]), fields.get("branch"), "bare" in fields)
+
+
+HEADS = "refs/heads/"
+DEFAULT_NAMES = ("main", "master")
+
+
+class Tips(NamedTuple):
+    """`commit`: the tip of the default branch, None where there is none; `default` and `name`: its full and its short
+    name. `branch`: the full name of the one that is checked out, "" if none is, or if it has no commit.
+    """
+
+    commit: str | None
+    default: str
+    name: str
+    branch: str
+
+    @property
+    def work(self) -> str:
+        """The branch (a short name) that is checked out, "" if none is or if it is the default one."""
+        work = self.branch.removeprefix(HEADS)
+        return "" if work == self.name else work
+
+
+def read_tips(repo: Repository, remote: str = "origin") -> Tips:
+    """The default branch is the one that others start from: the remote's default one, else a local main or master."""
+    wanted = [f"refs/remotes/{remote}/{name}" for name in ("HEAD", *DEFAULT_NAMES)]
+    asked = ("for-each-ref", "--format=%(HEAD)%00%(objectname)%00%(refname)%00%(symref)", HEADS, *wanted)
+    rows = [line.split("\0") for line in decode_path(run_git(repo.cwd, *asked)).splitlines()]
+    refs = {ref: (commit, target or ref) for _, commit, ref, target in rows}
+    places = (*wanted, *(f"{HEADS}{name}" for name in DEFAULT_NAMES))
+    commit, default = next((refs[ref] for ref in places if ref in refs), (None, ""))
+    name = default.removeprefix(HEADS).removeprefix(f"refs/remotes/{remote}/")
+    return Tips(commit, default, name, next((ref for mark, _, ref, _ in rows if mark == "*"), ""))
+
+
+COMMENT_SETTING = "^core\\.comment(char|string)$"
+AUTO_COMMENT = "#;@!$%^&|:"
+"""The characters among which git chooses by itself with `auto` (builtin/commit.c, adjust_comment_line_char)."""
+
+
+def find_setting(repo: Repository, name: str, *scope: str) -> str | None:
+    """The value in force, from whatever file; only from the repository's own with the scope `--local`."""
+    asked = ("config", *scope, "--get", "-z", name)
+    # Without the settings of our own making, which would be what is found.
+    answer = decode_path(run_git(repo.cwd, *asked, env=config_variables(), ok=(0, 1)))
+    return answer.removesuffix("\0") if answer else None
+
+
+def find_comment_prefixes(repo: Repository) -> tuple[str, ...]:
+    """How a line begins that git takes for a comment in a commit message (core.commentChar, core.commentString)."""
+    found = decode_path(run_git(repo.cwd, "config", "-z", "--get-regexp", COMMENT_SETTING, ok=(0, 1)))
+    value = found.split("\0")[-2].partition("\n")[2] if found else ""
+    return tuple(AUTO_COMMENT) if value == "auto" else (value or AUTO_COMMENT[0],)
+
+
+def set_setting(repo: Repository, name: str, value: str) -> None:
+    """Write a value into the repository's own configuration. Raises RepositoryError (git-failed)."""
+    run_git(repo.cwd, "config", "--local", name, value)
+
+
+def remove_section(repo: Repository, section: str) -> None:
+    """Take a section out of the repository's own configuration."""
+    run_git(repo.cwd, "config", "--local", "--remove-section", section)
+
+
+def read_user_attributes(repo: Repository) -> bytes:
+    """The attributes that the user has for all repositories (gitattributes(5)); empty if there are none."""
+    named = decode_path(run_git(repo.cwd, "config", "--type=path", "--get", "-z", "core.attributesFile", ok=(0, 1)))
+    usual = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "git", "attributes")
+    with suppress(OSError):
+        return Path(named.removesuffix("\0") if named else usual).read_bytes()
+    return b""

@@ -1,4 +1,4 @@
-"""Compaction: one id in one place, what says the same in one entry, retired entries out. git is the archive."""
+"""Compaction: one id in one place, like entries in one, retired ones out; and retirement. git is the archive."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TypeVar
 import msgspec
 
 from memory_ci.lifecycle.fold import is_proved
-from memory_ci.lifecycle.occurrences import unite_occurrences
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
+from memory_ci.lifecycle.reinforce import unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
-from memory_ci.records.entry import Entry, Located, ScopeName
+from memory_ci.records.entry import Entry, Located, Phase, ScopeName
 from memory_ci.records.plan import Change
 
 WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
@@ -243,3 +243,27 @@ def _turn(planned: Planned) -> tuple[str, bool, int, str]:
     place, change = planned
     is_removal = change.kind == "remove"
     return place.path, is_removal, -place.line if is_removal else place.line, place.entry.id
+
+
+KEPT = ("pin", "permanent")
+"""Priorities that only a person gives, and only a person takes back."""
+
+
+def plan_stage_retirement(located: Iterable[Located], ended: Phase, today: date) -> tuple[Change, ...]:
+    """Retire the task entries of the phase that has ended, in every scope; a compacted one is like an active one.
+
+    What the team knows outlives a stage, and so does what a person pinned. Of what is retired already nothing changes.
+    """
+    why = f"the stage {ended} ended, seen {today.isoformat()}"
+    return tuple(_retired(place, why) for place in located if _ends_with(place, ended))
+
+
+def _ends_with(place: Located, ended: Phase) -> bool:
+    entry = place.entry
+    is_of_stage = entry.domain == "task" and entry.phase == ended
+    return is_of_stage and entry.status != "retired" and entry.priority not in KEPT
+
+
+def _retired(place: Located, why: str) -> Change:
+    entry = msgspec.structs.replace(place.entry, status="retired")
+    return Change(step="retire", kind="update", path=place.path, entry=entry, why=why)

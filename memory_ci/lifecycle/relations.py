@@ -1,4 +1,4 @@
-"""Relations: what one entry says of another, one line each in its front matter."""
+"""Relations: what one entry says of another, a line each in its front matter. Names: an id, or its beginning."""
 
 from __future__ import annotations
 
@@ -82,3 +82,18 @@ def _mend(id_: str, known: AbstractSet[str]) -> str:
     if len(meant) == 1:
         return f"Write the id whole: {meant[0]}."
     return "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
+
+
+SHORTEST = 8
+"""Characters of an id: fewer fit too many."""
+
+
+def find_id(entries: Iterable[Entry], prefix: str) -> str | None:
+    """The one entry whose id begins like this, or that has taken in one which does; None if not one does."""
+    wanted = prefix.lower()
+    if len(wanted) < SHORTEST:
+        return None
+    known = list(entries)
+    fits = {entry.id for entry in known if entry.id.startswith(wanted)}
+    fits = fits or {entry.id for entry in known if any(old.startswith(wanted) for old in entry.supersedes)}
+    return fits.pop() if len(fits) == 1 else None

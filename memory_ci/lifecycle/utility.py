@@ -9,8 +9,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.lifecycle.episodes import unique_events
-from memory_ci.lifecycle.heirs import NO_HEIRS, Heirs, pass_on
+from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on, unique_events
 from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Feedback, FeedbackKind
 

@@ -23,10 +23,9 @@ from memory_ci.mcp.answers import Judged, Kept, Recollection, Retrieved, Told
 from memory_ci.mcp.caller import Caller
 from memory_ci.records.episode import Feedback, Recalled
 from memory_ci.records.health import Health
-from memory_ci.rendering.context import render_context, render_hints
+from memory_ci.rendering.context import ASK, render_asking, render_context, render_hints
 from memory_ci.rendering.health import render_health
-from memory_ci.rendering.hook_format import ASK, render_asking
-from memory_ci.rendering.recall import render_recalled
+from memory_ci.rendering.sessions import render_recalled
 from memory_ci.rendering.table import printable
 
 MAX_CHARS = 40_000

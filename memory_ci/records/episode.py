@@ -1,4 +1,4 @@
-"""Episode: a piece of work, what memory gave to it and what came of it; its risks and assumptions; episodes recalled."""
+"""Episode: a piece of work, what memory gave to it, what came of it; risks and assumptions; episodes recalled."""
 
 from __future__ import annotations
 

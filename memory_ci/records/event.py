@@ -1,4 +1,4 @@
-"""Event: one raw thing that happened. Session: what a reader found in a transcript. Evidence: what may be read of them."""
+"""Event: one raw thing that happened. Session: what a transcript holds. Evidence: what may be read of both."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -65,3 +65,7 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     reviews: tuple[Review, ...] = ()
     checks: tuple[Check, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with its zone; one without cannot be compared with any other."""

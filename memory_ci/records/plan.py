@@ -1,4 +1,4 @@
-"""Change: a decision, not yet done. Plan: all that a record run decided (docs/plan.schema.json). Published: its way out."""
+"""Change: a decision, not yet done. Plan: all that a run decided (docs/plan.schema.json). Published: its way out."""
 
 from __future__ import annotations
 

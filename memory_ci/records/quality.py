@@ -1,4 +1,4 @@
-"""Golden queries and extractions, and how good retrieval and engines are on them (docs/ranking.md, evaluation)."""
+"""Golden queries and extractions, and how good retrieval and engines are on them (docs/ranking.md)."""
 
 from __future__ import annotations
 

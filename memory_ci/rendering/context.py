@@ -1,4 +1,4 @@
-"""What an agent's job is told: recalled memory inside one wrapper that its content cannot open or close."""
+"""What an agent's job is told: memory in a wrapper that its content cannot open or close, and what is around."""
 
 from __future__ import annotations
 
@@ -7,11 +7,37 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
+import msgspec
+
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, ScopeOf
-from memory_ci.records.retrieval import Hit, Norm, Retrieval
-from memory_ci.rendering.similar import render_task
+from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask, Task
+from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
+
+TASK_WIDTH = 120
+
+
+def render_task(task: Task) -> str:
+    """`#128 retry failed charges (merged 2026-03-02, still 3 of 4 files; success)`, one line whatever the title is."""
+    still = f", still {task.still} of {task.files} files" if task.files else ""
+    outcome = "tried, did not work" if task.outcome == "failure" else task.outcome
+    why = f": {task.why}" if task.why else ""
+    ended = f"{'merged' if task.is_merged else 'declined'} {task.merged_on}"
+    return f"{task.label} {shorten(task.title, TASK_WIDTH)} ({ended}{still}; {outcome}{why})"
+
+
+def render_similar(found: Iterable[SimilarTask], *, explain: bool = False) -> str:
+    """A line for each task, best first; with `explain`, a second one with the factors of its score."""
+    lines = (line for one in found for line in (render_task(one.task), *(explain_task(one) if explain else ())))
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def explain_task(found: SimilarTask) -> Iterator[str]:
+    """The score of a task as the product that it is."""
+    factors = " x ".join(f"{name} {value:.3f}" for name, value in found.factors)
+    yield f"      {found.score:.4f} = {factors}"
+
 
 OPENING = "<recalled-memory>"
 CLOSING = "</recalled-memory>"
@@ -262,3 +288,35 @@ def _fold(char: str) -> str:
     """The letters that `char` passes for: `Ⓡ` and `Ř` are r, one square sign is `cal`."""
     plain = unicodedata.normalize("NFKD", char).casefold()
     return "".join(LOOK_ALIKES.get(letter, letter) for letter in plain)
+
+
+HOOK_CHARS = 10_000
+"""More of one context Claude Code does not inject: it keeps it in a file and shows the beginning (hooks reference)."""
+
+HOOK_EVENTS = ("UserPromptSubmit", "SessionStart")
+"""The events whose hooks may add to the context before the agent's work."""
+
+ASK = "If an entry above helped, name it in the commit message: Memory-Used: <its id>\n"
+"""Ours, below the hints: without the trailer nobody can tell what was used from what was only given."""
+
+
+def render_asking(context: str, is_noted: bool) -> str:
+    """The context, and where what it gives is noted, the line that asks what of it was used; "" for no context."""
+    return f"{context}{ASK}" if context and is_noted else context
+
+
+def render_hook(context: str, event: str) -> str:
+    """The JSON that Claude Code reads from a hook of `event`; "" for no context, which is no output."""
+    if not context:
+        return ""
+    answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
+    return f"{msgspec.json.encode(answer).decode()}\n"
+
+
+def render_markdown(context: str) -> str:
+    """A heading and the context as it is, in a fence longer than any within: a page shows it and renders none of it."""
+    if not context:
+        return ""
+    longest = max((len(run) for run in re.findall("`+", context)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"### What memory knows\n\n{fence}text\n{context}{fence}\n"

@@ -1,10 +1,11 @@
-"""Health as a table, as a line a month, and as one line for a page about something else."""
+"""Health as a table, a line a month, one line for another page; what doctor found, and what to do."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from memory_ci.records.health import Health, Metric
+from memory_ci.records.health import Diagnosis, Health, Metric, Probe, ProbeState
 from memory_ci.rendering.table import printable
 
 NAME_WIDTH = 12
@@ -70,3 +71,24 @@ def _where(health: Health) -> str:
     if health.commit is None:
         return "The work tree"
     return f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
+
+
+COUNTED: tuple[tuple[ProbeState, str], ...] = (("ok", "ok"), ("warn", "to do"), ("fail", "broken"), ("skip", "skipped"))
+
+
+def render_diagnosis(diagnosis: Diagnosis) -> str:
+    """`state  name  what`, the remedy on a line of its own, and the counts at the end."""
+    width = max((len(probe.name) for probe in diagnosis.probes), default=0)
+    lines = [line for probe in diagnosis.probes for line in _probe_lines(probe, width)]
+    states = Counter(probe.state for probe in diagnosis.probes)
+    counts = ", ".join(f"{states[state]} {word}" for state, word in COUNTED if states[state])
+    return "".join(f"{printable(line)}\n" for line in (*lines, counts or "nothing was looked at"))
+
+
+def _probe_lines(probe: Probe, width: int) -> Iterator[str]:
+    first, *rest = probe.what.splitlines() or [""]
+    yield f"{probe.state:4}  {probe.name:{width}}  {first}".rstrip()
+    indent = " " * (width + 8)
+    yield from (f"{indent}{line}" for line in rest)
+    if probe.remedy:
+        yield f"{indent}-> {probe.remedy}"

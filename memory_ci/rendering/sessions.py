@@ -1,12 +1,15 @@
-"""Sessions for a terminal: what a reader found in each, and what people said."""
+"""Sessions, recalled episodes, a pre-mortem and a reminder, for a terminal."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from memory_ci.records.config import NudgeConfig
+from memory_ci.records.episode import Factor, Recalled, RecalledEpisode, Risk
 from memory_ci.records.event import MID_TURN, Event, Session
-from memory_ci.rendering.table import printable
+from memory_ci.rendering.table import printable, printable_lines
+from memory_ci.text import shorten
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -80,3 +83,88 @@ def _label(event: Event) -> str:
     if event.kind == "text":
         return "[mid-turn] " if MID_TURN in event.labels else ""
     return f"[{event.kind}{f' {event.tool}' if event.tool else ''}] "
+
+
+MAX_TITLE = 120
+MAX_TEXT = 300
+
+
+def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
+    """Each episode in a line, best first, and below it what its text says more; with `explain`, its score too."""
+    lines = (line for hit in recalled.hits for line in _lines(hit, recalled.likeness, explain=explain))
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def render_episode(hit: RecalledEpisode) -> str:
+    """`pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; success)`."""
+    episode, situation = hit.episode, hit.episode.situation
+    about = shorten(": ".join(filter(None, (situation.domain, situation.topic))), MAX_TITLE)
+    files = len(episode.action.files)
+    still = f"still {hit.still} of {files} files" if files and hit.still is not None else ""
+    told = ", ".join(filter(None, (episode.occurred_at.date().isoformat(), about, still)))
+    outcome = "tried, did not work" if episode.outcome == "failure" else episode.outcome
+    title = shorten(situation.summary or episode.text, MAX_TITLE)
+    return f"{episode.id} {title} ({told}; {outcome})"
+
+
+def explain_episode(hit: RecalledEpisode, likeness: str) -> str:
+    """The score as the product, or the weighted sum, that it is; `likeness` names what words were compared by."""
+    is_sum = any(factor.weight is not None for factor in hit.factors)
+    parts = (" + " if is_sum else " x ").join(_part(factor) for factor in hit.factors)
+    by = f" (likeness by {likeness})" if likeness else ""
+    return f"{hit.score:.4f} = {parts}{by}"
+
+
+def _lines(hit: RecalledEpisode, likeness: str, *, explain: bool) -> Iterator[str]:
+    yield render_episode(hit)
+    text = shorten(hit.episode.text, MAX_TEXT)
+    if text and shorten(text, MAX_TITLE) != shorten(hit.episode.situation.summary, MAX_TITLE):
+        yield f"      {text}"
+    if explain:
+        yield f"      {explain_episode(hit, likeness)}"
+
+
+def _part(factor: Factor) -> str:
+    weight = "" if factor.weight is None else f"{factor.weight:g} x "
+    return f"{weight}{factor.name} {factor.value:.3f}"
+
+
+PLAN_WIDTH = 2_000
+NONE = "(nothing known speaks of this plan; add what you expect to go wrong)"
+
+
+def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
+    """Markdown: the plan in short, then a list of risks.
+
+    The plan is quoted, so that nothing in it is ours; no character moves a cursor or hides.
+    """
+    quoted = "\n".join(f"> {line}".rstrip() for line in _first_lines(plan).splitlines())
+    listed = "\n".join(_risk(risk) for risk in risks) or NONE
+    return printable_lines(f"# Pre-mortem\n\n## Plan\n\n{quoted}\n\n## Risks\n\n{listed}\n")
+
+
+def _risk(risk: Risk) -> str:
+    parts = (("Why", risk.why), ("Signal", risk.signal), ("Mitigation", risk.mitigation), ("From", risk.source))
+    lines = [f"- {_one_line(risk.title)}"]
+    return "\n".join(lines + [f"  {name}: {_one_line(text)}" for name, text in parts if text])
+
+
+def _one_line(text: str) -> str:
+    return shorten(" ".join(text.split()), 300)
+
+
+def _first_lines(text: str) -> str:
+    """The first lines of a text, within the width of a plan."""
+    kept: list[str] = []
+    for line in text.strip().splitlines():
+        if sum(map(len, kept)) + len(line) > PLAN_WIDTH:
+            return "\n".join([*kept, "…"])
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def render_nudge(settings: NudgeConfig) -> str:
+    """One line: how much went by, and what can be done. It holds no text of anyone else's."""
+    what = "commits" if settings.unit == "commits" else "merged changes"
+    since = f"memory-ci: {settings.after} or more {what} since memory changed."
+    return f"{since} What would the next job like to know? `memory-ci add` notes it."

@@ -1,13 +1,60 @@
-"""Why an entry counts what it counts: its prominence, what was said of it, and how it is ranked."""
+"""Why an entry counts what it counts, why it was given or was not, and its neighbourhood as a tree or as DOT."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from memory_ci.records.why import Heard, Why
-from memory_ci.rendering.explain import say_verdict
+from memory_ci.records.anchor import Verdict
+from memory_ci.records.retrieval import Hit, Retrieval
+from memory_ci.records.why import Edge, Graph, Heard, Node, Why
+from memory_ci.rendering.context import explain_task, render_task
 from memory_ci.rendering.table import printable, scope_name
 from memory_ci.text import plural, shorten
+
+
+def render_explanation(retrieval: Retrieval) -> str:
+    """A block for each entry that is given, best first, and a line for each that is not."""
+    lines = [" · ".join(_facts(retrieval))]
+    for place, hit in enumerate(retrieval.hits, start=1):
+        lines += [f"{place:>2}. {_name(hit)}", *_reasons(hit)]
+    lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
+    lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
+    lines += [line for one in retrieval.similar for line in (f"similar: {render_task(one.task)}", *explain_task(one))]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _facts(retrieval: Retrieval) -> Iterator[str]:
+    yield f"mode {retrieval.mode}"
+    if retrieval.verdict is not None:
+        yield f"verdict {retrieval.verdict}"
+    yield plural(len(retrieval.norms), "norm")
+    yield f"{plural(len(retrieval.hits), 'entry')} given"
+    yield f"{len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
+
+
+def _name(hit: Hit) -> str:
+    place = hit.located
+    return f"{place.entry.id[:8]} {shorten(place.entry.title, 80)} ({place.entry.type}, {scope_name(place.scope)})"
+
+
+def _reasons(hit: Hit) -> Iterator[str]:
+    factors = " x ".join(f"{name} {value:.3f}" for name, value in hit.factors)
+    yield f"      {hit.score:.4f} = {factors}"
+    if hit.related:
+        yield f"      {hit.related}"
+    if hit.events:
+        low = "; so low that a person should look at it: `memory-ci why`" if hit.is_low else ""
+        yield f"      utility from {plural(hit.events, 'event')}{low}"
+    if hit.lanes:
+        yield f"      raw: {', '.join(f'{name} {value:.3f}' for name, value in hit.lanes)}"
+    yield from (f"      {say_verdict(verdict)}" for verdict in hit.verdicts)
+
+
+def say_verdict(verdict: Verdict) -> str:
+    """What became of one place that is cited."""
+    place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
+    return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}"
+
 
 MAX_TITLE = 120
 MAX_SUMMARY = 80
@@ -57,3 +104,88 @@ def _say(heard: Heard) -> str:
 
 def _product(factors: Iterable[tuple[str, float]]) -> str:
     return " x ".join(f"{name} {value:.3f}" for name, value in factors)
+
+
+NODE_WIDTH = 80
+ID_WIDTH = 8
+
+
+def render_tree(graph: Graph) -> str:
+    """A line for each edge, under the entry where it was met first; an entry that stands above is only named again.
+
+    `→`: the entry above says it of the one on the line; `←`: the other way; `~`: without direction.
+    """
+    nodes = {node.id: node for node in graph.nodes}
+    lines = [_describe(nodes[graph.center]), *_branches(graph, nodes)]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def render_dot(graph: Graph) -> str:
+    """A directed graph in DOT; text of entries is in quoted strings only, in which nothing has a meaning."""
+    center = {graph.center: ", penwidth=2"}
+    nodes = (
+        f"  {_quoted(node.id)} [label={_quoted(_describe(node))}{_style(node)}{center.get(node.id, '')}];"
+        for node in graph.nodes
+    )
+    edges = (f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [{_attributes(edge)}];" for edge in graph.edges)
+    lines = ["digraph memory {", "  node [shape=box];", *nodes, *edges, "}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _branches(graph: Graph, nodes: dict[str, Node]) -> list[str]:
+    """The lines below the root, depth first; each edge stands once."""
+    shown, used = {graph.center}, set[Edge]()
+    lines: list[str] = []
+
+    def grow(id_: str, indent: str) -> None:
+        edges = [edge for edge in graph.edges if id_ in (edge.source, edge.target) and edge not in used]
+        used.update(edges)
+        fresh = {other for edge in edges if (other := _other(edge, id_)) not in shown}
+        shown.update(fresh)
+        for place, edge in enumerate(edges, start=1):
+            other, is_last = _other(edge, id_), place == len(edges)
+            is_first = other in fresh
+            fresh.discard(other)
+            what = _describe(nodes[other]) if is_first else f"{other[:ID_WIDTH]} (above)"
+            lines.append(f"{indent}{'└─' if is_last else '├─'} {_label(edge)} {_arrow(edge, id_)} {what}")
+            if is_first:
+                grow(other, f"{indent}{'   ' if is_last else '│  '}")
+
+    grow(graph.center, "")
+    return lines
+
+
+def _other(edge: Edge, id_: str) -> str:
+    return edge.target if edge.source == id_ else edge.source
+
+
+def _arrow(edge: Edge, id_: str) -> str:
+    if edge.kind == "similar":
+        return "~"
+    return "→" if edge.source == id_ else "←"
+
+
+def _label(edge: Edge) -> str:
+    return f"{edge.kind} {edge.weight:.2f}"
+
+
+def _describe(node: Node) -> str:
+    """`0f6f1f0e Retry a POST only with a key (corrective, project)`."""
+    if node.is_missing:
+        return f"{node.id[:ID_WIDTH]} (not in memory)"
+    status = f", {node.status}" if node.status != "active" else ""
+    return f"{node.id[:ID_WIDTH]} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
+
+
+def _style(node: Node) -> str:
+    return ", style=dashed" if node.is_missing or node.status == "retired" else ""
+
+
+def _attributes(edge: Edge) -> str:
+    return f"label={_quoted(_label(edge))}{', dir=none' if edge.kind == 'similar' else ''}"
+
+
+def _quoted(text: str) -> str:
+    """A string of DOT. A backslash begins an escape in labels (`\\N` is the node's name), so each becomes two."""
+    safe = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{safe}"'

@@ -1,13 +1,27 @@
-"""The words of a task that are worth searching for."""
+"""The words of a task that are worth searching for, and how rare words are in the entries at hand."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-from memory_ci.retrieval.corpus import Corpus, idf
 from memory_ci.text import STOP_WORDS, identifier_parts, words
+
+
+class Corpus(NamedTuple):
+    """`total` entries, and how many of them hold a term."""
+
+    total: int
+    df: Callable[[str], int]
+
+
+def idf(df: int, total: int) -> float:
+    """log(1 + (N - n + 0.5) / (n + 0.5)), as Lucene has it: above zero also for what every entry says."""
+    return math.log1p((max(total, df) - df + 0.5) / (df + 0.5))
+
 
 MAX_TITLE_TERMS = 32
 MAX_BODY_TERMS = 20

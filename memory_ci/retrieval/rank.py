@@ -1,15 +1,17 @@
-"""Order matches by the product of five factors, each of them named."""
+"""Matches in order: the product of five factors, corrections before what they correct, near-duplicates apart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from memory_ci.records.entry import NO_FEEDBACK, Entry, ScopeName, ScopeOf
-from memory_ci.records.retrieval import Hit, Match
+from memory_ci.records.retrieval import Hit, Match, Withheld
 from memory_ci.retrieval.fuse import LEAST_RELEVANCE, Lane, place_of, shares
+from memory_ci.text import content_words, jaccard
 
 SCOPE_FACTORS: Mapping[ScopeName, float] = {"team": 1.5, "project": 1.2, "session": 1.0, "global": 1.0}
 """The nearer, the better (docs/ranking.md); institutional memory is not ranked."""
@@ -81,3 +83,103 @@ def _scope_factor(scope: ScopeOf, session: str | None) -> float:
 def _order(hit: Hit) -> tuple[float, int, str, str, int]:
     located = hit.located
     return -hit.score, -located.entry.last_reinforced.toordinal(), located.entry.id, located.path, located.line
+
+
+Ids = Iterable[str]
+
+
+def put_corrections_first(
+    hits: Sequence[Hit], contradicted: Callable[[Entry], Ids]
+) -> tuple[list[Hit], tuple[Withheld, ...]]:
+    """(what is served, what is superseded), of hits with an id each, best first.
+
+    A correction takes the best place among its own and those of what it corrects: the entries it supersedes, also by
+    way of others, and, if its type is corrective, those that it contradicts, which stay behind it. Entries that
+    supersede one another in a circle all stay: nobody can say which of them holds.
+    """
+    places = {hit.located.entry.id: place for place, hit in enumerate(hits)}
+    olders = {hit.located.entry.id: _known(hit.located.entry.supersedes, places) for hit in hits}
+    reached = {id_: _reach(id_, olders) for id_ in _newest(olders)}
+    superseded = {older: newest for newest, ids in reached.items() for older in ids}
+
+    def order(hit: Hit) -> tuple[int, int]:
+        entry = hit.located.entry
+        answered = contradicted(entry) if entry.type == "corrective" else ()
+        own = places[entry.id]
+        best = min([own, *(places[id_] for id_ in (*reached.get(entry.id, ()), *_known(answered, places)))])
+        return best, own if best == own else -1
+
+    served = [hit for hit in hits if hit.located.entry.id not in superseded]
+    withheld = [(hit, superseded.get(hit.located.entry.id)) for hit in hits]
+    return sorted(served, key=order), tuple(Withheld(hit, f"superseded by {by}") for hit, by in withheld if by)
+
+
+def _known(ids: Ids, places: Mapping[str, int]) -> list[str]:
+    return [id_ for id_ in ids if id_ in places]
+
+
+def _newest(olders: Mapping[str, Ids]) -> list[str]:
+    """The ids that nothing supersedes."""
+    superseded = {older for ids in olders.values() for older in ids}
+    return [id_ for id_ in olders if id_ not in superseded]
+
+
+def _reach(start: str, olders: Mapping[str, Ids]) -> frozenset[str]:
+    """What `start` supersedes, by whatever way; never itself."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        fresh = set(olders[waiting.pop()]) - found - {start}
+        found |= fresh
+        waiting.extend(fresh)
+    return frozenset(found)
+
+
+MMR_WEIGHT = 0.7
+"""Measured: near-duplicates go, quality stays (docs/ranking.md)."""
+
+ALIKE = 0.8
+"""Copies of one id whose words are no more alike than this are two entries, of which one has the other's id."""
+
+
+def diversify(hits: Sequence[Hit], *, weight: float = MMR_WEIGHT) -> list[Hit]:
+    """`hits`, best first, in the order of maximal marginal relevance; an entry that stands in two files is served once.
+
+    At each step the next hit is the one with the highest weight x score - (1 - weight) x likeness, where a score is
+    a share of the best one and likeness is the Jaccard index of content words with the nearest hit already chosen
+    (Carbonell and Goldstein, SIGIR 1998). Likeness is carried from step to step instead of being computed anew.
+    """
+    unique = list(_once_each(hits))
+    best = max((hit.score for hit in unique), default=1.0)
+    bits = _bits([content_words(f"{hit.located.entry.title}\n{hit.located.entry.body}") for hit in unique])
+    sizes = [own.bit_count() for own in bits]
+    gains = [weight * hit.score / best for hit in unique]
+    likeness = [0.0] * len(unique)
+    left = list(range(len(unique)))
+    order: list[int] = []
+    while left:
+        chosen = max(left, key=lambda place: gains[place] - (1 - weight) * likeness[place])
+        left.remove(chosen)
+        order.append(chosen)
+        for place in left:
+            shared = (bits[chosen] & bits[place]).bit_count()
+            alike = shared / (sizes[chosen] + sizes[place] - shared or 1)
+            if alike > likeness[place]:
+                likeness[place] = alike
+    return [unique[place] for place in order]
+
+
+def _once_each(hits: Iterable[Hit]) -> Iterator[Hit]:
+    served: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    for hit in hits:
+        entry = hit.located.entry
+        words = content_words(f"{entry.title}\n{entry.body}")
+        if all(words != other and jaccard(words, other) <= ALIKE for other in served[entry.id]):
+            yield hit
+        served[entry.id].append(words)
+
+
+def _bits(texts: Iterable[frozenset[str]]) -> list[int]:
+    """Each set of words as one integer, a bit for a word: comparing all pairs is then five times faster."""
+    vocabulary: dict[str, int] = {}
+    return [sum(1 << vocabulary.setdefault(word, len(vocabulary)) for word in text) for text in texts]

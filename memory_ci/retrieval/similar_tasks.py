@@ -10,8 +10,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from memory_ci.records.retrieval import SimilarTask, Task
-from memory_ci.retrieval.corpus import idf
-from memory_ci.retrieval.query import told
+from memory_ci.retrieval.query import idf, told
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
 LEAST = 0.25

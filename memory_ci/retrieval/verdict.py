@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Match, Strength
-from memory_ci.retrieval.corpus import Corpus, idf
+from memory_ci.retrieval.query import Corpus, idf
 from memory_ci.text import identifier_parts, words
 
 HIT_COVERAGE = 0.45

@@ -15,8 +15,7 @@ from textwrap import dedent
 from memory_ci.records.entry import Domain, Entry, EntryType
 from memory_ci.records.report import Finding
 from memory_ci.store.document import Segment, parse_memory_file
-from memory_ci.store.fences import fenced_lines
-from memory_ci.store.headings import parse_heading
+from memory_ci.store.headings import fenced_lines, parse_heading
 from memory_ci.store.legacy import (
     TITLE_WIDTH,
     Found,

@@ -12,9 +12,8 @@ import msgspec
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file, split_body
-from memory_ci.store.fences import fenced_lines
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, Value, format_field, format_front_matter
-from memory_ci.store.headings import is_heading_2, is_underlined
+from memory_ci.store.headings import fenced_lines, is_heading_2, is_underlined
 from memory_ci.store.legacy import imported_id
 from memory_ci.text import did_you_mean, strip_comments
 

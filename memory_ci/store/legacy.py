@@ -14,7 +14,7 @@ import msgspec
 from memory_ci.records.entry import Domain, Entry, EntryType
 from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file
-from memory_ci.store.fences import fenced_lines
+from memory_ci.store.headings import fenced_lines
 from memory_ci.text import shorten, strip_comments
 
 TITLE_WIDTH = 120

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.records.health import Diagnosis, Probe, ProbeState
-from memory_ci.rendering.doctor import render_diagnosis
+from memory_ci.rendering.health import render_diagnosis
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.repos import make_repo

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.evidence.redact import redact
+from memory_ci.evidence.content import redact
 from memory_ci.secrets import PATTERNS, find_secrets
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0"

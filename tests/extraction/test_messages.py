@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.extraction.messages import searchable_lines
+from memory_ci.extraction.markers import searchable_lines
 
 
 def texts(message: str) -> list[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from memory_ci.forge.budget import Budget
-from memory_ci.forge.cache import ReplyCache
 from memory_ci.forge.http import Transport
-from memory_ci.forge.rest import Client
+from memory_ci.forge.limits import Budget
+from memory_ci.forge.rest import Client, ReplyCache
 
 TOKEN = "ghs_" + "n0tArealT0ken" * 3
 SHAS = ("1" * 40, "2" * 40, "3" * 40)

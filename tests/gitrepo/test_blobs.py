@@ -19,8 +19,7 @@ from memory_ci.gitrepo.blobs import (
     matches_pathspecs,
     read_files,
 )
-from memory_ci.gitrepo.repo import Repository, find_repository
-from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.repo import Repository, find_repository, find_setting
 from memory_ci.records.entry import ScopeOf
 from tests.repos import RepoBuilder, make_repo
 

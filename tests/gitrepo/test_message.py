@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.gitrepo.message import SCISSORS, add_ids
+from memory_ci.gitrepo.trailers import SCISSORS, add_ids
 from tests.repos import RepoBuilder
 
 KEY = "Memory-Retrieved"

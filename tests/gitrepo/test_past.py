@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.past import commit_time, find_commit_of_day, resolve_merge_base, resolve_past
+from memory_ci.gitrepo.history import commit_time, find_commit_of_day, resolve_merge_base, resolve_past
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.repos import RepoBuilder, make_repo
 

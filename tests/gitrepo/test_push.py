@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.gitrepo.follow import fast_forward
-from memory_ci.gitrepo.push import Remote, classify_rejection, connect, fetch_tip, find_remote_tip, push_tip
+from memory_ci.gitrepo.merges import fast_forward
+from memory_ci.gitrepo.network import Remote, classify_rejection, connect, fetch_tip, find_remote_tip, push_tip
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.repos import RepoBuilder, make_repo
 

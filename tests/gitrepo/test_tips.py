@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memory_ci.gitrepo.repo import find_repository
-from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.repo import find_repository, read_tips
 from tests.repos import RepoBuilder, make_repo
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.crewship import score_age, score_hits, score_indexed, score_linked, score_tightness
 from memory_ci.lifecycle.health import (
     WEIGHTS,
     Jobs,
@@ -22,11 +21,16 @@ from memory_ci.lifecycle.health import (
     is_in_force,
     names_of_change,
     names_of_source,
+    score_age,
     score_coherence,
     score_coverage,
     score_efficiency,
     score_freshness,
+    score_hits,
+    score_indexed,
+    score_linked,
     score_reachability,
+    score_tightness,
     weigh,
 )
 from memory_ci.records.health import Health, MetricName

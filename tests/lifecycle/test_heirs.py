@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.episodes import unique_events
-from memory_ci.lifecycle.heirs import find_heirs_among, pass_on
+from memory_ci.lifecycle.episodes import find_heirs_among, pass_on, unique_events
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.episode import Feedback, FeedbackKind
 from tests.make import make_entry, make_id

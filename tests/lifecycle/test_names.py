@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.names import find_id
+from memory_ci.lifecycle.relations import find_id
 from tests.make import make_entry, make_id
 
 ENTRIES = [make_entry(1), make_entry(2, supersedes=(make_id(7),)), make_entry(3, supersedes=(make_id(1),))]

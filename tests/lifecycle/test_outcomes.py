@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.outcomes import find_mends, is_revert, judge_outcome, list_undone
-from memory_ci.lifecycle.reverts import Revert
+from memory_ci.lifecycle.reverts import Revert, find_mends, is_revert, judge_outcome, list_undone
 from tests.make import make_change, make_commit
 
 A, B = "a" * 40, "b" * 40

@@ -7,8 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.overlap import find_partners
-from memory_ci.lifecycle.similarity import similar_pairs
+from memory_ci.lifecycle.similarity import find_partners, similar_pairs
 
 words = st.sets(st.sampled_from("abcdefgh"), max_size=8)
 thresholds = st.sampled_from([Fraction(9, 20), Fraction(4, 5), Fraction(1, 8), Fraction(1, 2)])

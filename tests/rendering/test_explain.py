@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.retrieval import Hit, Retrieval, Withheld
-from memory_ci.rendering.explain import render_explanation
+from memory_ci.rendering.why import render_explanation
 from tests.make import make_located
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.why import Edge, Graph, Node
-from memory_ci.rendering.graph import render_dot, render_tree
+from memory_ci.rendering.why import render_dot, render_tree
 
 
 def node(name: str, title: str = "", **fields: object) -> Node:

@@ -8,7 +8,7 @@ from memory_ci.lifecycle.health import WEIGHTS, Measured, weigh
 from memory_ci.records.config import NudgeConfig
 from memory_ci.records.health import Health
 from memory_ci.rendering.health import render_health, render_health_line, render_history
-from memory_ci.rendering.nudge import render_nudge
+from memory_ci.rendering.sessions import render_nudge
 
 
 def make_health(*values: float | None, basis: str = "basis", commit: str | None = None) -> Health:

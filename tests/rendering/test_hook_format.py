@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.rendering.hook_format import render_asking, render_hook, render_markdown
+from memory_ci.rendering.context import render_asking, render_hook, render_markdown
 
 
 def test_a_hook_gets_the_context_for_its_event() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from memory_ci.records.episode import Action, Episode, Factor, Recalled, RecalledEpisode, Situation
-from memory_ci.rendering.recall import render_recalled
+from memory_ci.rendering.sessions import render_recalled
 
 OCCURRED = datetime(2026, 11, 20, 14, tzinfo=UTC)
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from memory_ci.records.retrieval import Retrieval, SimilarTask, Task
-from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, render_context
-from memory_ci.rendering.similar import render_similar, render_task
+from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, render_context, render_similar, render_task
 
 
 def make_task(**fields: Any) -> Task:  # noqa: ANN401 - any field of Task

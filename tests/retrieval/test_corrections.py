@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit
-from memory_ci.retrieval.corrections import put_corrections_first
+from memory_ci.retrieval.rank import put_corrections_first
 from tests.make import make_id, make_located
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.retrieval import Hit
-from memory_ci.retrieval.diversify import diversify
+from memory_ci.retrieval.rank import diversify
 from memory_ci.text import content_words, jaccard
 from tests.make import make_located
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.retrieval.corpus import Corpus
-from memory_ci.retrieval.query import build_terms
+from memory_ci.retrieval.query import Corpus, build_terms
 
 
 def test_a_task_of_one_line_is_asked_without_its_stop_words() -> None:

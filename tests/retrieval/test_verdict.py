@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.records.retrieval import Match
-from memory_ci.retrieval.corpus import Corpus, idf
-from memory_ci.retrieval.query import build_terms
+from memory_ci.retrieval.query import Corpus, build_terms, idf
 from memory_ci.retrieval.verdict import coverage, verdict
 from tests.make import make_entry, make_located
 

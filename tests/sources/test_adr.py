@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.history import FileChange
-from memory_ci.sources.adr import adr_event, adr_paths_added
+from memory_ci.sources.commits import adr_event, adr_paths_added
 from tests.make import make_change, make_commit
 
 PATTERNS = ExtractionConfig().adr_paths

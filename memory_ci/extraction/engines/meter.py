@@ -1,13 +1,86 @@
-"""Meter: what a run has spent so far, and whether the next call may still be paid for."""
+"""Meter: what a model costs, what a run has spent, and whether the next call may still be paid for."""
 
 from __future__ import annotations
+
+import re
+from typing import NamedTuple
 
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.prices import cost, cost_bound
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.engine import Usage
+
+MILLION = 1_000_000
+LONG_PROMPT_TOKENS = 100_000
+"""Above this many tokens (cache reads and writes counted) a whole request is billed at `Price.long_factor`."""
+
+CACHE_WRITE = 1.25
+BATCH = 0.5
+
+
+class Price(NamedTuple):
+    """USD per million tokens. `cache_read` is a share of `input`."""
+
+    input: float
+    output: float
+    cache_read: float = 0.1
+    long_factor: float = 1.0
+
+
+PRICES = {
+    "fable-5-1": Price(10, 50, cache_read=0.025),
+    "mythos-5-1": Price(10, 50, cache_read=0.025),
+    "fable-5": Price(10, 50),
+    "mythos-5": Price(10, 50),
+    "opus-5-5": Price(4, 20, cache_read=0.05),
+    "opus-5": Price(5, 25),
+    "opus-4-8": Price(5, 25),
+    "opus-4-7": Price(5, 25),
+    "opus-4-6": Price(5, 25),
+    "opus-4-5": Price(5, 25),
+    "sonnet-5-5": Price(2, 10, cache_read=0.05),
+    "sonnet-5": Price(2, 10),
+    "sonnet-4-6": Price(3, 15),
+    "sonnet-4-5": Price(3, 15),
+    "haiku-5-5": Price(0.10, 0.50, long_factor=5),
+    "haiku-4-5": Price(1, 5),
+}
+"""By family: the part of a model id that is the same with every provider and date."""
+
+DEAREST = max(PRICES.values())
+
+
+def find_price(model: str, price: tuple[float, float] | None = None) -> Price | None:
+    """The price of `model`, or the configured `price` (input, output); None when neither is known.
+
+    >>> find_price("us.anthropic.claude-haiku-4-5-20251001-v1:0").output
+    5
+    >>> find_price("claude-opus-5-9")
+    """
+    if price is not None:
+        return Price(*price)
+    # "opus-5" is no price for "opus-5-9"; a date (eight digits) may follow.
+    return next((row for name, row in PRICES.items() if re.search(rf"{name}(?!-?\d{{1,2}}(?!\d))", model)), None)
+
+
+def cost(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float | None:
+    """USD that one call with `usage` costs; None when the model's price is not known."""
+    found = find_price(model, price)
+    return None if found is None else _cost(usage, found)
+
+
+def cost_bound(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float:
+    """USD that one call with `usage` costs at most: a model without a known price counts as the dearest family."""
+    return _cost(usage, find_price(model, price) or DEAREST)
+
+
+def _cost(usage: Usage, price: Price) -> float:
+    read, write = usage.cache_read_tokens, usage.cache_write_tokens
+    paid = usage.input_tokens + CACHE_WRITE * write + price.cache_read * read
+    is_long = usage.input_tokens + write + read > LONG_PROMPT_TOKENS
+    factor = (price.long_factor if is_long else 1.0) * (BATCH if usage.is_batch else 1.0)
+    return factor * (paid * price.input + usage.output_tokens * price.output) / MILLION
 
 
 class Spent(msgspec.Struct, frozen=True):

@@ -6,15 +6,19 @@ of one key counts. Each says its origin, `model <id>` or `hand-written`: the lat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import msgspec
 
 from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.prompt import request_key
+from memory_ci.extraction.reply import parse_reply
 from memory_ci.files import read_regular
 from memory_ci.records.engine import EngineReply, Request, Usage
+from memory_ci.secrets import find_secrets
 
 HAND_WRITTEN = "hand-written"
 MAX_BYTES = 200_000_000
@@ -103,3 +107,24 @@ def _refuse(told: str, error: Exception) -> NoReturn:
         slug="replay-unreadable",
         hint="MEMORY_CI_REPLAY names a directory of recordings, or a JSON Lines file of them",
     ) from error
+
+
+class KeptReplies:
+    """An engine before which a directory is asked. It only holds replies that ended by themselves, of which a
+    learning could be read if there was any, and that hold no credentials."""
+
+    def __init__(self, engine: Engine, directory: Path) -> None:
+        self._engine, self._directory = engine, directory
+        self._kept = ReplayEngine(directory)
+
+    def extract(self, request: Request) -> EngineReply:
+        """The reply of before, which took no try and no token, else that of the engine. Raises as the engine."""
+        with suppress(EngineError):
+            return msgspec.structs.replace(self._kept.extract(request), usage=Usage(), tries=0)
+        reply = self._engine.extract(request)
+        if reply.stop_reason == "end_turn" and not find_secrets(reply.text):
+            with suppress(OSError, EngineError):
+                read = parse_reply(reply.text)
+                if read.learnings or not read.reasons:
+                    record_reply(self._directory, request, reply)
+        return reply

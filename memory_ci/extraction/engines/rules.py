@@ -10,8 +10,7 @@ from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.importance import base_importance
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
-from memory_ci.extraction.steering import MAX_LENGTH, find_steering
-from memory_ci.extraction.suspects import Suspect, find_suspects
+from memory_ci.extraction.suspects import MAX_LENGTH, Suspect, find_steering, find_suspects
 from memory_ci.extraction.wording import (
     compose,
     cut,

@@ -15,9 +15,7 @@ import msgspec
 from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace, list_indexed_files
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.repo import find_commit
-from memory_ci.gitrepo.settings import find_setting
-from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.records.health import Probe
 
 MAX_FILE = 1_000_000

@@ -16,7 +16,7 @@ from memory_ci.forge import Forge
 from memory_ci.forge.choose import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.process import run_git
-from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.repo import find_setting
 from memory_ci.records.health import Probe
 from memory_ci.text import plural
 

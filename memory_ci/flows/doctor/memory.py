@@ -15,7 +15,7 @@ from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.journal import find_unfinished
 from memory_ci.records.health import Probe
 from memory_ci.records.report import Finding
-from memory_ci.store.load import load_file
+from memory_ci.store.document import load_file
 from memory_ci.text import plural
 
 SHOWN = 3

@@ -20,7 +20,7 @@ from memory_ci.flows.setup.install import ATTRIBUTES, MADE, SECTION
 from memory_ci.flows.workspace import is_told
 from memory_ci.gitrepo.blobs import list_staged, tree_at
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
-from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.repo import find_setting
 from memory_ci.records.health import Probe, ProbeState
 
 INSTALL = "memory-ci install"

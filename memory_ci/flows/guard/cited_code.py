@@ -8,7 +8,7 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.anchors import compare_anchors, read_texts
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.workspace import Snapshot, Workspace
-from memory_ci.gitrepo.merges import find_merge_base
+from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.lifecycle.touched import Touch, list_touch_findings
 from memory_ci.records.report import Finding
 

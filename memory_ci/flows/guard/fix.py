@@ -14,8 +14,7 @@ from memory_ci.flows.guard.resolve import HEADS, find_base
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, work_tree
 from memory_ci.gitrepo.blobs import read_files
-from memory_ci.gitrepo.merges import find_merge_base
-from memory_ci.gitrepo.repo import find_commit, head_branch, resolve_commit
+from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
 from memory_ci.records.entry import ScopeOf
 from memory_ci.store.byhand import Adopted, adopt
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file

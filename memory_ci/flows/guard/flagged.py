@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from memory_ci.lifecycle.episodes import list_feedback
-from memory_ci.lifecycle.heirs import find_heirs_among
+from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Located

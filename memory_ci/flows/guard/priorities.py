@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from memory_ci.evidence.machines import find_machine
+from memory_ci.evidence.trust import find_machine
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.guard.cited_code import read_range
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test

@@ -20,9 +20,7 @@ from memory_ci.gitrepo.merges import (
     push_branch,
     scratch_worktree,
 )
-from memory_ci.gitrepo.repo import Repository, head_branch, resolve_commit
-from memory_ci.gitrepo.settings import read_user_attributes
-from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.repo import Repository, head_branch, read_tips, read_user_attributes, resolve_commit
 
 HEADS = "refs/heads/"
 

@@ -21,11 +21,9 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.claims import Claims, find_claimed_uses, list_refused
 from memory_ci.flows.record.inbox_notes import find_note_claims
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, readable_path, workspace_at
-from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP
+from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, commit_time, resolve_merge_base
 from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.past import commit_time, resolve_merge_base
-from memory_ci.gitrepo.repo import Repository, resolve_commit
-from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.repo import Repository, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts

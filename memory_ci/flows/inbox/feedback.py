@@ -14,11 +14,9 @@ from memory_ci.flows.episodes import load_episodes, save_telling
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.screening import UNSAFE_HINT, is_unsafe
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
-from memory_ci.gitrepo.repo import find_commit
-from memory_ci.gitrepo.settings import find_setting
-from memory_ci.lifecycle.episodes import combine, event_key, list_feedback, make_amendment
+from memory_ci.gitrepo.repo import find_commit, find_setting
+from memory_ci.lifecycle.episodes import combine, event_key, find_heirs_among, list_feedback, make_amendment
 from memory_ci.lifecycle.feedback import REF_WIDTH, work_ref
-from memory_ci.lifecycle.heirs import find_heirs_among
 from memory_ci.lifecycle.utility import Utility, delta_of, replay
 from memory_ci.records.entry import NO_FEEDBACK, Located
 from memory_ci.records.episode import Episode, Feedback

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import EngineError, FindingsError, RepositoryError, UsageError
-from memory_ci.evidence.redact import redact
+from memory_ci.evidence.content import redact
 from memory_ci.extraction import reply
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.gate import check_words
@@ -21,7 +21,7 @@ from memory_ci.records.engine import Request
 from memory_ci.records.episode import Assumption, Risk
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.retrieval import Hit
-from memory_ci.rendering.premortem import render_premortem
+from memory_ci.rendering.sessions import render_premortem
 from memory_ci.sources.jobs import ASSUMPTIONS, PREMORTEM
 from memory_ci.store.files import write_file
 from memory_ci.text import plural

@@ -14,8 +14,7 @@ from memory_ci.flows.past_index import Past
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import arrange, find_candidates
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.history import list_versions
-from memory_ci.gitrepo.past import resolve_past
+from memory_ci.gitrepo.history import list_versions, resolve_past
 from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.index.search import list_entries
 from memory_ci.records.entry import Entry

@@ -27,8 +27,16 @@ from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.quality import Answered, Asking, Comparison, Fall, Golden, Measure, Quality
-from memory_ci.retrieval.golden import derive_golden
-from memory_ci.retrieval.metrics import has_any, interval, mean, ndcg, percentile, recall, reciprocal_rank
+from memory_ci.retrieval.metrics import (
+    derive_golden,
+    has_any,
+    interval,
+    mean,
+    ndcg,
+    percentile,
+    recall,
+    reciprocal_rank,
+)
 from memory_ci.store.files import write_file
 
 GOLDEN_DIR = ".memory/eval"

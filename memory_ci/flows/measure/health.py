@@ -26,15 +26,13 @@ from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import find_candidates
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.renames import find_objects
-from memory_ci.gitrepo.repo import find_commit, list_foreign
-from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.log import find_objects
+from memory_ci.gitrepo.repo import find_commit, list_foreign, read_tips
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
-from memory_ci.lifecycle.crewship import score_age, score_hits, score_indexed, score_linked, score_tightness
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.health import (
     COMMIT,
@@ -44,11 +42,16 @@ from memory_ci.lifecycle.health import (
     find_related,
     is_in_force,
     names_of_source,
+    score_age,
     score_coherence,
     score_coverage,
     score_efficiency,
     score_freshness,
+    score_hits,
+    score_indexed,
+    score_linked,
     score_reachability,
+    score_tightness,
     weigh,
 )
 from memory_ci.lifecycle.similarity import words_of

@@ -11,8 +11,7 @@ from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, memory_test
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.lifecycle.health import SHORT, names_of_change
-from memory_ci.lifecycle.outcomes import is_revert
-from memory_ci.lifecycle.reverts import find_reverts
+from memory_ci.lifecycle.reverts import find_reverts, is_revert
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import MergedChange
 

@@ -22,8 +22,7 @@ from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.ranking import weights_of
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.index.search import list_entries
-from memory_ci.lifecycle.episodes import combine, event_key, list_feedback
-from memory_ci.lifecycle.heirs import Heirs, find_heirs_among, pass_on
+from memory_ci.lifecycle.episodes import Heirs, combine, event_key, find_heirs_among, list_feedback, pass_on
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, retrievability
 from memory_ci.lifecycle.stability import find_retentions
 from memory_ci.lifecycle.utility import Turn, list_turns, replay

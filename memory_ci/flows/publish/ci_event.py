@@ -11,7 +11,7 @@ import msgspec
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.repo import read_tips
 
 CiProvider = Literal["github", "gitlab", "none"]
 BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")

@@ -20,10 +20,10 @@ from memory_ci.flows.record.apply import Applied, apply_plan
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, memory_test, workspace_at
 from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.follow import fast_forward, private_ref
 from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
 from memory_ci.gitrepo.log import FILES, read_log
-from memory_ci.gitrepo.push import DEEPER, HEADS, Outcome, Remote, deepen, fetch_tip, push_tip
+from memory_ci.gitrepo.merges import fast_forward, private_ref
+from memory_ci.gitrepo.network import DEEPER, HEADS, Outcome, Remote, deepen, fetch_tip, push_tip
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.plan import Plan, Published

@@ -24,10 +24,10 @@ from memory_ci.flows.publish.push_options import request_options
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.maintainer_decisions import KEEP, Verdicts, read_verdicts
 from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
-from memory_ci.gitrepo.follow import private_ref
 from memory_ci.gitrepo.history import STEP, find_cursor
-from memory_ci.gitrepo.push import Outcome, find_remote_tip, push_tip
-from memory_ci.gitrepo.renames import find_objects
+from memory_ci.gitrepo.log import find_objects
+from memory_ci.gitrepo.merges import private_ref
+from memory_ci.gitrepo.network import Outcome, find_remote_tip, push_tip
 from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Published

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 
-from memory_ci.evidence.redact import redact
+from memory_ci.evidence.content import redact
 from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.extraction.scopes import MAX_IMPORTANCE
 from memory_ci.flows.draft import Draft

@@ -18,7 +18,7 @@ from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, is_configured
 from memory_ci.extraction.engines.batches import poll, results, submit
-from memory_ci.extraction.engines.prices import cost_bound
+from memory_ci.extraction.engines.meter import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.model import Model, choose_model, trusted_config

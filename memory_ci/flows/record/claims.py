@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from memory_ci.flows.record.episode_facts import GIVEN, USED
-from memory_ci.gitrepo.inverse import is_inverse
+from memory_ci.gitrepo.buried import is_inverse
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers

@@ -8,8 +8,7 @@ from memory_ci.flows.record.run import RecordOptions
 from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import find_addition, find_cursor
-from memory_ci.gitrepo.repo import is_shallow
-from memory_ci.gitrepo.tips import read_tips
+from memory_ci.gitrepo.repo import is_shallow, read_tips
 from memory_ci.records.plan import Plan
 
 FREE_EPISODES = 50

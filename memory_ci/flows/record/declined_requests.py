@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.history import find_addition
-from memory_ci.gitrepo.past import commit_time
+from memory_ci.gitrepo.history import commit_time, find_addition
 from memory_ci.records.episode import Episode
 from memory_ci.records.forge import PullRequest
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from memory_ci.evidence.redact import redact
+from memory_ci.evidence.content import redact
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.candidate import Judged

@@ -32,7 +32,7 @@ from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.episodes import combine, make_amendment
 from memory_ci.lifecycle.feedback import Work, derive_feedback, find_commands, is_spoken_of, undone_feedback, work_ref
-from memory_ci.lifecycle.names import find_id
+from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert
 from memory_ci.lifecycle.situation import situation_of, time_context
 from memory_ci.records.candidate import Judged

@@ -17,8 +17,7 @@ from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Join
-from memory_ci.sources.adr import adr_event, adr_paths_added
-from memory_ci.sources.commits import author_of, commit_events, diff_event
+from memory_ci.sources.commits import adr_event, adr_paths_added, author_of, commit_events, diff_event
 from memory_ci.sources.jobs import job_events, job_paths
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural

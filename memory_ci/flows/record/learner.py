@@ -33,8 +33,8 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_auth
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.feedback import work_ref
 from memory_ci.lifecycle.fold import is_covered
-from memory_ci.lifecycle.names import find_id
 from memory_ci.lifecycle.reinforce import Use
+from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import SHA_WIDTH
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.engine import Request

@@ -14,7 +14,7 @@ from memory_ci.extraction.entries import content_key
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
-from memory_ci.gitrepo.merges import find_merge_base
+from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit

@@ -13,7 +13,7 @@ from memory_ci.extraction.reply import parse_reply
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import Snapshot, Workspace, open_committed, workspace_at
-from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promote import plan_promotion
 from memory_ci.records.engine import Request
@@ -21,8 +21,8 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, Plan, PlannedStep
 from memory_ci.rendering.message import render_commit_message
-from memory_ci.store.apply import apply_changes
-from memory_ci.store.load import load_file
+from memory_ci.store.document import load_file
+from memory_ci.store.edit import apply_changes
 
 COMMON = frozenset(
     "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests tools web".split()

@@ -36,6 +36,7 @@ from memory_ci.forge.choose import choose_forge
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import (
     Cursor,
+    commit_time,
     find_addition,
     find_cursor,
     find_lost_cursor,
@@ -43,11 +44,9 @@ from memory_ci.gitrepo.history import (
     list_reverting,
     plan_range,
 )
-from memory_ci.gitrepo.past import commit_time
-from memory_ci.gitrepo.push import connect
-from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
+from memory_ci.gitrepo.network import connect
+from memory_ci.gitrepo.repo import find_commit, find_setting, head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.sessionrefs import fetch
-from memory_ci.gitrepo.settings import find_setting
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert, find_reverts

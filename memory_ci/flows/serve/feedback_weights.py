@@ -16,7 +16,7 @@ from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.retrieval import Hit
 
 if TYPE_CHECKING:
-    from memory_ci.lifecycle.heirs import Heirs
+    from memory_ci.lifecycle.episodes import Heirs
     from memory_ci.lifecycle.utility import Utility
     from memory_ci.records.episode import Feedback
 
@@ -56,7 +56,7 @@ def find_standing(index: Index, config: Config, entries: Iterable[Entry], today:
     if not told:
         return Standing(today, config.prominence.decay)
     # Nobody pays for these of whose entries nothing was said.
-    from memory_ci.lifecycle.heirs import pass_on
+    from memory_ci.lifecycle.episodes import pass_on
     from memory_ci.lifecycle.utility import job_of, replay_some
 
     feedback = [said for said, _ in told]
@@ -70,7 +70,7 @@ def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
     merged = [entry for entry in entries if entry.supersedes]
     if not merged:
         return {}
-    from memory_ci.lifecycle.heirs import find_heirs  # most entries supersede nothing
+    from memory_ci.lifecycle.episodes import find_heirs  # most entries supersede nothing
 
     return find_heirs(merged, list_held(index, (older for entry in merged for older in entry.supersedes)))
 

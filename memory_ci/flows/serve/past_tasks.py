@@ -15,9 +15,8 @@ from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import TreeFile, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
-from memory_ci.gitrepo.renames import follow_renames, list_renames
-from memory_ci.lifecycle.outcomes import SOON, find_mends, is_revert, judge_outcome, list_undone
-from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
+from memory_ci.gitrepo.log import follow_renames, list_renames
+from memory_ci.lifecycle.reverts import SHA_WIDTH, SOON, find_mends, find_reverts, is_revert, judge_outcome, list_undone
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.retrieval import Outcome, Task
 from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms

@@ -19,12 +19,9 @@ from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
-from memory_ci.retrieval.corpus import Corpus
-from memory_ci.retrieval.corrections import put_corrections_first
-from memory_ci.retrieval.diversify import diversify
 from memory_ci.retrieval.fuse import Lane, Place, Traits, fuse, place_of, weigh_outcome
-from memory_ci.retrieval.query import build_terms
-from memory_ci.retrieval.rank import Weights, rank
+from memory_ci.retrieval.query import Corpus, build_terms
+from memory_ci.retrieval.rank import Weights, diversify, put_corrections_first, rank
 from memory_ci.retrieval.verdict import verdict
 
 if TYPE_CHECKING:
@@ -88,7 +85,7 @@ def _with_vectors(
     """What the words found, together with what the vectors find."""
     if embedder.embedder is None:
         return msgspec.structs.replace(found, mode=embedder.mode, reason=embedder.reason)
-    from memory_ci.evidence.redact import redact  # nobody pays for these who has no vectors
+    from memory_ci.evidence.content import redact  # nobody pays for these who has no vectors
     from memory_ci.index.vectors import vector_matches
 
     depth = max(200, 2 * max(LEAST_JUDGED, 2 * asked.limit))

@@ -12,11 +12,10 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.beside import find_told
-from memory_ci.gitrepo.message import add_ids
+from memory_ci.gitrepo.history import find_told
 from memory_ci.gitrepo.process import decode_path, encode_path
-from memory_ci.gitrepo.repo import find_commit
-from memory_ci.gitrepo.settings import find_comment_prefixes
+from memory_ci.gitrepo.repo import find_comment_prefixes, find_commit
+from memory_ci.gitrepo.trailers import add_ids
 from memory_ci.store.files import write_file
 
 TRAILER = "Memory-Retrieved"

@@ -12,8 +12,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.repo import find_commit, is_ancestor
-from memory_ci.gitrepo.tips import Tips, read_tips
+from memory_ci.gitrepo.repo import Tips, find_commit, is_ancestor, read_tips
 from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.retrieval.similar_tasks import TOP, Asked, Prompts, find_similar
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.evidence.redact import redact
+from memory_ci.evidence.content import redact
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository, list_worktrees
 from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, delete, list_stored, session_ref, store

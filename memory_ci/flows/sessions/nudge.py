@@ -20,7 +20,7 @@ from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace, memory_test
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.records.history import Commit
-from memory_ci.rendering.nudge import render_nudge
+from memory_ci.rendering.sessions import render_nudge
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import classify_scope, is_fragment
 

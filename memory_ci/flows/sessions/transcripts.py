@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import RepositoryError
-from memory_ci.evidence.redact import redact
+from memory_ci.evidence.content import redact
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.event import Event, Session
 from memory_ci.sources.transcripts.merge import merge_sessions

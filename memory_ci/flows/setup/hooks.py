@@ -14,8 +14,7 @@ from memory_ci.flows.invocation import find_interpreter
 from memory_ci.flows.setup.hook_managers import Manager, find_manager, hook_line
 from memory_ci.flows.setup.steps import InstallStep, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
-from memory_ci.gitrepo.repo import Repository
-from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.repo import Repository, find_setting
 
 HOOKS = ("prepare-commit-msg", "pre-push", "post-checkout", "post-commit", "post-merge", "post-rewrite")
 OURS = "# Written by `memory-ci install`; `memory-ci uninstall` takes it out."

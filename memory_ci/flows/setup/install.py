@@ -13,8 +13,7 @@ from memory_ci.flows.setup.hooks import hook_manager, put_hooks, refuse_hooks, t
 from memory_ci.flows.setup.steps import InstallStep, Result, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.blobs import list_staged
-from memory_ci.gitrepo.repo import Repository
-from memory_ci.gitrepo.settings import find_setting, remove_section, set_setting
+from memory_ci.gitrepo.repo import Repository, find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
 from memory_ci.store.layout import EPISODES, INBOX, ORDER
 

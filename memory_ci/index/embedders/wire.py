@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.addresses import is_loopback, is_secure
+from memory_ci.forge.failures import is_loopback, is_secure
 from memory_ci.forge.http import Limits, Reply, exchange, open_pool
 from memory_ci.index.embedders import failed
 

@@ -11,24 +11,23 @@ from typing import BinaryIO, NamedTuple
 
 from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
-from memory_ci.sources.transcripts.claude_queue import Queue, Waiting
 from memory_ci.sources.transcripts.claude_record import (
+    DENIED,
     IGNORED,
+    INTERRUPT,
     MARKS,
+    SUMMARY,
+    Queue,
     Record,
+    Waiting,
     blocks_of,
+    find_rejection,
     is_by_person,
     is_headless,
-    paths_of,
-    uid_of,
-)
-from memory_ci.sources.transcripts.claude_words import (
-    DENIED,
-    INTERRUPT,
-    SUMMARY,
-    find_rejection,
     is_injected,
+    paths_of,
     said_words,
+    uid_of,
 )
 from memory_ci.sources.transcripts.fields import (
     MAX_LINE,

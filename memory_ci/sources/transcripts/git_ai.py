@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
-from memory_ci.sources.transcripts.claude_words import INTERRUPT, REJECTED
+from memory_ci.sources.transcripts.claude_record import INTERRUPT, REJECTED
 from memory_ci.sources.transcripts.fields import (
     MAX_DOCUMENT,
     as_dict,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import BinaryIO
 
 from memory_ci.sources.transcripts.builder import SessionBuilder
-from memory_ci.sources.transcripts.claude_words import INTERRUPT, is_injected, said_words
+from memory_ci.sources.transcripts.claude_record import INTERRUPT, is_injected, said_words
 from memory_ci.sources.transcripts.codex import IDE_CONTEXT, IDE_REQUEST, WRAPPERS
 from memory_ci.sources.transcripts.fields import session_name
 

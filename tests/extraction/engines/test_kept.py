@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.kept import KeptReplies
+from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.records.engine import EngineReply, Request, Usage
 from tests.extraction.make import make_piece
 

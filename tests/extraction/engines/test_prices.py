@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.meter import Meter
-from memory_ci.extraction.engines.prices import DEAREST, PRICES, cost, cost_bound, find_price
+from memory_ci.extraction.engines.meter import DEAREST, PRICES, Meter, cost, cost_bound, find_price
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.engine import Usage
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_ci.evidence.redact import redact
+from memory_ci.evidence.content import redact
 from memory_ci.records.event import Event, Session
 from memory_ci.sources.transcripts.builder import SessionBuilder
 from memory_ci.sources.transcripts.digest import MAX_TEXT, read, sniff, write_digest
