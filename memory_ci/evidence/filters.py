@@ -113,7 +113,8 @@ RULES: tuple[Rule, ...] = (
 
 def find_reason_to_leave_out(event: Event, policy: ExtractionConfig, mark: Mark | None = None) -> str | None:
     """Why `event` is no evidence, or None. `mark` is that of its whole change, beside its own."""
-    marks = {mark, find_mark(event)}
+    # What its author says of `event` itself, by trailer or label; a veto is stronger than a wish.
+    marks = {mark, _strongest([*MARK.findall(_lines(event)), *_labelled(event)])}
     if "skip" in marks:
         return "vetoed"
     is_kept = "keep" in marks
@@ -121,11 +122,6 @@ def find_reason_to_leave_out(event: Event, policy: ExtractionConfig, mark: Mark 
     if not _is_let_in(row, event) and not (is_kept and row.can_keep):
         return row.reason
     return next((rule.reason for rule in RULES if not (is_kept and rule.can_keep) and rule.holds(event, policy)), None)
-
-
-def find_mark(event: Event) -> Mark | None:
-    """What its author says of `event` itself, by trailer or label; a veto is stronger than a wish."""
-    return _strongest([*MARK.findall(_lines(event)), *_labelled(event)])
 
 
 def find_change_mark(events: Iterable[Event]) -> Mark | None:

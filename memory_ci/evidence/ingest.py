@@ -53,7 +53,9 @@ def collect(events: Iterable[Event], policy: ExtractionConfig) -> EvidenceSet:
         text = _cut(event.text)
         if text != event.text:
             left_out.append(LeftOut(event.origin, "too-long"))
-        redacted = redact(_shown(event, text))
+        # The part of `text` that may be read: of a failure what failed, of other kinds their author's own words.
+        reader = READERS.get(event.kind)
+        redacted = redact(reader(text) if reader else text)
         redactions += redacted.credentials
         pieces.append(_evidence(event, redacted.text, f"e{len(pieces) + 1}", trust))
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions)
@@ -114,12 +116,6 @@ def _without_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
             if at != best:
                 del kept[at]
     return kept
-
-
-def _shown(event: Event, text: str) -> str:
-    """The part of `text` that may be read: of a failure what failed, of other kinds their author's own words."""
-    reader = READERS.get(event.kind)
-    return reader(text) if reader else text
 
 
 def _evidence(event: Event, text: str, address: str, trust: Trust) -> Evidence:

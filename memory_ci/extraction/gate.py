@@ -92,18 +92,14 @@ def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str |
         reasons += check_words(text)
     said = "\n".join([candidate.title, candidate.body, candidate.instead or ""])
     if not candidate.is_marked:
-        reasons += check_plain(said)
+        # Reasons, in a fixed order, why `text` is more than plain paragraphs and lists; code spans may hold anything.
+        outside = CODE_SPAN.sub("``", said)
+        lowered = lower_case(outside)
+        reasons += [form.reason for form in PLAIN if _has_form(form, outside, lowered)]
     if urls := find_urls(said):
         quotable = (find_urls(piece.text) for piece in evidence if piece.trust in ("T0", "T1"))
         reasons += [] if urls <= set().union(*quotable) else ["url-not-in-evidence"]
     return ", ".join(dict.fromkeys(reasons)) or None
-
-
-def check_plain(text: str) -> list[str]:
-    """Reasons, in a fixed order, why `text` is more than plain paragraphs and lists; code spans may hold anything."""
-    outside = CODE_SPAN.sub("``", text)
-    lowered = lower_case(outside)
-    return [form.reason for form in PLAIN if _has_form(form, outside, lowered)]
 
 
 def find_urls(text: str) -> frozenset[str]:

@@ -59,7 +59,9 @@ def find_injection(text: str) -> list[Injection]:
     held = held_needs(lower_case(whole))
     found: list[Injection] = []
     if near := near_phrases(PHRASES, held):
-        found += _search(near, "\n".join([whole, *_clauses(text)]))
+        # The lines of a text, folded, without what leads them.
+        lines = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
+        found += _search(near, "\n".join([whole, *[" ".join(line.split()) for line in _plain(lines).split("\n")]]))
     if near := near_phrases(LINE_PHRASES, held):
         found += _search(near, unicodedata.normalize("NFKC", text))
     return found
@@ -88,12 +90,6 @@ def _find_span(phrase: Phrase, lowered: str) -> slice | None:
         if not (phrase.may_be_forbidden and re.search(FORBIDDING, before.rstrip())):
             return slice(*match.span())
     return None
-
-
-def _clauses(text: str) -> list[str]:
-    """The lines of a text, folded, without what leads them."""
-    lines = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
-    return [" ".join(line.split()) for line in _plain(lines).split("\n")]
 
 
 def _plain(text: str) -> str:

@@ -114,7 +114,7 @@ def _judged(learning: Learning, case: Case, engine: str) -> Judged:
     candidate = _candidate(learning, case, engine)
     refusal = (
         find_ungrounded(learning, pieces)
-        or _find_unasked(learning, case)
+        or ("scope-not-asked" if case.scopes and learning.extraction_scope not in case.scopes else None)
         or check_candidate(candidate, case.pieces)
         or _find_unfit(candidate)
         or case.is_writable(candidate)
@@ -138,10 +138,6 @@ def _masked(candidate: Candidate) -> Candidate:
     return msgspec.structs.replace(
         candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes
     )
-
-
-def _find_unasked(learning: Learning, case: Case) -> str | None:
-    return "scope-not-asked" if case.scopes and learning.extraction_scope not in case.scopes else None
 
 
 def _find_known(learning: Learning, candidate: Candidate, case: Case) -> str | None:

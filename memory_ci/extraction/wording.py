@@ -112,7 +112,9 @@ def compose(mark: Mark) -> tuple[str, str]:
     """Title and body of a mark. The body is empty when the title says it all."""
     statement = _statement(mark)
     if mark.marker == "root cause":
-        repaired = _capitalise(_repaired(mark.subject))
+        # A subject without its type and its ticket numbers: what a fix says it does.
+        bare = CONVENTIONAL.sub("", mark.subject[:SUBJECT_WIDTH], count=1)
+        repaired = _capitalise(fold(TICKET.sub("", fold(bare))))
         is_telling = len(repaired.split()) >= TELLING_SUBJECT and is_fix(mark.subject)
         title = make_title(repaired if is_telling else statement)
         fix = fold(mark.fix) or repaired
@@ -150,12 +152,6 @@ def _lead(text: str) -> str:
     return "\n" if text.startswith(("- ", "* ", "+ ")) else " "
 
 
-def _repaired(subject: str) -> str:
-    """A subject without its type and its ticket numbers: what a fix says it does."""
-    bare = CONVENTIONAL.sub("", subject[:SUBJECT_WIDTH], count=1)
-    return fold(TICKET.sub("", fold(bare)))
-
-
 def fold(text: str) -> str:
     """White space folded line by line, compatibility forms replaced (NFKC): a machine reads what a person sees."""
     lines = unicodedata.normalize("NFKC", text).split("\n")
@@ -182,14 +178,10 @@ def _statement(mark: Mark) -> str:
     text = fold(mark.text)
     if mark.marker == "rejected":
         text = f"rejected: {text}"
-    return f"{mark.scope}: {text}" if mark.scope and not _names(text, mark.scope) else _capitalise(text)
+    # Whether a text speaks of its scope already, so that naming it again would only stutter.
+    return f"{mark.scope}: {text}" if mark.scope and mark.scope.lower() not in text.lower() else _capitalise(text)
 
 
 def _capitalise(text: str) -> str:
     """Upper case for a plain word; an identifier, a path or a command stays what it is."""
     return text[:1].upper() + text[1:] if PLAIN_WORD.match(text) else text
-
-
-def _names(text: str, scope: str) -> bool:
-    """Whether a text speaks of its scope already, so that naming it again would only stutter."""
-    return scope.lower() in text.lower()

@@ -78,20 +78,16 @@ def ask_remote_git(
         raise _failure(args, f"no answer within {seconds:g} seconds") from error
     finally:
         if process.returncode is None:
-            _end(process)
+            # End git and its helpers (ssh, git-remote-https), which would hold our pipes open.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
     return RemoteAnswer(process.returncode, output, errors.decode("utf-8", "replace"))
 
 
 def remote_failure(args: tuple[str, ...], answer: RemoteAnswer) -> EngineError:
     """The error of a command that did not end well; `args` name the remote after `--`."""
     return _failure(args, _reason(answer.errors) or f"exit status {answer.status}")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git and its helpers (ssh, git-remote-https), which would hold our pipes open."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
 
 
 def _reason(errors: str) -> str:

@@ -53,16 +53,12 @@ def _unfold(lines: Iterable[str], key_line: re.Pattern[str]) -> Iterator[tuple[s
         if start:
             yield key, value
             key, value, depth = start[2], start[3].rstrip(), len(start[1])
-        elif key and line.strip() and _depth(line) > depth:
+        elif key and line.strip() and len(line) - len(line.lstrip(" \t")) > depth:
             value = f"{value} {line.strip()}".strip()
         else:
             yield key, value
             key = value = ""
     yield key, value
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip(" \t"))
 
 
 SCISSORS = "------------------------ >8 ------------------------"

@@ -33,7 +33,8 @@ def write_artifact(index: Index, path: Path) -> None:
         os.close(handle)
         with closing(connect(temporary)) as target:
             _fill(target, index.connection)
-        _flush(Path(temporary))
+        with Path(temporary).open("rb+") as file:
+            os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except (OSError, sqlite3.OperationalError) as error:
@@ -56,11 +57,6 @@ def _fill(target: sqlite3.Connection, source: sqlite3.Connection) -> None:
     target.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")
     target.execute("COMMIT")
     target.execute("VACUUM")
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 REMEDY = "Delete the file, or run `memory-ci index`."

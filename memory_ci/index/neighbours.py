@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Unpack
 from memory_ci.index.database import Index
 from memory_ci.index.rows import located_of, text_hash, unpack_front
 from memory_ci.index.search import COLUMNS, RANKED_SCOPES, SHOWN_STATUSES, Filters, build_filter, search
-from memory_ci.index.vectors import LEAST_COVERAGE, Nearest, nearest_to
+from memory_ci.index.vectors import LEAST_COVERAGE, nearest_to
 from memory_ci.records.entry import Entry, Located
 from memory_ci.text import jaccard
 
@@ -68,7 +68,7 @@ def find_similar(
     names = [text_hash(place.entry) for place in places]
     nearest = nearest_to(index, names, NEAREST, **filters)
     return tuple(
-        _by_vectors(place, near)
+        Similar(_best(place, [Neighbour(*one) for one in near.near], LEAST_COSINE), "vectors")
         if (near := nearest.get(name)) is not None and near.seen >= LEAST_COVERAGE * near.total
         else _by_words(index, place, words, filters)
         for place, name in zip(places, names, strict=True)
@@ -97,10 +97,6 @@ def _shown(filters: Filters) -> tuple[str, dict[str, object]]:
 def _naming(row: tuple[str, bytes]) -> Naming:
     front: Any = unpack_front(row[1])
     return Naming(row[0], front.relations, front.supersedes)
-
-
-def _by_vectors(place: Located, near: Nearest) -> Similar:
-    return Similar(_best(place, [Neighbour(*one) for one in near.near], LEAST_COSINE), "vectors")
 
 
 def _by_words(index: Index, place: Located, words: Words, filters: Filters) -> Similar:

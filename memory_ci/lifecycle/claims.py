@@ -85,14 +85,10 @@ def _phrases(text: str) -> Iterator[list[Token]]:
             yield phrase
             phrase, is_free = [], True
             continue
-        is_free = is_free and not _opens_condition(word, last)
+        is_free = is_free and not (word in CONDITIONS and not (word == "that" and last in COMPLEMENTS))
         phrase.append(Token(SPELLED.get(word, word), is_free))
         last = word
     yield phrase
-
-
-def _opens_condition(word: str, last: str) -> bool:
-    return word in CONDITIONS and not (word == "that" and last in COMPLEMENTS)
 
 
 def _is_circumstance(phrase: list[Token]) -> bool:

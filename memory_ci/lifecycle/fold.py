@@ -100,7 +100,9 @@ def plan_fold(
         elif place.entry.id in known:
             findings.append(_taken(place, known[place.entry.id]))
         elif target is None:
-            findings.append(_unplaced(place))
+            message = f"the scope {place.entry.scope or 'project'!r} has no file that could be written here"
+            hint = "Give the entry another `scope:`; it waits in the inbox until then."
+            findings.append(Finding(place.path, place.line, "no-scope-file", message, hint, "warning"))
         else:
             entry = msgspec.structs.replace(place.entry, scope=None)
             moved = Located(entry, target, 0, place.scope)
@@ -148,9 +150,3 @@ def _taken(place: Located, other: Located) -> Finding:
     message = f"its id is that of an entry in {other.path}, which does not say this where it is for"
     hint = "Give the note an id of its own (`uuidgen`); it waits in the inbox until then."
     return Finding(place.path, place.line, "taken-id", message, hint, "notice")
-
-
-def _unplaced(place: Located) -> Finding:
-    message = f"the scope {place.entry.scope or 'project'!r} has no file that could be written here"
-    hint = "Give the entry another `scope:`; it waits in the inbox until then."
-    return Finding(place.path, place.line, "no-scope-file", message, hint, "warning")

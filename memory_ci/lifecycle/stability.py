@@ -54,11 +54,6 @@ def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> d
     return {entry_id: _retention(entry, found) for entry_id, (entry, found) in reviews.items() if found}
 
 
-def learned_on(entry: Entry) -> date:
-    """The day on which an entry was learned; where it does not say so, the last on which it was reinforced."""
-    return entry.created_at or entry.last_reinforced
-
-
 def _retention(entry: Entry, reviews: Sequence[Review]) -> Retention:
     """The card of an entry after its reviews.
 
@@ -71,7 +66,8 @@ def _retention(entry: Entry, reviews: Sequence[Review]) -> Retention:
         raise missing_fsrs() from error
     # No steps of minutes, so that the card stays in review; no chance in the intervals, which nobody reads.
     scheduler = Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
-    card = _new_card(scheduler, min(learned_on(entry), reviews[0].day))
+    # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
+    card = _new_card(scheduler, min(entry.created_at or entry.last_reinforced, reviews[0].day))
     for review in reviews:
         card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
     return Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))

@@ -251,7 +251,8 @@ def neutralise(text: str) -> str:
     """
     seen = INVISIBLE.sub("", "\n".join(text.splitlines()))
     seen = seen if seen.isascii() else IDLE_JOINER.sub("", seen)
-    if not NAME.search(_looks(seen)):
+    # What `text` looks like in plain lower-case letters.
+    if not NAME.search(seen.lower().translate(ASCII_LOOK_ALIKES) if seen.isascii() else "".join(map(_fold, seen))):
         return seen
     seen = ENTITY.sub("<", seen)
     skeleton, origins = _skeleton(seen)
@@ -270,11 +271,6 @@ def _round(chars: list[str], places: Iterable[int], bracket: str) -> None:
             return
         if chars[place] not in HARMLESS:
             chars[place] = bracket
-
-
-def _looks(text: str) -> str:
-    """What `text` looks like in plain lower-case letters."""
-    return text.lower().translate(ASCII_LOOK_ALIKES) if text.isascii() else "".join(map(_fold, text))
 
 
 def _skeleton(text: str) -> tuple[str, Sequence[int]]:

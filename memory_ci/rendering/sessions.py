@@ -43,10 +43,11 @@ def render_sessions(sessions: Sequence[Session]) -> str:
 def _row(session: Session) -> tuple[str, ...]:
     counts = session.counts
     unknown = ", ".join(f"{name} {count}" for name, count in counts.unknown.items())
+    # The start of a UUID tells sessions apart; of other ids, which begin with a file's name, the end does.
     cells = (
         session.format,
         session.agent,
-        _short_id(session.id),
+        session.id[:8] if UUID.fullmatch(session.id) else session.id[-24:],
         session.started.strftime("%Y-%m-%d %H:%M") if session.started else "-",
         str(counts.records),
         f"{counts.human_turns} ({counts.mid_turn})",
@@ -59,11 +60,6 @@ def _row(session: Session) -> tuple[str, ...]:
         unknown or "-",
     )
     return tuple(printable(cell) for cell in cells)
-
-
-def _short_id(session: str) -> str:
-    """The start of a UUID tells sessions apart; of other ids, which begin with a file's name, the end does."""
-    return session[:8] if UUID.fullmatch(session) else session[-24:]
 
 
 def render_human(sessions: Sequence[Session]) -> str:

@@ -62,7 +62,7 @@ def adr_paths_added(change: MergedChange, patterns: Iterable[str]) -> tuple[str,
 
     `*` and `?` stay inside one path segment, `**/` is any number of segments, `[0-9]` is a class.
     """
-    globs = [_compile(pattern) for pattern in patterns]
+    globs = [re.compile("".join(_translate(token) for token in TOKEN.findall(pattern))) for pattern in patterns]
     added = (file.path for commit in change.commits for file in commit.files if file.status == "A")
     return tuple(dict.fromkeys(path for path in added if any(glob.fullmatch(path) for glob in globs)))
 
@@ -79,10 +79,6 @@ def adr_event(change: MergedChange, path: str, text: str) -> Iterator[Event]:
         author=author_of(change.tip),
         paths=(path,),
     )
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join(_translate(token) for token in TOKEN.findall(pattern)))
 
 
 def _translate(token: str) -> str:

@@ -120,7 +120,7 @@ def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str)
     """Put an entry, of which `text` is written with one newline at its end, at its place in (created_at, id) order."""
     place = _place_of(segments, entry)
     before = "".join(segment.raw for segment in segments[max(0, place - 2) : place])
-    gap = "" if not before or _ends_blank(before) else "\n" if before.endswith("\n") else "\n\n"
+    gap = "" if not before or before.endswith(("\n\n", "\n\r\n")) else "\n" if before.endswith("\n") else "\n\n"
     follows = segments[place].raw if place < len(segments) else "\n"
     tail = "" if follows.startswith(("\n", "\r\n")) else "\n"
     raw = (gap + text + tail).replace("\n", newline)
@@ -176,10 +176,6 @@ def _read_back(file: MemoryFile, segments: Sequence[Segment]) -> MemoryFile:
             hint="Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause.",
         )
     return edited
-
-
-def _ends_blank(text: str) -> bool:
-    return text.endswith(("\n\n", "\n\r\n"))
 
 
 def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:

@@ -132,7 +132,10 @@ def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str
     """The entry that a section is; None when its kind or its date is none, or when it says nothing."""
     kind, title = _split_kind(dated.group(2))
     day = _parse_day(dated.group(1))
-    body = _trim(lines)
+    # The lines without blank ones around them, and without a rule that parts them from what follows.
+    text = "\n".join(lines).strip("\n").rstrip()
+    above, _, last = text.rpartition("\n")
+    body = above.rstrip() if RULE.fullmatch(last) else text
     if kind not in BY_KIND or day is None or not (title or body):
         return None
     type_, domain, importance = BY_KIND[kind]
@@ -164,13 +167,6 @@ def _parse_day(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
-
-
-def _trim(lines: Sequence[str]) -> str:
-    """The lines without blank ones around them, and without a rule that parts them from what follows."""
-    text = "\n".join(lines).strip("\n").rstrip()
-    above, _, last = text.rpartition("\n")
-    return above.rstrip() if RULE.fullmatch(last) else text
 
 
 def _title_of(body: str) -> str:

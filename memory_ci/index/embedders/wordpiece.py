@@ -50,7 +50,7 @@ def _words(text: str) -> Iterator[str]:
 
 def _spaced(text: str) -> str:
     """`text` with blanks around ideographs."""
-    return "".join(f" {char} " if _is_ideograph(char) else char for char in text)
+    return "".join(f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char for char in text)
 
 
 def _parted(chunk: str) -> Iterator[str]:
@@ -88,7 +88,3 @@ def _pieces(word: str) -> list[int]:
 def _vocabulary() -> dict[str, int]:
     lines = VOCABULARY.read_text(encoding="utf-8").split("\n")
     return {piece: number for number, piece in enumerate(lines) if piece}
-
-
-def _is_ideograph(char: str) -> bool:
-    return any(first <= ord(char) < end for first, end in CJK)
