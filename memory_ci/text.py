@@ -72,23 +72,20 @@ def jaccard(left: Set[str], right: Set[str]) -> float:
     return shared / union if union else 0.0
 
 
-def unfenced_lines(text: str) -> Iterator[str]:
-    """Lines outside of Markdown fences, an empty one in place of each; one without an end runs to the end of the text.
+def unfenced_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The lines with those of Markdown fences blanked; a fence that nothing closes runs to the end.
 
-    >>> list(unfenced_lines("one" + chr(10) + "~~~" + chr(10) + "two" + chr(10) + "~~~" + chr(10) + "three"))
-    ['one', '', 'three']
+    >>> list(unfenced_lines(["one", "~~~", "two", "~~~", "three"]))
+    ['one', '', '', '', 'three']
     """
     fence = ""
-    for line in text.splitlines():
+    for line in lines:
         mark = FENCE.fullmatch(line)
-        if fence:
-            if mark and mark[1].startswith(fence) and not mark[2].strip():
-                fence = ""
-        elif mark:
+        yield "" if fence or mark else line
+        if mark and not fence:
             fence = mark[1]
-            yield ""  # what follows the fence continues nothing that stood before it
-        else:
-            yield line
+        elif mark and mark[1].startswith(fence) and not mark[2].strip():
+            fence = ""
 
 
 def strip_comments(text: str, *, keeps_lines: bool = False) -> str:

@@ -8,6 +8,7 @@ from typing import BinaryIO
 import click
 
 from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now
+from memory_ci.records.names import short_branch
 from memory_ci.rendering.table import printable
 
 
@@ -38,7 +39,7 @@ def command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
         echo_json(applied)
         return
     verb = "Would commit" if dry_run else "Committed"
-    branch = printable(applied.ref.removeprefix("refs/heads/"))
+    branch = printable(short_branch(applied.ref))
     click.echo(f"{verb} on {branch}:" if applied.subjects else "Nothing to commit.")
     for subject in applied.subjects:
         click.echo(f"  {printable(subject)}")

@@ -24,6 +24,7 @@ from memory_ci.cli.common import (
 )
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
+from memory_ci.records.names import short_branch
 from memory_ci.rendering.plan import render_plan
 from memory_ci.rendering.summary import render_summary
 from memory_ci.rendering.table import printable
@@ -200,7 +201,7 @@ def _show(plan: Plan | None, published: Published | None, written: Sequence[str]
     if plan is not None:
         click.echo(render_plan(plan, written), nl=False)
     if published is not None and plan is not None and published.subjects:
-        branch = printable(plan.ref.removeprefix("refs/heads/"))
+        branch = printable(short_branch(plan.ref))
         what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
         click.echo(f"\n{what} {branch}, now at {published.tip[:10]}:")
         for subject in published.subjects:

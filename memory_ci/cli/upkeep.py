@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now, today
+from memory_ci.records.names import short_branch
 from memory_ci.records.plan import Step
 from memory_ci.rendering.plan import render_plan
 
@@ -33,4 +34,4 @@ def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, sta
         return
     click.echo(render_plan(plan).lstrip("\n"), nl=False)
     for subject in applied.subjects if applied is not None else ():
-        click.echo(f"\nCommitted on {plan.ref.removeprefix('refs/heads/')}: {subject}")
+        click.echo(f"\nCommitted on {short_branch(plan.ref)}: {subject}")

@@ -27,8 +27,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memory_ci.records.entry import Adoption, Domain, EntryType
+from memory_ci.text import unfenced_lines
 
-FENCE = re.compile(r"\s{0,3}(```|~~~)")
 CONVENTIONAL = re.compile(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
 SQUASH_SUBJECT = re.compile(r"\* (?=\S)")
 LITERAL_BREAKS = re.compile(r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]{0,80}\))?:)")
@@ -50,13 +50,9 @@ class Line(NamedTuple):
 def searchable_lines(message: str) -> list[Line]:
     """Lines of `message`; code and quotations are left blank, so that they end what stands before them."""
     lines: list[Line] = []
-    subject, fence, was_blank = "", None, True
-    for text in _physical_lines(message):
-        mark = FENCE.match(text)
-        if mark and fence in (None, mark[1]):
-            fence = None if fence else mark[1]
-            text = ""
-        elif fence or text.lstrip().startswith(">"):
+    subject, was_blank = "", True
+    for text in unfenced_lines(_physical_lines(message)):
+        if text.lstrip().startswith(">"):
             text = ""
         elif text and (not subject or (was_blank and SQUASH_SUBJECT.match(text))):
             subject = text.removeprefix("* ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit, head_branch
+from memory_ci.records.names import HEADS, short_branch
 
 PRIVATE = "refs/memory-ci/publish/"
 """Where `flows.publish.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
@@ -13,7 +14,7 @@ PRIVATE = "refs/memory-ci/publish/"
 def branch_name(workspace: Workspace, wanted: str | None) -> str:
     """The full name of the branch to record on. Raises RepositoryError (detached-head)."""
     if wanted is not None:
-        return wanted if wanted.startswith(PRIVATE) else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+        return wanted if wanted.startswith(PRIVATE) else HEADS + short_branch(wanted)
     ref = head_branch(workspace.repo)
     if ref is None:
         hint = "Put a branch on this commit: `git checkout -B main` (with its name)."
@@ -26,7 +27,7 @@ def branch_tip(workspace: Workspace, wanted: str | None, known: str | None = Non
     ref = branch_name(workspace, wanted)
     base = known or find_commit(workspace.repo, ref)
     if base is None:
-        name = ref.removeprefix("refs/heads/")
+        name = short_branch(ref)
         message = f"the branch {name!r} has no commit" if wanted is None else f"there is no branch {name!r}"
         raise RepositoryError(message, slug="unborn-branch", hint="Commit something first, or name another branch.")
     return ref, base

@@ -15,12 +15,12 @@ from typing import IO, Literal, NamedTuple
 
 import msgspec
 
-from memory_ci.gitrepo.history import FULL_ID
 from memory_ci.gitrepo.log import FILES, SETTINGS, find_objects, read_log
 from memory_ci.gitrepo.process import ask_git, decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository, find_commit, find_merge_base, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.names import FULL_ID
 
 KEYS = ("Memory-Retrieved", "Memory-Used", "Memory-Session")
 """The first is the one whose absence starts a search."""
@@ -104,7 +104,7 @@ class BuriedTrailers:
     def _find_listed(self, merged: MergedChange, shas: Collection[str]) -> tuple[Buried, ...]:
         """Those that the request lists, though no branch may hold them any more."""
         own = {commit.sha for commit in merged.commits}
-        wanted = [sha for sha in dict.fromkeys(shas) if FULL_ID.fullmatch(sha) and sha not in own]
+        wanted = [sha for sha in dict.fromkeys(shas) if re.fullmatch(FULL_ID, sha) and sha not in own]
         if not wanted:
             return ()
         here: Mapping[str, _Carrier] = self._unmerged.carriers

@@ -27,6 +27,7 @@ from memory_ci.gitrepo.repo import (
 )
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.names import FULL_ID
 
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
@@ -36,8 +37,6 @@ INBOX = ".memory/inbox/"
 
 PLAIN = ("--text", "--no-ext-diff", "--no-textconv")
 """An attribute of the repository (`MEMORY.md -diff`) must not hide what was written."""
-
-FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class HistoryRange(msgspec.Struct, frozen=True):
@@ -264,7 +263,7 @@ def _list_claims(
 ) -> Iterator[tuple[Commit, list[str]]]:
     """The record commits among `which` of `rev`, newest first, and the sources that they name."""
     for commit in _record_commits(repo, rev, SOURCE, is_memory, *which):
-        yield commit, [value for _, value in find_trailers(commit.message, (SOURCE,)) if FULL_ID.fullmatch(value)]
+        yield commit, [value for _, value in find_trailers(commit.message, (SOURCE,)) if re.fullmatch(FULL_ID, value)]
 
 
 def _is_further(

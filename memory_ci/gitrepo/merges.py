@@ -13,6 +13,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository, find_setting, is_ancestor
+from memory_ci.records.names import HEADS
 
 MARKER = b"<<<<<<< "
 
@@ -101,7 +102,7 @@ def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repo
 
 def push_branch(repo: Repository, remote: str, branch: str) -> None:
     """Push a branch (a short name) to its namesake; never forced. Raises RepositoryError (git-failed)."""
-    run_git(repo.cwd, "push", "--quiet", remote, f"refs/heads/{branch}:refs/heads/{branch}")
+    run_git(repo.cwd, "push", "--quiet", remote, f"{HEADS}{branch}:{HEADS}{branch}")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from memory_ci.errors import EngineError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
 from memory_ci.gitrepo.environment import NO_PROGRAMS, clean_environment, config_variables
 from memory_ci.gitrepo.repo import Repository
+from memory_ci.records.names import HEADS
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
@@ -104,8 +105,6 @@ def _failure(args: tuple[str, ...], said: str) -> EngineError:
     message = shorten(mask_secrets(f"{remote} cannot be used: {said}"), SAID_WIDTH)
     return EngineError(message, slug="remote-failed", hint=hint)
 
-
-HEADS = "refs/heads/"
 
 TOKENS = (
     (("GITHUB_TOKEN", "GH_TOKEN"), "GITHUB_SERVER_URL", "https://github.com", "x-access-token"),

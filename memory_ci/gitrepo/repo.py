@@ -14,6 +14,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.environment import config_variables
 from memory_ci.gitrepo.process import ask_git, decode_path, run_git
+from memory_ci.records.names import HEADS
 
 JOURNAL = "memory-ci/journal"
 """Where, in the common directory, the journal of a move stands (gitrepo.journal); it is there only during one."""
@@ -194,7 +195,6 @@ def _parse_worktree(block: str) -> Worktree:
     return Worktree(Path(fields["worktree"]), fields.get("branch"), "bare" in fields)
 
 
-HEADS = "refs/heads/"
 DEFAULT_NAMES = ("main", "master")
 
 

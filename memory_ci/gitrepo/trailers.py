@@ -21,7 +21,7 @@ def find_trailers(message: str, keys: Collection[str]) -> tuple[tuple[str, str],
 
     Keys match in any case and come back as given. A line indented deeper than its key continues the value.
     """
-    lines = unfenced_lines(WRITTEN_NEWLINE.sub("\n", message))
+    lines = unfenced_lines(WRITTEN_NEWLINE.sub("\n", message).splitlines())
     found = dict.fromkeys(pair for pair in _unfold(lines, _key_line(keys)) if pair[1])
     spelling = {key.lower(): key for key in keys}
     return tuple(dict.fromkeys((spelling[key.lower()], value) for key, value in found))

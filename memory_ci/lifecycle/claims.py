@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from memory_ci.lifecycle.opposites import COMPLEMENTS, CONDITIONS, PREPOSITIONS, SPELLED
 from memory_ci.lifecycle.stance import Claim, Token, read_claim
 from memory_ci.records.entry import Entry
+from memory_ci.text import unfenced_lines
 
-FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1.*?$|\Z)", re.MULTILINE | re.DOTALL)
 NO_PROSE = re.compile(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
 """Quotations, tables, headings, and list items: those hang on the line above them, and are often examples."""
 
@@ -57,7 +57,8 @@ MIN_BODY_WORDS = 3
 
 def claims_of(entry: Entry) -> frozenset[Claim]:
     """The claims of the title and of each sentence of the body."""
-    body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", NO_PROSE.sub("\n", FENCE.sub("\n", entry.body))))
+    prose = "\n".join(unfenced_lines(entry.body.splitlines()))
+    body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", NO_PROSE.sub("\n", prose)))
     found = [parse_claim(sentence) for sentence in SENTENCE.split(BLANKS.sub(" ", entry.title))]
     found += [parse_claim(sentence, MIN_BODY_WORDS) for sentence in SENTENCE.split(body)]
     return frozenset(claim for claim in found if claim is not None)

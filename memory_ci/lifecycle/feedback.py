@@ -30,7 +30,6 @@ VERBS: dict[str, FeedbackKind] = {
     "ignored": "ignored",
 }
 
-REF_WIDTH = 12
 BY_FACTS = "git"
 """Who says what nobody said: the history."""
 
@@ -46,15 +45,6 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     used: frozenset[str] = frozenset()
     corrected: frozenset[str] = frozenset()
     is_declined: bool = False
-
-
-def work_ref(number: int | None, commit: str) -> str:
-    """How feedback names a piece of work: by its pull request, else by its commit.
-
-    >>> work_ref(128, "9d0c3f2ab915"), work_ref(None, "9d0c3f2ab9150000")
-    ('pr:128', 'commit:9d0c3f2ab915')
-    """
-    return f"pr:{number}" if number is not None else f"commit:{commit[:REF_WIDTH]}"
 
 
 def derive_feedback(work: Work) -> tuple[Feedback, ...]:
@@ -76,7 +66,7 @@ def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedba
 
 def find_commands(text: str) -> Iterator[tuple[FeedbackKind, str]]:
     """(kind, id or the beginning of one) of each `/memory …` line that is no code; a verb that is none says nothing."""
-    seen = HIDDEN.sub("<!-- -->", "\n".join(unfenced_lines(text)))
+    seen = HIDDEN.sub("<!-- -->", "\n".join(unfenced_lines(text.splitlines())))
     for match in filter(None, map(COMMAND.match, seen.split("\n"))):
         if kind := VERBS.get(match["verb"]):
             yield kind, match["id"].lower()

@@ -19,6 +19,7 @@ from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, find_partners, said
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.health import Band, Health, Metric, MetricName, Profile
+from memory_ci.records.names import ORIGIN
 from memory_ci.text import plural
 
 WEIGHTS: Mapping[MetricName, int] = {
@@ -32,8 +33,6 @@ YELLOW, GREEN = 50, 75
 ENOUGH_JOBS = 20
 """So many jobs must have been given something before it tells much how much of it they used."""
 
-ORIGIN = re.compile(r"\b(?:pr:(?P<number>\d{1,9})|commit:(?P<sha>[0-9a-f]{7,64}))\b")
-COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 SHORT = 7
 """Digits of a commit id that a source gives at least."""
 
@@ -115,7 +114,7 @@ def is_in_force(entry: Entry, today: date) -> bool:
 
 def names_of_source(entry: Entry) -> frozenset[str]:
     """The changes that an entry comes from, as `pr:128` and `commit:3f2ab91`."""
-    return frozenset(map(_origin_name, ORIGIN.finditer(entry.source or "")))
+    return frozenset(map(_origin_name, re.finditer(ORIGIN, entry.source or "")))
 
 
 def names_of_change(number: int | None, shas: Iterable[str]) -> frozenset[str]:

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.retrieval import Outcome
 from memory_ci.text import unfenced_lines
 
-SHA_WIDTH = 12
 """How much of a sha an entry's `source` holds."""
 
 MIN_SHA = 7
@@ -115,7 +115,7 @@ class _History:
 
     def list_claims(self, commit: Commit) -> list[Claim]:
         """What `commit` says that it takes back."""
-        message = "\n".join(unfenced_lines(commit.message))
+        message = "\n".join(unfenced_lines(commit.message.splitlines()))
         lines = frozenset(message.split("\n"))
         quoted = [match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in lines]
         claims = [

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.records.entry import Phase
+from memory_ci.text import unfenced_lines
 
 Progress = Literal["done", "current", "open"]
 
@@ -42,7 +43,6 @@ STATEMENT = re.compile(
 HEADING = re.compile(r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE)
 BOX = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(.*)")
 ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*")
-FENCE = re.compile(r" {0,3}(?:`{3}|~{3})")
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
 REMARK = re.compile(r"[(,;:.|\u2013\u2014]|\s[-#]")
@@ -73,7 +73,7 @@ def find_stage(text: str) -> Reading | None:
     Explicit statements must all agree. Of milestones the one in progress counts, else the first that is open behind
     those that are done.
     """
-    lines = _visible(text.splitlines())
+    lines = list(unfenced_lines(text.splitlines()))
     said = tuple(_statements(lines))
     if not said:
         return _read_milestones(tuple(_milestones(lines)))
@@ -92,17 +92,6 @@ def parse_phase(name: str) -> Phase | None:
     phase = PHASES.get(said[0]) if len(said) == 1 else None
     doubts = (word in OVER or PHASES.get(word, phase) != phase for word in WORD.findall("".join(remarks)))
     return None if any(doubts) else phase
-
-
-def _visible(lines: Sequence[str]) -> list[str]:
-    """The lines, those of code fences blanked."""
-    shown: list[str] = []
-    is_fenced = False
-    for line in lines:
-        is_fence = FENCE.match(line) is not None
-        is_fenced = is_fenced != is_fence
-        shown.append("" if is_fenced or is_fence else line)
-    return shown
 
 
 def _statements(lines: Sequence[str]) -> Iterator[Reading | None]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
 from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten
@@ -32,7 +33,6 @@ CLOSED = "Nothing is left to propose.\n\n"
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
 SECTIONS = ("Added", "Changed", "Retired", "Moved")
-ORIGIN = re.compile(r"\b(?:pr:(?P<number>\d{1,9})|commit:(?P<sha>[0-9a-f]{7,64}))\b")
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -158,7 +158,7 @@ def _declined(declined: Declined, links: Links) -> Iterator[str]:
 
 def _evidence(change: Change, links: Links) -> Iterator[str]:
     """Where it comes from, and the first words that prove it; for what is new to memory."""
-    origins = [link for match in ORIGIN.finditer(change.entry.source or "") if (link := _link(match, links))]
+    origins = [link for match in re.finditer(ORIGIN, change.entry.source or "") if (link := _link(match, links))]
     if change.kind == "add" and origins:
         yield "from " + ", ".join(origins)
     if change.kind == "add" and change.entry.evidence:

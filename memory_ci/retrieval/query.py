@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from memory_ci.text import STOP_WORDS, identifier_parts, words
+from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
 
 
 class Corpus(NamedTuple):
@@ -34,8 +34,6 @@ MAX_CHARS = 20_000
 """How much of a task is read once code and logs are out; people write less."""
 
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-
-FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 QUOTED = re.compile(
     r"""\s*(?: >                                      # a quotation
@@ -77,21 +75,8 @@ def _telling(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
 
 def told(task: str) -> str:
     """What the author of `task` says in their own words; all of it if that is nothing."""
-    told = "\n".join(_unquoted(COMMENT.sub("", task).splitlines())).strip()
-    return told or task.strip()
-
-
-def _unquoted(lines: Iterable[str]) -> Iterator[str]:
-    """Lines outside fenced code (CommonMark: an open fence runs to the end) that quote neither people nor logs."""
-    fence = ""
-    for line in lines:
-        mark = FENCE.match(line)
-        if fence:
-            fence = "" if mark and mark[1].startswith(fence) else fence
-        elif mark:
-            fence = mark[1]
-        elif not QUOTED.match(line):
-            yield line
+    lines = unfenced_lines(COMMENT.sub("", task).splitlines())
+    return "\n".join(line for line in lines if not QUOTED.match(line)).strip() or task.strip()
 
 
 def _terms(text: str) -> Iterator[str]:

@@ -53,7 +53,7 @@ ON_THE_PATH = set(
     memory_ci.index.search memory_ci.index.trust
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
     memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.loaded
-    memory_ci.records.report memory_ci.records.retrieval
+    memory_ci.records.names memory_ci.records.report memory_ci.records.retrieval
     memory_ci.rendering memory_ci.rendering.context memory_ci.rendering.table
     memory_ci.retrieval memory_ci.retrieval.budget memory_ci.retrieval.fuse memory_ci.retrieval.query
     memory_ci.retrieval.rank memory_ci.retrieval.similar_tasks memory_ci.retrieval.verdict

@@ -22,6 +22,7 @@ from memory_ci.gitrepo.blobs import list_staged, tree_at
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.records.health import Probe, ProbeState
+from memory_ci.records.names import FULL_ID
 
 INSTALL = "memory-ci install"
 PRE_COMMIT = ".pre-commit-config.yaml"
@@ -44,7 +45,6 @@ PINNED = re.compile(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\
 USES = re.compile(r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)", re.MULTILINE)
 CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
 DRIVES = re.compile(r"\bmemory[-_]ci hook merge\b")
-SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
 """Of an address as git takes it: `https://host/…`, `ssh://git@host/…`, `git@host:…`; a path has none."""
@@ -293,7 +293,7 @@ def _judge_pin(name: str, path: str, used: str, ref: str) -> Iterator[Probe]:
         remedy = f"Put the account that holds memory-ci for OWNER in {path}."
         yield Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy)
         return
-    if SHA.fullmatch(ref):
+    if re.fullmatch(FULL_ID, ref):
         return
     version = VERSION.fullmatch(ref)
     if version is None:

@@ -10,12 +10,13 @@ import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.guard.fmt import select_files
-from memory_ci.flows.guard.resolve import HEADS, find_base
+from memory_ci.flows.guard.resolve import find_base
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, work_tree
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
 from memory_ci.records.entry import ScopeOf
+from memory_ci.records.names import HEADS
 from memory_ci.store.byhand import Adopted, adopt
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file

@@ -21,8 +21,7 @@ from memory_ci.gitrepo.merges import (
     scratch_worktree,
 )
 from memory_ci.gitrepo.repo import Repository, head_branch, read_tips, read_user_attributes, resolve_commit
-
-HEADS = "refs/heads/"
+from memory_ci.records.names import HEADS
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):

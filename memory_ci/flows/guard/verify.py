@@ -26,7 +26,8 @@ from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.repo import Repository, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
-from memory_ci.lifecycle.reverts import SHA_WIDTH, find_reverts
+from memory_ci.lifecycle.reverts import find_reverts
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding
 from memory_ci.store.layout import is_fragment
 

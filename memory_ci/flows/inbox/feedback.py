@@ -16,10 +16,10 @@ from memory_ci.flows.screening import UNSAFE_HINT, is_unsafe
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.lifecycle.episodes import combine, event_key, find_heirs_among, list_feedback, make_amendment
-from memory_ci.lifecycle.feedback import REF_WIDTH, work_ref
 from memory_ci.lifecycle.utility import Utility, delta_of, replay
 from memory_ci.records.entry import NO_FEEDBACK, Located
 from memory_ci.records.episode import Episode, Feedback
+from memory_ci.records.names import SHA_WIDTH, SHORT_ID, work_ref
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import telling_path
 
@@ -29,7 +29,7 @@ SHORTEST_ID = 8
 LONGEST = 200
 NUMBER = re.compile(r"[#!]?([1-9][0-9]{0,17})")
 NAMED = re.compile(r"[a-z][a-z-]{1,20}:\S+")
-REF = re.compile(r"pr:(?P<number>[0-9]{1,18})|commit:(?P<sha>[0-9a-f]{7,64})")
+REF = re.compile(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
 
 
 class GivenFeedback(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ def name_work(workspace: Workspace, session: str | None) -> str:
     """The reference of an agent's work at hand: its session, else the commit it goes on from."""
     if session:
         return f"session:{session}"
-    return f"mcp:{(find_commit(workspace.repo, 'HEAD') or 'none')[:REF_WIDTH]}"
+    return f"mcp:{(find_commit(workspace.repo, 'HEAD') or 'none')[:SHA_WIDTH]}"
 
 
 def parse_time(text: str) -> datetime:

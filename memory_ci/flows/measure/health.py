@@ -5,6 +5,7 @@ Nothing is written: the index that is asked is made in memory, of the tree at ha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
@@ -35,7 +36,6 @@ from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.health import (
-    COMMIT,
     Jobs,
     Measured,
     find_alike,
@@ -60,6 +60,7 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.health import Health, MetricName, Profile
 from memory_ci.records.history import MergedChange
 from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.names import COMMIT_ORIGIN
 
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""
@@ -369,7 +370,7 @@ def _recite(place: Located, others: Mapping[str, str]) -> Located:
 def _commits_of(entry: Entry) -> frozenset[str]:
     """The commits that an entry comes from, and those that its quotes are taken from."""
     origins = (entry.source or "", *(quote.partition(" ")[0] for quote in entry.evidence))
-    return frozenset(sha for origin in origins for sha in COMMIT.findall(origin))
+    return frozenset(sha for origin in origins for sha in re.findall(COMMIT_ORIGIN, origin))
 
 
 # -- the profile "crewship"

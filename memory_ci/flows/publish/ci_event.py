@@ -12,6 +12,7 @@ from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import read_tips
+from memory_ci.records.names import HEADS, short_branch
 
 CiProvider = Literal["github", "gitlab", "none"]
 BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")
@@ -91,7 +92,7 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
         return CiJob("nothing", "this repository is a fork: memory is recorded where the work is merged")
     ref = environ.get("GITHUB_REF", "")
     # A schedule runs on the default branch alone, and its event need not describe the repository.
-    return _branch_job(name, ref, ref if name == "schedule" else f"refs/heads/{event.repository.default_branch}")
+    return _branch_job(name, ref, ref if name == "schedule" else HEADS + event.repository.default_branch)
 
 
 def gitlab_job(environ: Mapping[str, str]) -> CiJob:
@@ -119,7 +120,7 @@ def _plain_job(workspace: Workspace) -> CiJob:
 
 
 def _branch_job(name: str, ref: str, default: str) -> CiJob:
-    branch = ref.removeprefix("refs/heads/")
+    branch = short_branch(ref)
     if not branch or ref != default:
         return CiJob("nothing", f"{name} of {branch or 'no branch'}: memory is recorded on the default branch")
     return CiJob("record", name, branch=branch)

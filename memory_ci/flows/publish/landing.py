@@ -23,9 +23,10 @@ from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.merges import fast_forward, private_ref
-from memory_ci.gitrepo.network import DEEPER, HEADS, Outcome, Remote, deepen, fetch_tip, push_tip
+from memory_ci.gitrepo.network import DEEPER, Outcome, Remote, deepen, fetch_tip, push_tip
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.names import HEADS
 from memory_ci.records.plan import Plan, Published
 
 STARTED_BY = {"GITHUB_EVENT_NAME": "push", "CI_PIPELINE_SOURCE": "push"}

@@ -16,9 +16,10 @@ from memory_ci.flows.publish.retry import Pace
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.forge.choose import choose_committer
-from memory_ci.gitrepo.network import HEADS, connect
+from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.records.config import PublishConfig, PublishMode
+from memory_ci.records.names import HEADS
 from memory_ci.records.plan import Published
 
 REFUSALS = frozenset({"push-refused", "forge-refused"})

@@ -9,9 +9,10 @@ from memory_ci.gitrepo.buried import is_inverse
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.reverts import SHA_WIDTH, Claim, Revert, label_of
+from memory_ci.lifecycle.reverts import Claim, Revert, label_of
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding, Level
 
 HINT = "Someone who may write here can say it in a commit of their own."

@@ -13,8 +13,9 @@ from memory_ci.gitrepo.blobs import find_obstacle
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.feedback import BY_FACTS, REF_WIDTH, work_ref
+from memory_ci.lifecycle.feedback import BY_FACTS
 from memory_ci.records.episode import Action, Episode, Telling
+from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
@@ -139,7 +140,7 @@ def _objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
 def _list_ids(action: Action) -> frozenset[str]:
     """What the episode of a piece of work may be called: by its request, where two have its number by both, else by
     its commit."""
-    sha = action.commit[:REF_WIDTH]
+    sha = action.commit[:SHA_WIDTH]
     if action.pr is None:
         return frozenset({f"commit-{sha}"} if sha else ())
     return frozenset({f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])})

@@ -31,9 +31,9 @@ from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.episodes import combine, make_amendment
-from memory_ci.lifecycle.feedback import Work, derive_feedback, find_commands, is_spoken_of, undone_feedback, work_ref
+from memory_ci.lifecycle.feedback import Work, derive_feedback, find_commands, is_spoken_of, undone_feedback
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert
+from memory_ci.lifecycle.reverts import Revert
 from memory_ci.lifecycle.situation import situation_of, time_context
 from memory_ci.records.candidate import Judged
 from memory_ci.records.entry import Phase
@@ -41,6 +41,7 @@ from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outc
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import MergedChange
+from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.sources.reviews import is_outside
 from memory_ci.text import shorten
 

@@ -31,17 +31,16 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.trailers import format_trailers
-from memory_ci.lifecycle.feedback import work_ref
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.reinforce import Use
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.lifecycle.reverts import SHA_WIDTH
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry, Phase, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.names import COMMIT_ORIGIN, SHA_WIDTH, work_ref
 from memory_ci.records.plan import Change, Counts, Join
 from memory_ci.records.report import Finding
 from memory_ci.store.edit import format_entry
@@ -51,7 +50,6 @@ from memory_ci.text import plural
 Progress = Callable[[int, int], None]
 """Called with (merged changes done, merged changes in all)."""
 
-COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 MAX_FAILURES = 3
 """Declined requests that a model may fail at before a run asks it for no more of them."""
 
@@ -324,7 +322,7 @@ class Learner:
         known = self.draft.by_id.get(item.entry_id or "")
         if known is None or known.entry.id == entry_id(item.candidate):
             return True
-        shas = COMMIT.findall(known.entry.source or "") + COMMIT.findall(item.candidate.source)
+        shas = re.findall(COMMIT_ORIGIN, f"{known.entry.source or ''} {item.candidate.source}")
         made = {read_authorship(self.workspace.repo, sha) for sha in shas}
         return len(shas) == 2 and len(made) == 1 and None not in made
 

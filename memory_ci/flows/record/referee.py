@@ -18,6 +18,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.fold import is_kept, strip_claims
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.names import FULL_ID
 from memory_ci.records.plan import STEPS, Change, Plan, PlannedStep, Step
 from memory_ci.store.layout import classify_scope, is_canonical_path
 
@@ -53,7 +54,7 @@ NAMES = re.compile(r"(?:#\d+|[0-9a-f][0-9a-f-]{6,63})(?:, (?:#\d+|[0-9a-f][0-9a-
 MAX_REASON = 200
 """Characters of one clause of a reason, lists of names left out."""
 
-SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+SHA = re.compile(FULL_ID)
 
 
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:

@@ -49,8 +49,9 @@ from memory_ci.gitrepo.repo import find_commit, find_setting, head_branch, is_an
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforce import plan_reinforcement
-from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert, find_reverts
+from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.records.config import EngineName
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Plan, PlannedStep, Step
 from memory_ci.records.report import Finding
 from memory_ci.store.files import write_file

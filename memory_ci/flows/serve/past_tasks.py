@@ -16,8 +16,9 @@ from memory_ci.gitrepo.blobs import TreeFile, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.log import follow_renames, list_renames
-from memory_ci.lifecycle.reverts import SHA_WIDTH, SOON, find_mends, find_reverts, is_revert, judge_outcome, list_undone
+from memory_ci.lifecycle.reverts import SOON, find_mends, find_reverts, is_revert, judge_outcome, list_undone
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.retrieval import Outcome, Task
 from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms
 

@@ -23,6 +23,7 @@ from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import EpisodesConfig
 from memory_ci.records.episode import Episode, Outcome, Ranking, Recalled, RecalledEpisode
+from memory_ci.records.names import SHORT_ID
 from memory_ci.retrieval.episodes import (
     POOL,
     Near,
@@ -40,7 +41,6 @@ MAX_LIMIT = 100
 MAX_EMBEDDED = 100
 """Episodes that are embedded for a question: about a second of the local model's work."""
 
-SHA = re.compile(r"[0-9a-f]{7,64}")
 WORDS = "tf-idf"
 
 
@@ -224,7 +224,7 @@ def _count_still(workspace: Workspace, episodes: Sequence[Episode], rev: str | N
 
 def _list_renames(workspace: Workspace, episodes: Iterable[Episode], commit: str) -> dict[str, str]:
     """The renames since the oldest of some episodes, as far as their commits are here."""
-    shas = [episode.action.commit for episode in episodes if SHA.fullmatch(episode.action.commit)]
+    shas = [episode.action.commit for episode in episodes if re.fullmatch(SHORT_ID, episode.action.commit)]
     known = [found for found in find_objects(workspace.repo, [f"{sha}^{{commit}}" for sha in shas]) if found]
     return list_renames(workspace.repo, known, commit) if known else {}
 

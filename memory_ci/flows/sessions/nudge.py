@@ -20,6 +20,7 @@ from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace, memory_test
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.records.history import Commit
+from memory_ci.records.names import HEADS
 from memory_ci.rendering.sessions import render_nudge
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import classify_scope, is_fragment
@@ -27,7 +28,6 @@ from memory_ci.store.layout import classify_scope, is_fragment
 SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
 """One of these stands at the top of a work tree whose memory is kept."""
 
-BRANCHES = "refs/heads/"
 
 REACH = 10
 """For each piece of work that is counted so many commits are looked at: those that only write episodes do not count."""
@@ -79,9 +79,9 @@ def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -
     pre-commit and prek keep the input to themselves, and say by a variable what is pushed.
     """
     if name := environment.get("PRE_COMMIT_REMOTE_BRANCH"):
-        return name.startswith(BRANCHES)
+        return name.startswith(HEADS)
     fields = (line.decode("utf-8", "replace").split() for line in updates)
-    return any(len(update) == 4 and update[1].strip("0") and update[2].startswith(BRANCHES) for update in fields)
+    return any(len(update) == 4 and update[1].strip("0") and update[2].startswith(HEADS) for update in fields)
 
 
 def _is_idle(workspace: Workspace, rev: str) -> bool:

@@ -1,0 +1,36 @@
+"""Names of git things, and how an entry or a feedback names the work it comes from."""
+
+from __future__ import annotations
+
+HEADS = "refs/heads/"
+
+FULL_ID = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
+"""A pattern: the whole id of a commit, by SHA-1 or SHA-256."""
+
+SHORT_ID = "[0-9a-f]{7,64}"
+"""A pattern: the id of a commit, or so much of it as git shows."""
+
+COMMIT_ORIGIN = rf"\bcommit:({SHORT_ID})\b"
+ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"
+"""Patterns of an origin: `commit:3f2ab91`, `pr:128`."""
+
+SHA_WIDTH = 12
+"""So much of a commit id is written where an entry or an episode names one."""
+
+
+def short_branch(ref: str) -> str:
+    """A branch as people name it.
+
+    >>> short_branch("refs/heads/feature/x"), short_branch("main")
+    ('feature/x', 'main')
+    """
+    return ref.removeprefix(HEADS)
+
+
+def work_ref(number: int | None, commit: str) -> str:
+    """How an entry or a feedback names merged work.
+
+    >>> work_ref(128, "9d0c3f2ab915"), work_ref(None, "9d0c3f2ab915e0")
+    ('pr:128', 'commit:9d0c3f2ab915')
+    """
+    return f"pr:{number}" if number is not None else f"commit:{commit[:SHA_WIDTH]}"
