@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.evidence.filters import REVERT, has_outcome
 from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
@@ -175,13 +176,13 @@ def _fitted(piece: Evidence, room: int, share: int) -> Evidence | None:
     """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened."""
     if cost(piece) <= min(room, PIECE_TOKENS + share):
         return piece
-    few = msgspec.structs.replace(piece, paths=_few_paths(piece.paths), labels=_few_labels(piece.labels))
+    few = replace(piece, paths=_few_paths(piece.paths), labels=_few_labels(piece.labels))
     left = min(share, room - cost(few) + _text_cost(piece.text))
     if left >= _text_cost(piece.text):
         return few
     if left < MIN_TEXT_TOKENS:
         return None
-    return msgspec.structs.replace(few, text=shorten_middle(piece.text, lambda short: _text_cost(short) <= left))
+    return replace(few, text=shorten_middle(piece.text, lambda short: _text_cost(short) <= left))
 
 
 def _few_paths(paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
 from memory_ci.extraction.entries import check_entry, to_entry
@@ -105,7 +106,7 @@ def _over(judged: Judged, rest: int) -> Judged:
     if judged.verdict == "quarantined":
         return judged
     reason = f"one of {rest} beyond the first {MAX_PER_PIECE} of one message"
-    return msgspec.structs.replace(judged, verdict="over_limit", reason=reason, entry_id=None)
+    return replace(judged, verdict="over_limit", reason=reason, entry_id=None)
 
 
 def _judged(learning: Learning, case: Case, engine: str) -> Judged:
@@ -135,9 +136,7 @@ def _masked(candidate: Candidate) -> Candidate:
     quotes = tuple(Quote(mask_secrets(one.evidence), mask_secrets(one.text), one.origin) for one in candidate.quotes)
     texts = (candidate.title, candidate.body, candidate.instead or "", candidate.marker)
     title, body, instead, marker = map(mask_secrets, texts)
-    return msgspec.structs.replace(
-        candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes
-    )
+    return replace(candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes)
 
 
 def _find_known(learning: Learning, candidate: Candidate, case: Case) -> str | None:
@@ -179,9 +178,7 @@ def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
             kept.append(one)
         else:
             quotes = tuple(dict.fromkeys(kept[at].candidate.quotes + one.candidate.quotes))
-            kept[at] = msgspec.structs.replace(
-                kept[at], candidate=msgspec.structs.replace(kept[at].candidate, quotes=quotes)
-            )
+            kept[at] = replace(kept[at], candidate=replace(kept[at].candidate, quotes=quotes))
     return kept
 
 
@@ -218,8 +215,7 @@ def _limited(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
     over = sorted(written, key=lambda at: _rank(judged[at].candidate))[limit:]
     reason = f"more than {limit} of one merged change"
     return tuple(
-        msgspec.structs.replace(one, verdict="over_limit", reason=reason) if at in over else one
-        for at, one in enumerate(judged)
+        replace(one, verdict="over_limit", reason=reason) if at in over else one for at, one in enumerate(judged)
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.failures import LASTING
@@ -53,7 +53,7 @@ def complete_closed(
     request = with_reviews(problems)
     if request.permission != "read":
         request = with_commits(request, problems)
-    return msgspec.structs.replace(request, problems=problems.texts)
+    return replace(request, problems=problems.texts)
 
 
 def complete_each(

@@ -8,6 +8,7 @@ from functools import partial
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import github_shapes as shapes
@@ -70,7 +71,7 @@ class GitHub:
         problems = Problems()
         request = self._with_commits(self._with_reviews(pull, problems), problems)
         checks = self._checks(request.commits, problems)
-        return msgspec.structs.replace(request, checks=checks, problems=problems.texts)
+        return replace(request, checks=checks, problems=problems.texts)
 
     def _complete_closed(self, number: int) -> PullRequest:
         return complete_closed(partial(self._with_reviews, self._closed[number]), self._with_commits)
@@ -85,13 +86,13 @@ class GitHub:
             return self._permission(user, association, problems)
 
         said = shapes.list_reviews(reviews, threads, comments, permission_of)
-        return msgspec.structs.replace(shapes.format_request(pull, permission_of), reviews=said)
+        return replace(shapes.format_request(pull, permission_of), reviews=said)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
         path = f"{self._root}/pulls/{request.number}/commits"
         commits = problems.note(self._client.list_all(path, shapes.PullCommit))
         signature = commits[-1].commit.committer if commits else None
-        return msgspec.structs.replace(
+        return replace(
             request,
             commits=tuple(commit.sha for commit in commits),
             last_commit_at=signature.date if signature else None,

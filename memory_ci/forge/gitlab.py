@@ -8,6 +8,7 @@ from functools import partial
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import gitlab_shapes as shapes
@@ -71,7 +72,7 @@ class GitLab:
         problems = Problems()
         request = self._with_commits(self._with_reviews(found, problems), problems)
         checks = self._checks(f"{self._root}/merge_requests/{found.iid}", problems)
-        return msgspec.structs.replace(request, checks=checks, problems=problems.texts)
+        return replace(request, checks=checks, problems=problems.texts)
 
     def _complete_closed(self, number: int) -> PullRequest:
         return complete_closed(partial(self._with_reviews, self._closed[number]), self._with_commits)
@@ -84,12 +85,12 @@ class GitLab:
             return self._permission(user, problems)
 
         said = shapes.list_reviews(discussions, permission_of)
-        return msgspec.structs.replace(shapes.format_request(found, permission_of), reviews=said)
+        return replace(shapes.format_request(found, permission_of), reviews=said)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
         path = f"{self._root}/merge_requests/{request.number}/commits"
         commits = problems.note(self._client.list_all(path, shapes.MergeCommit))
-        return msgspec.structs.replace(
+        return replace(
             request,
             commits=tuple(commit.id for commit in reversed(commits)),
             last_commit_at=commits[0].committed_date if commits else None,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
 
@@ -128,7 +129,7 @@ def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRe
 def sketch_request(request: MergeRequest) -> PullRequest:
     """The record as a list of requests gives it: who comes from a fork has proven no right to write."""
     sketch = format_request(request, lambda _: "unknown")
-    return msgspec.structs.replace(sketch, permission="read" if sketch.is_fork else "unknown")
+    return replace(sketch, permission="read" if sketch.is_fork else "unknown")
 
 
 def list_reviews(discussions: Iterable[Discussion], permission_of: PermissionOf) -> tuple[Review, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.files import read_regular
 from memory_ci.forge import github_shapes as shapes
@@ -84,7 +85,7 @@ def _part(event: dict[str, object], key: str, shape: type[T]) -> T | None:
 
 
 def _format(event: dict[str, object], pull: shapes.Pull) -> PullRequest:
-    return msgspec.structs.replace(shapes.sketch_request(pull), reviews=_reviews(event), problems=(PROBLEM,))
+    return replace(shapes.sketch_request(pull), reviews=_reviews(event), problems=(PROBLEM,))
 
 
 def _reviews(event: dict[str, object]) -> tuple[Review, ...]:

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time
 from itertools import groupby, islice
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
@@ -247,7 +248,7 @@ def _join(run: tuple[MergedChange, ...]) -> MergedChange:
     if len(run) == 1:
         return run[0]
     commits = tuple(commit for change in run for commit in change.commits)
-    return msgspec.structs.replace(run[-1], kind="rebase", commits=commits)
+    return replace(run[-1], kind="rebase", commits=commits)
 
 
 def _list_cursors(repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str) -> Iterator[Cursor]:

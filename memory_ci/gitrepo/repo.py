@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.environment import config_variables
@@ -186,7 +187,7 @@ def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
     trees = [_parse_worktree(decode_path(block)) for block in blocks]
     if repo.root and repo.git_dir == repo.common_dir:
         # Of a submodule or a separate git directory git names that directory as the main work tree.
-        trees[0] = msgspec.structs.replace(trees[0], path=repo.root)
+        trees[0] = replace(trees[0], path=repo.root)
     return tuple(trees)
 
 

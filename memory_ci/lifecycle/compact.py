@@ -8,7 +8,7 @@ from datetime import date
 from math import comb
 from typing import TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
@@ -163,7 +163,7 @@ def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
     ranked = [place.entry for place in sorted(copies, key=lambda place: (place in older, *_rank(place)))]
     merged = _merge(copies[0].entry, ranked, max)
     origin = {name: _first(getattr(entry, name) for entry in ranked) for name in ("source", "session", "engine")}
-    return msgspec.structs.replace(copies[0], entry=msgspec.structs.replace(merged, **origin))
+    return replace(copies[0], entry=replace(merged, **origin))
 
 
 def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]], int]) -> Entry:
@@ -173,7 +173,7 @@ def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]]
     """
     ids = {entry.id for entry in ranked}
     phases = {entry.phase for entry in ranked}
-    return msgspec.structs.replace(
+    return replace(
         kept,
         title=ranked[0].title,
         body=ranked[0].body,
@@ -265,5 +265,5 @@ def _ends_with(place: Located, ended: Phase) -> bool:
 
 
 def _retired(place: Located, why: str) -> Change:
-    entry = msgspec.structs.replace(place.entry, status="retired")
+    entry = replace(place.entry, status="retired")
     return Change(step="retire", kind="update", path=place.path, entry=entry, why=why)

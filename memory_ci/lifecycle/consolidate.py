@@ -8,7 +8,7 @@ from datetime import date
 from itertools import combinations
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.lifecycle.claims import claims_of
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
@@ -73,7 +73,7 @@ def demote(importance: float) -> float:
 def close(entry: Entry, successor: Entry, today: date) -> Entry:
     """The entry as valid until its successor came, and less important."""
     instant = successor.occurred_at or successor.created_at or today
-    return msgspec.structs.replace(entry, valid_until=instant, importance=demote(entry.importance))
+    return replace(entry, valid_until=instant, importance=demote(entry.importance))
 
 
 class _Edits:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Amendment, Episode, Feedback, Outcome, Telling
@@ -27,10 +28,10 @@ def make_amendment(
     text: str = "",
 ) -> Amendment:
     """An amendment whose id follows from what it says: two writers of the same thing write the same file."""
-    said = tuple(msgspec.structs.replace(item, at=_utc(item.at)) for item in unique_events(feedback))
+    said = tuple(replace(item, at=_utc(item.at)) for item in unique_events(feedback))
     told = Amendment(id="", at=_utc(at), amends=amends, outcome=outcome, valence=valence, feedback=said, text=text)
     digest = hashlib.sha256(_canonical(told)).hexdigest()[:12]
-    return msgspec.structs.replace(told, id=f"{amends or 'feedback'}+{digest}")
+    return replace(told, id=f"{amends or 'feedback'}+{digest}")
 
 
 def combine(tellings: Iterable[Telling]) -> tuple[Episode, ...]:
@@ -75,7 +76,7 @@ def _amend(versions: Sequence[Episode], amendments: Sequence[Amendment]) -> Epis
     outcomes = [(told.at, WORSE.index(told.outcome), told.outcome) for told in amendments if told.outcome is not None]
     valences = [(told.at, told.valence) for told in amendments if told.valence is not None]
     told: list[Telling] = [*versions, *amendments]
-    return msgspec.structs.replace(
+    return replace(
         episode,
         outcome=max(outcomes)[-1] if outcomes else episode.outcome,
         valence=max(valences)[-1] if valences else episode.valence,
@@ -120,7 +121,7 @@ def pass_on(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
     What one job said of two that became one is one event.
     """
     return unique_events(
-        said if heir == said.id else msgspec.structs.replace(said, id=heir)
+        said if heir == said.id else replace(said, id=heir)
         for said in feedback
         for heir in heirs.get(said.id, (said.id,))
     )

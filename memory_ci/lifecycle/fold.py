@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -59,7 +59,7 @@ def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
     source = " ".join(_marked(token, "", is_found) for token in entry.source.split()) if entry.source else None
     quotes = (line.partition(" ") for line in entry.evidence)
     evidence = tuple(f"{_marked(address, words, is_found)}{blank}{words}" for address, blank, words in quotes)
-    return msgspec.structs.replace(entry, source=source, evidence=evidence)
+    return replace(entry, source=source, evidence=evidence)
 
 
 def is_proved(entry: Entry) -> bool:
@@ -104,7 +104,7 @@ def plan_fold(
             hint = "Give the entry another `scope:`; it waits in the inbox until then."
             findings.append(Finding(place.path, place.line, "no-scope-file", message, hint, "warning"))
         else:
-            entry = msgspec.structs.replace(place.entry, scope=None)
+            entry = replace(place.entry, scope=None)
             moved = Located(entry, target, 0, place.scope)
             known[entry.id] = moved
             said[_words(entry)].append(moved)

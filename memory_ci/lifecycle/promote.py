@@ -13,7 +13,7 @@ from datetime import date
 from fractions import Fraction
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.lifecycle.consolidate import JOBS
 from memory_ci.lifecycle.fold import is_proved
@@ -173,7 +173,7 @@ def _promoted(members: Sequence[Located], today: date) -> Entry:
     for entry in entries:
         counts[entry.id] = max(counts[entry.id], entry.reinforcement_count)
     old = {name for entry in entries for name in (entry.id, *entry.supersedes)} - {best.entry.id}
-    return msgspec.structs.replace(
+    return replace(
         best.entry,
         reinforcement_count=sum(counts.values()),
         last_reinforced=max(entry.last_reinforced for entry in entries),

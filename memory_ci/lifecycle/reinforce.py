@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -42,7 +42,7 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
 def _change(place: Located, uses: list[Use]) -> Change:
     entry = place.entry
     said = [use.ref for use in uses if entry.id in use.restated]
-    entry = msgspec.structs.replace(
+    entry = replace(
         entry,
         reinforcement_count=entry.reinforcement_count + len(uses),
         last_reinforced=max(entry.last_reinforced, *(use.day for use in uses)),

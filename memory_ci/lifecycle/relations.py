@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Literal, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.report import Finding
@@ -59,7 +59,7 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
     """
     if relation in relations_of(entry):
         return entry
-    return msgspec.structs.replace(entry, relations=tuple(sorted({*entry.relations, format_relation(relation)})))
+    return replace(entry, relations=tuple(sorted({*entry.relations, format_relation(relation)})))
 
 
 def find_dangling(located: Iterable[Located]) -> Iterator[Finding]:

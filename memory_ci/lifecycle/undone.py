@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.lifecycle.consolidate import demote
 from memory_ci.lifecycle.reverts import Revert
@@ -60,10 +60,10 @@ def find_suspicion(entry: Entry) -> Suspicion | None:
 def suspect(entry: Entry, revert: Revert) -> Entry:
     """The entry as knowledge of what was tried and taken back. What was rejected before keeps its own reason."""
     line = f"revert:{revert.sha} reverted in {revert.label}, importance was {entry.importance!r}"
-    lowered = msgspec.structs.replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))
+    lowered = replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))
     if entry.adoption or entry.instead:
         return lowered
-    return msgspec.structs.replace(lowered, adoption="rejected", instead=_instead(revert.label))
+    return replace(lowered, adoption="rejected", instead=_instead(revert.label))
 
 
 def restore(entry: Entry, suspicion: Suspicion) -> Entry:
@@ -74,10 +74,10 @@ def restore(entry: Entry, suspicion: Suspicion) -> Entry:
             importance = before
             break
     evidence = tuple(line for line in entry.evidence if not line.startswith(f"revert:{suspicion.sha} "))
-    restored = msgspec.structs.replace(entry, importance=importance, evidence=evidence)
+    restored = replace(entry, importance=importance, evidence=evidence)
     if entry.instead != _instead(suspicion.label):
         return restored
-    return msgspec.structs.replace(restored, adoption=None, instead=None)
+    return replace(restored, adoption=None, instead=None)
 
 
 def _instead(label: str) -> str:

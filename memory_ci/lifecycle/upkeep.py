@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
 from memory_ci.lifecycle.compact import KEPT
@@ -57,7 +57,7 @@ def _may_retire(entry: Entry) -> bool:
 
 
 def _retired(place: Located, since: date) -> Change:
-    entry = msgspec.structs.replace(place.entry, status="retired")
+    entry = replace(place.entry, status="retired")
     return Change(
         step="retire", kind="update", path=place.path, entry=entry, why=f"its code has been gone since {since}"
     )
@@ -67,7 +67,7 @@ def _repoint(place: Located, verdicts: Verdicts, commit: str) -> Iterator[Change
     pointed = {cite: _follow(cite, verdicts.get((place.entry.id, cite)), commit) for cite in place.entry.cites}
     if place.entry.status == "retired" or all(cite == new for cite, new in pointed.items()):
         return
-    entry = msgspec.structs.replace(place.entry, cites=tuple(dict.fromkeys(pointed.values())))
+    entry = replace(place.entry, cites=tuple(dict.fromkeys(pointed.values())))
     moved = [f"{_path(cite)} is now {_path(new)}" for cite, new in pointed.items() if cite != new]
     why = shorten(", ".join(dict.fromkeys(moved)), 150)
     yield Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
@@ -77,7 +77,7 @@ def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
     anchor = parse_anchor(cite)
     if anchor is None or verdict is None or verdict.kind != "moved" or verdict.path == anchor.path:
         return cite
-    moved = msgspec.structs.replace(
+    moved = replace(
         anchor, path=verdict.path, first=verdict.first, last=verdict.last, commit=commit[: len(anchor.commit)]
     )
     return format_anchor(moved)

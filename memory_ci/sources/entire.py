@@ -16,6 +16,7 @@ from itertools import count, takewhile
 from typing import Any, BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
@@ -143,19 +144,19 @@ def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) 
     """The events after line `start`, and what a model says of the session; counts of records are of the whole file."""
     builder = SessionBuilder(session.agent, session.id, session.format, path)
     part = [event for event in session.events if (event.origin.line or 0) > start]
-    builder.events = [msgspec.structs.replace(event, seq=number) for number, event in enumerate(part)]
+    builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
     at = parse_time(metadata.get("created_at"))
     for section, text, paths in _summary_texts(as_dict(metadata.get("summary"))):
         builder.add("agent", "text", text, line=1, at=at, paths=paths, labels=(SUMMARY, ("section", section)))
     built, whole = builder.build(), session.counts
-    counts = msgspec.structs.replace(
+    counts = replace(
         built.counts,
         records=whole.records,
         bad_lines=whole.bad_lines,
         unknown=whole.unknown,
         duplicates=whole.duplicates,
     )
-    return msgspec.structs.replace(
+    return replace(
         session,
         events=built.events,
         counts=counts,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.event import Event, Origin
 from memory_ci.records.forge import Check, Permission, PullRequest, Review
@@ -28,7 +28,7 @@ def review_events(request: PullRequest) -> tuple[Event, ...]:
         *(_review_event(request, review) for review in said),
         *(_check_event(request, failed, passed) for failed, passed in mended_checks(request)),
     ]
-    return tuple(msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events))
+    return tuple(replace(event, seq=seq) for seq, event in enumerate(events))
 
 
 def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:

@@ -8,6 +8,7 @@ from datetime import date
 from itertools import pairwise
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
@@ -71,9 +72,9 @@ def adopt(
             new = [line for key in missing for line in format_field(key, getattr(whole, key))]
             lines[size:size] = [line + ending for line in new]
             adopted.append(Adopted(path, segment.line, whole.title, missing))
-        segments.append(msgspec.structs.replace(segment, raw="\n".join(lines)))
+        segments.append(replace(segment, raw="\n".join(lines)))
     adopted.sort(key=lambda one: one.line)
-    return render_memory_file(msgspec.structs.replace(file, segments=tuple(segments))), tuple(adopted)
+    return render_memory_file(replace(file, segments=tuple(segments))), tuple(adopted)
 
 
 def demote_headings(body: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UnreadableMemoryError
 from memory_ci.records.entry import Entry
@@ -34,7 +35,7 @@ def canonical_file(path: str, data: bytes) -> bytes:
     if not file.entries:
         return data
     segments = tuple(Segment(raw, 0) for raw in _layout(file))
-    result = render_memory_file(msgspec.structs.replace(file, segments=segments))
+    result = render_memory_file(replace(file, segments=segments))
     if _content(parse_memory_file(path, result)) != _content(file):
         hint = "Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause."
         raise UnreadableMemoryError(f"{path} cannot be formatted safely", slug="unsafe-rewrite", hint=hint)

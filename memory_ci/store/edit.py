@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
@@ -44,7 +44,7 @@ def _fault(entry: Entry) -> tuple[str, str]:
     field = find_unwritable(entry)
     if field is not None:
         return f"field {field!r}", "Give it a value that docs/formats.md allows, in characters that UTF-8 has."
-    bare = msgspec.structs.replace(entry, body="")
+    bare = replace(entry, body="")
     if not _reads_as(_written(bare), bare):
         return "title", "Write the title as one line of text, without blanks around it."
     if SURROGATE.search(entry.body):
@@ -60,7 +60,7 @@ def entry_text(file: MemoryFile) -> str | None:
     said = [segment for segment in file.segments if segment.raw.strip()]
     if len(said) != 1 or said[0].entry is None:
         return None
-    plain = _updated(said[0], msgspec.structs.replace(said[0].entry, scope=None))
+    plain = _updated(said[0], replace(said[0].entry, scope=None))
     return plain.raw.replace("\r\n", "\n").rstrip() + "\n"
 
 
@@ -167,7 +167,7 @@ def _existing(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list
 def _read_back(file: MemoryFile, segments: Sequence[Segment]) -> MemoryFile:
     """The edited file, read again from its own bytes: proof that no entry was lost or torn by the edit."""
     expected = sorted(segment.entry.id for segment in segments if segment.entry is not None)
-    text = msgspec.structs.replace(file, segments=tuple(segments))
+    text = replace(file, segments=tuple(segments))
     edited = parse_memory_file(file.path, render_memory_file(text))
     if sorted(entry.id for entry in edited.entries) != expected:
         raise UnreadableMemoryError(

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.records.episode import Amendment, Episode, Telling
@@ -356,10 +357,10 @@ def _check_times(nodes: Mapping[str, Node]) -> None:
 
 
 def _in_utc(telling: Telling) -> Telling:
-    feedback = tuple(msgspec.structs.replace(said, at=_utc(said.at)) for said in telling.feedback)
+    feedback = tuple(replace(said, at=_utc(said.at)) for said in telling.feedback)
     if isinstance(telling, Episode):
-        return msgspec.structs.replace(telling, feedback=feedback, occurred_at=_utc(telling.occurred_at))
-    return msgspec.structs.replace(telling, feedback=feedback, at=_utc(telling.at))
+        return replace(telling, feedback=feedback, occurred_at=_utc(telling.occurred_at))
+    return replace(telling, feedback=feedback, at=_utc(telling.at))
 
 
 def _utc(time: datetime) -> datetime:

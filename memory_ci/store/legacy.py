@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import Domain, Entry, EntryType
 from memory_ci.records.report import Finding
@@ -184,4 +185,4 @@ def _retitled(entry: Entry) -> Entry:
         return entry
     _, title = _split_kind(dated.group(2))
     day = entry.occurred_at or _parse_day(dated.group(1))
-    return msgspec.structs.replace(entry, title=title or _title_of(entry.body), occurred_at=day)
+    return replace(entry, title=title or _title_of(entry.body), occurred_at=day)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.calls import SYSTEM_CLOCK, TRIES, Clock, Failure, Limits, call_with_tries
@@ -104,7 +105,7 @@ class AnthropicEngine:
         before = self.meter.spent.tries
         reply = self.ask(lambda client, seconds: read_message(self._create(client, prompt, seconds)))
         self.meter.add(reply.usage)
-        return msgspec.structs.replace(reply, tries=self.meter.spent.tries - before)
+        return replace(reply, tries=self.meter.spent.tries - before)
 
     def expect(self, prompt: Prompt) -> Usage:
         """The most that one call with `prompt` may use. Raises EngineError [prompt-too-long]."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, read_message
@@ -73,7 +74,7 @@ def results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineReply | En
 
 def _build_part(engine: AnthropicEngine, request: Request) -> tuple[dict[str, Any], Usage]:
     prompt = build_prompt(request)
-    return engine.build_parameters(prompt), msgspec.structs.replace(engine.expect(prompt), is_batch=True)
+    return engine.build_parameters(prompt), replace(engine.expect(prompt), is_batch=True)
 
 
 def _read(engine: AnthropicEngine, key: str, result: Any) -> EngineReply | EngineError:  # noqa: ANN401
@@ -86,7 +87,7 @@ def _read(engine: AnthropicEngine, key: str, result: Any) -> EngineReply | Engin
         reply = read_message(result.message)
     except Exception as error:  # noqa: BLE001 - one odd line costs only itself
         return engine.explain(error).error
-    return msgspec.structs.replace(reply, usage=msgspec.structs.replace(reply.usage, is_batch=True))
+    return replace(reply, usage=replace(reply.usage, is_batch=True))
 
 
 def _fail(key: str, why: str) -> EngineError:

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.records.config import EngineConfig
@@ -117,13 +118,13 @@ class Meter:
 
     def add_try(self) -> None:
         """Count a request that is about to be sent."""
-        self.spent = msgspec.structs.replace(self.spent, tries=self.spent.tries + 1)
+        self.spent = replace(self.spent, tries=self.spent.tries + 1)
 
     def add(self, usage: Usage) -> None:
         """Count one answered call."""
         model, price = self._settings.model, self._settings.price
         self._bound += cost_bound(usage, model, price)
-        self.spent = msgspec.structs.replace(
+        self.spent = replace(
             self.spent,
             calls=self.spent.calls + 1,
             usage=_add(self.spent.usage, usage),

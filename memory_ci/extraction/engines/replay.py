@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines import Engine
@@ -120,7 +121,7 @@ class KeptReplies:
     def extract(self, request: Request) -> EngineReply:
         """The reply of before, which took no try and no token, else that of the engine. Raises as the engine."""
         with suppress(EngineError):
-            return msgspec.structs.replace(self._kept.extract(request), usage=Usage(), tries=0)
+            return replace(self._kept.extract(request), usage=Usage(), tries=0)
         reply = self._engine.extract(request)
         if reply.stop_reason == "end_turn" and not find_secrets(reply.text):
             with suppress(OSError, EngineError):

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import BinaryIO, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.event import Actor, Event, EventKind, Origin, Session, SessionCounts, Severity
 
@@ -94,7 +95,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         format=header.format,
         path=header.path,
         events=tuple(events),
-        counts=msgspec.structs.replace(header.counts, bad_lines=header.counts.bad_lines + bad),
+        counts=replace(header.counts, bad_lines=header.counts.bad_lines + bad),
         branch=header.branch,
         started=header.started,
         ended=header.ended,
@@ -121,7 +122,7 @@ def _header(session: Session, redact: Callable[[str], str], left_out: int) -> by
         branch=_clean(session.branch, redact),
         started=session.started,
         ended=session.ended,
-        counts=msgspec.structs.replace(session.counts, unknown=unknown),
+        counts=replace(session.counts, unknown=unknown),
         pull_requests=session.pull_requests,
         left_out=left_out,
     )

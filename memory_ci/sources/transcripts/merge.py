@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.sources.transcripts.builder import count_events
@@ -38,7 +38,7 @@ def _merge(group: list[Session], seen: set[object]) -> Session:
     events = [event for session in group for event in _new_events(session, seen)]
     if len(group) > 1 and all(event.at != UNKNOWN_TIME for event in events):
         events.sort(key=lambda event: event.at)
-    kept = tuple(msgspec.structs.replace(event, seq=number) for number, event in enumerate(events))
+    kept = tuple(replace(event, seq=number) for number, event in enumerate(events))
     unknown: Counter[str] = Counter()
     for session in group:
         unknown.update(session.counts.unknown)
@@ -49,7 +49,7 @@ def _merge(group: list[Session], seen: set[object]) -> Session:
         duplicates=sum(session.counts.duplicates for session in group) + found - len(kept),
         unknown=unknown,
     )
-    return msgspec.structs.replace(
+    return replace(
         group[0],
         events=kept,
         counts=counts,
