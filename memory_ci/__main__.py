@@ -5,8 +5,7 @@ import signal
 import sys
 from typing import NoReturn
 
-INTERRUPTED = 130
-"""The exit status that shells give to what SIGINT (2) ended: 128 + 2."""
+INTERRUPTED = 130  # The exit status that shells give to what SIGINT (2) ended: 128 + 2.
 
 
 def main() -> None:

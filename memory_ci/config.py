@@ -17,9 +17,7 @@ from memory_ci.records.report import Finding
 CONFIG_FILE = ".memory-ci.yaml"
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
-MAX_STARS = 3
-"""`**` in one pattern: more of them match slowly, and say nothing that fewer do not."""
-
+MAX_STARS = 3  # `**` in one pattern: more of them match slowly, and say nothing that fewer do not.
 CORE = "tag:yaml.org,2002:"
 
 OUTSIDE = frozenset({"key", "apikey", "token", "secret", "password", "url", "base", "endpoint", "host", "command"})

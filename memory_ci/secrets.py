@@ -32,8 +32,7 @@ ESCAPED = re.compile(
 of addresses (RFC 3986, section 2.1), also escaped again, of mail (RFC 2045, section 6.7), of JSON (RFC 8259, section
 7), of source code and of HTML; the escapes of Markdown; what nobody sees."""
 
-FILLER = "\0"
-"""Stands for masked text while searching: no pattern accepts it."""
+FILLER = "\0"  # Stands for masked text while searching: no pattern accepts it.
 
 
 class Secret(NamedTuple):

@@ -14,9 +14,7 @@ CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 GLUE = re.compile(r"[\W_]+")
 """Where an identifier in any other script is split: `Überprüfung` is one word, `über_name` two."""
 
-PUNCTUATION = ".,;:!?()[]{}<>\"'`*"
-"""What prose puts around a word."""
-
+PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # What prose puts around a word.
 FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
 
 STOP_WORDS = frozenset(

@@ -52,9 +52,7 @@ MARKED = re.compile(
 FORGE_MERGE = re.compile(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
 """A merge that a forge wrote: it adds the title of the request as one line."""
 
-SUMMARY_LENGTH = 200
-"""Characters below which a compaction is the bare notice of one, without its summary."""
-
+SUMMARY_LENGTH = 200  # Characters below which a compaction is the bare notice of one, without its summary.
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 ANYONE: frozenset[Actor] = frozenset(get_args(Actor))
 AGENTS: frozenset[Actor] = frozenset({"agent", "subagent"})

@@ -13,17 +13,10 @@ from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event, EventKind, Evidence, EvidenceSet, LeftOut, Trust
 from memory_ci.secrets import find_secrets
 
-MAX_LENGTH = 65_536
-"""Characters of a message or a record that are read; nobody who means to be read writes more."""
-
-FAILURES = 5
-"""Failed tool results of one session that are read, the latest: they only corroborate."""
-
-NEAR = 10
-"""Events of a session before a human word in which a failure may be what that word is about."""
-
-MESSAGES = ("commit", "pr")
-"""Kinds whose texts copy each other: a squash takes the words of its pull request."""
+MAX_LENGTH = 65_536  # Characters of a message or a record that are read; nobody who means to be read writes more.
+FAILURES = 5  # Failed tool results of one session that are read, the latest: they only corroborate.
+NEAR = 10  # Events of a session before a human word in which a failure may be what that word is about.
+MESSAGES = ("commit", "pr")  # Kinds whose texts copy each other: a squash takes the words of its pull request.
 
 
 READERS: dict[EventKind, Callable[[str], str]] = {

@@ -18,15 +18,9 @@ from memory_ci.evidence.filters import REVERT, has_outcome
 from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens, plural
 
-PIECE_TOKENS = 60
-"""What a piece costs beside its text: its id, kind, actor, trust, time and the names of the fields."""
-
-MIN_TEXT_TOKENS = 40
-"""A piece is not shortened to less: what is left would say nothing."""
-
-SHARE = 8
-"""No text takes more than this part (one in eight) of a budget that is too small for all."""
-
+PIECE_TOKENS = 60  # What a piece costs beside its text: its id, kind, actor, trust, time and the names of the fields.
+MIN_TEXT_TOKENS = 40  # A piece is not shortened to less: what is left would say nothing.
+SHARE = 8  # No text takes more than this part (one in eight) of a budget that is too small for all.
 MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
 """Paths and labels of a piece that does not fit whole, and the characters of each."""
 

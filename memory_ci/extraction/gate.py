@@ -18,9 +18,7 @@ BODY_WIDTH = 600
 SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
 """Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees."""
 
-JOINERS = "\u200c\u200d"
-"""ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji."""
-
+JOINERS = "\u200c\u200d"  # ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji.
 IMPORT = r"^[^\S\n]*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)"
 FETCH = r"\b(?:curl|wget|iwr|irm|invoke-webrequest|fetch)\b"
 SHELL = (

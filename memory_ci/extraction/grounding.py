@@ -12,9 +12,7 @@ from memory_ci.secrets import MASK
 
 QUOTABLE = frozenset({"T0", "T1"})
 MIN_WORDS = 3
-MIN_LENGTH = 15
-"""A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool"."""
-
+MIN_LENGTH = 15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
 OURS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
 """What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it."""
 

@@ -12,9 +12,7 @@ from typing import NamedTuple
 from memory_ci.extraction.scopes import Selector
 from memory_ci.records.event import Evidence, Severity
 
-ROUTINE = 0.5
-"""What an event counts that is of no kind below."""
-
+ROUTINE = 0.5  # What an event counts that is of no kind below.
 BY_SEVERITY: dict[Severity, float] = {"info": 0.0, "warn": 0.15, "error": 0.25}
 
 

@@ -41,9 +41,7 @@ SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)
 EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
 """Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly."""
 
-LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")
-"""Bullets, numbers and heading marks in front of a clause."""
-
+LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")  # Bullets, numbers and heading marks in front of a clause.
 FORBIDDING = (
     r"\b(?:never|not|don't|doesn't|cannot|can't|mustn't|shouldn't|won't|nobody|no one|avoid|instead of|rather than"
     r"|forbid\w*|refuse[sd]? to|reject\w*)(?: \w+){0,2}$"

@@ -24,12 +24,8 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.secrets import mask_secrets
 
-MAX_PER_PIECE = 50
-"""Learnings of one piece of evidence that are looked at: nobody learns more from one commit."""
-
-TRIVIAL = 0.3
-"""Importance below which what a model found is not written; 0.2 is trivial by the rubric of the scopes."""
-
+MAX_PER_PIECE = 50  # Learnings of one piece of evidence that are looked at: nobody learns more from one commit.
+TRIVIAL = 0.3  # Importance below which what a model found is not written; 0.2 is trivial by the rubric of the scopes.
 RULES = "rules"
 
 

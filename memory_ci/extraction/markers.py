@@ -36,8 +36,7 @@ SQUASHED_LOG = "Squashed commit of the following:"
 FIX = re.compile(r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)", re.IGNORECASE)
 
 
-SUBJECT_WIDTH = 1_000
-"""Characters of a subject that are looked at: every line of a message asks its subject anew."""
+SUBJECT_WIDTH = 1_000  # Characters of a subject that are looked at: every line of a message asks its subject anew.
 
 
 class Line(NamedTuple):
@@ -137,8 +136,7 @@ FIX_PARAGRAPH = re.compile(
 Fixes = dict[str, list[tuple[int, str]]]
 """Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says."""
 
-FIX_WIDTH = 2_000
-"""Characters kept of such a paragraph: far more than a body holds."""
+FIX_WIDTH = 2_000  # Characters kept of such a paragraph: far more than a body holds.
 
 
 class Mark(NamedTuple):

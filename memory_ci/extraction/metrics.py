@@ -9,11 +9,8 @@ from memory_ci.records.candidate import Candidate
 from memory_ci.records.quality import GoldLearning, GoldWindow, Share
 from memory_ci.text import content_words, jaccard
 
-Z = 1.959964
-"""The normal deviate of a 95 % interval."""
-
-SAME_WORDS = 0.5
-"""Jaccard of content words from which a quote is taken for the one that gold names."""
+Z = 1.959964  # The normal deviate of a 95 % interval.
+SAME_WORDS = 0.5  # Jaccard of content words from which a quote is taken for the one that gold names.
 
 
 def share(hits: int, total: int) -> Share:

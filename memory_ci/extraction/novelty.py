@@ -9,8 +9,7 @@ from memory_ci.records.candidate import Candidate
 from memory_ci.records.entry import Entry
 from memory_ci.text import content_words, jaccard, words
 
-SAME = 0.8
-"""Jaccard of content words strictly above this is the same learning in other words."""
+SAME = 0.8  # Jaccard of content words strictly above this is the same learning in other words.
 
 
 def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None:

@@ -17,15 +17,9 @@ from memory_ci.extraction.scopes import SCOPES
 from memory_ci.records.entry import Adoption, Domain, EntryType
 from memory_ci.secrets import mask_secrets
 
-MAX_REPLY = 1_000_000
-"""Characters of a model's reply that are read: several times what any may answer."""
-
-MAX_TRIES = 200
-"""Objects that are sought in a list that is broken: far more than a model is asked for."""
-
-QUOTE_WIDTH = 300
-"""Characters of a quote: enough to prove a learning, too few to carry a text into memory."""
-
+MAX_REPLY = 1_000_000  # Characters of a model's reply that are read: several times what any may answer.
+MAX_TRIES = 200  # Objects that are sought in a list that is broken: far more than a model is asked for.
+QUOTE_WIDTH = 300  # Characters of a quote: enough to prove a learning, too few to carry a text into memory.
 OBJECT = re.compile(r'\{\s*"')
 TITLE = re.compile(r'"title"\s*:')
 FIELD = re.compile(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
@@ -70,8 +64,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.is_marked or bool(self.doubt)
 
 
-OWNED = frozenset({"scope", "is_marked", "marker", "doubt"})
-"""Fields of a learning that only code may set."""
+OWNED = frozenset({"scope", "is_marked", "marker", "doubt"})  # Fields of a learning that only code may set.
 
 
 class Risk(msgspec.Struct, frozen=True, kw_only=True):

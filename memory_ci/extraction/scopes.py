@@ -15,12 +15,10 @@ from memory_ci.records.event import Actor, EventKind, Evidence
 
 Moment = Literal["prospective", "in-flight", "corrective", "retrospective"]
 
-JOB_WIDTH = 64
-"""Characters of a session's id that name its job: more than a UUID has."""
+JOB_WIDTH = 64  # Characters of a session's id that name its job: more than a UUID has.
 
 
-MAX_IMPORTANCE = 0.95
-"""The most that a learning may claim for itself; the rubric ends at 0.9 (told to remember)."""
+MAX_IMPORTANCE = 0.95  # The most that a learning may claim for itself; the rubric ends at 0.9 (told to remember).
 
 
 class Selector(NamedTuple):

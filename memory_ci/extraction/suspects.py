@@ -86,9 +86,7 @@ RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 MIN_STEERING_WORDS = 4
-MAX_LENGTH = 2_000
-"""Characters of a turn that are looked at: a pasted document is not steering."""
-
+MAX_LENGTH = 2_000  # Characters of a turn that are looked at: a pasted document is not steering.
 MAX_PER_TURN = 2
 
 

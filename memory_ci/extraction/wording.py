@@ -24,9 +24,7 @@ REASON = re.compile(
     r"|which (?:means|would|avoids|lets|keeps|makes)|would (?:have|be|break|need|require)|therefore|hence)\b",
     re.IGNORECASE,
 )
-TELLING = 10
-"""Words from which on a rejection is taken to say what was wrong, even without one of the words of REASON."""
-
+TELLING = 10  # Words from which on a rejection is taken to say what was wrong, even without one of the words of REASON.
 TELLING_SUBJECT = 5
 """Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong."""
 

@@ -20,8 +20,7 @@ from memory_ci.records.forge import Check, Permission, PullRequest
 API = "https://api.github.com"
 HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
 
-MAX_CHECKED = 30
-"""Commits of one pull request, the newest, whose checks are read: each costs a request."""
+MAX_CHECKED = 30  # Commits of one pull request, the newest, whose checks are read: each costs a request.
 
 
 class Granted(msgspec.Struct, frozen=True):

@@ -14,9 +14,7 @@ import msgspec
 from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
 from memory_ci.text import shorten
 
-SUMMARY_WIDTH = 400
-"""Characters of a check's own summary: the rest of it is its log."""
-
+SUMMARY_WIDTH = 400  # Characters of a check's own summary: the rest of it is its log.
 STATES: dict[str, ReviewState] = {
     "approved": "approved",
     "changes_requested": "changes_requested",

@@ -18,14 +18,11 @@ from memory_ci.forge.rest import Client, Listing
 from memory_ci.records.forge import Check, Permission, PullRequest
 
 API = "https://gitlab.com/api/v4"
-DEVELOPER = 30
-"""The least access level that may push (docs.gitlab.com, "Members API")."""
-
+DEVELOPER = 30  # The least access level that may push (docs.gitlab.com, "Members API").
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 """Of what is asked for: a range from the root begins in year 1, which is not written with four digits."""
 
-MAX_CHECKED = 20
-"""Pipelines of one merge request, the newest, whose jobs are read: each costs a request."""
+MAX_CHECKED = 20  # Pipelines of one merge request, the newest, whose jobs are read: each costs a request.
 
 
 class Member(msgspec.Struct, frozen=True):

@@ -19,8 +19,7 @@ from memory_ci.forge.failures import budget_spent
 
 SECONDARY = b"secondary rate limit"
 SECONDARY_WAIT = 60.0
-UNSTATED_WAIT = 1.0
-"""Seconds to wait after a 429 that says nothing."""
+UNSTATED_WAIT = 1.0  # Seconds to wait after a 429 that says nothing.
 
 
 class Limit(NamedTuple):
@@ -77,8 +76,7 @@ MAX_REQUESTS = 600
 """A GITHUB_TOKEN may ask 1,000 times an hour and repository; other jobs of the hour want some of them."""
 
 MAX_SECONDS = 300.0
-MAX_WAIT = 60.0
-"""Seconds of waiting, in a run, for a limit to pass or a server to come back."""
+MAX_WAIT = 60.0  # Seconds of waiting, in a run, for a limit to pass or a server to come back.
 
 
 class Budget:

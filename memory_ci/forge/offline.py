@@ -21,9 +21,7 @@ from memory_ci.records.forge import Permission, PullRequest, Review
 
 T = TypeVar("T")
 
-MAX_BYTES = 25_000_000
-"""GitHub sends no greater payload (docs.github.com, "Webhook events and payloads")."""
-
+MAX_BYTES = 25_000_000  # GitHub sends no greater payload (docs.github.com, "Webhook events and payloads").
 QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
 """The branch on which a merge queue tries a pull request."""
 

@@ -73,14 +73,10 @@ class ReplyCache:
 
 T = TypeVar("T")
 
-PAUSES = (1.0, 2.0)
-"""Seconds before the second and the third try; there is no fourth."""
-
+PAUSES = (1.0, 2.0)  # Seconds before the second and the third try; there is no fourth.
 MAX_PAGES = 20
 TRANSIENT = frozenset({500, 502, 503, 504})
-ABSENT = frozenset({404, 422})
-"""There is no such thing: GitHub says 422 of a commit that it does not know."""
-
+ABSENT = frozenset({404, 422})  # There is no such thing: GitHub says 422 of a commit that it does not know.
 WRITTEN = frozenset({200, 201})
 REFUSALS = frozenset({403, 404, 422})
 """To what is written: no right to, no such thing for this token, or a rule against it."""

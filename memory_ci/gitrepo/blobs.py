@@ -23,12 +23,9 @@ from memory_ci.gitrepo.repo import Repository
 
 REGULAR = ("100644", "100755")
 DIRECTORY = "040000"
-PREFERRED_STAGES = "0231"
-"""Of an unmerged file our side is listed, else theirs, else the base."""
-
+PREFERRED_STAGES = "0231"  # Of an unmerged file our side is listed, else theirs, else the base.
 CHUNK = 1 << 16
-MAX_TREES = 4
-"""Listings that are kept: each may be of a hundred thousand files."""
+MAX_TREES = 4  # Listings that are kept: each may be of a hundred thousand files.
 
 
 class TreeFile(msgspec.Struct, frozen=True):
@@ -93,8 +90,7 @@ class Tree:
         return tuple(map(_parse_tree_line, _split(run_git(self.repo.cwd, *asked))))
 
 
-tree_at = lru_cache(maxsize=MAX_TREES)(Tree)
-"""The tree of a full id, which those who ask one after the other share."""
+tree_at = lru_cache(maxsize=MAX_TREES)(Tree)  # The tree of a full id, which those who ask one after the other share.
 
 
 def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:

@@ -22,9 +22,7 @@ from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import FULL_ID
 
-KEYS = ("Memory-Retrieved", "Memory-Used", "Memory-Session")
-"""The first is the one whose absence starts a search."""
-
+KEYS = ("Memory-Retrieved", "Memory-Used", "Memory-Session")  # The first is the one whose absence starts a search.
 PLACES = ("refs/heads", "refs/remotes", "refs/pull", "refs/merge-requests")
 UNMERGED = ("--ignore-missing", "--branches", "--remotes", *(f"--glob={place}" for place in PLACES[2:]))
 """A ref whose commit is not here is passed over: the first option holds for what comes after it."""
@@ -34,12 +32,8 @@ REQUEST = re.compile(r"refs/(?:remotes/(?:[^/]+/)?)?(?:pull|pr|merge-requests)/(
 
 MAX_CARRIERS = 2_000
 MAX_BRANCHES = 200
-MAX_WALK = 20_000
-"""Unmerged commits, the newest first; what lies beyond is not looked at."""
-
-MAX_PATCH = 8_000_000
-"""Bytes: a longer patch has no id here. As many are held in memory at once."""
-
+MAX_WALK = 20_000  # Unmerged commits, the newest first; what lies beyond is not looked at.
+MAX_PATCH = 8_000_000  # Bytes: a longer patch has no id here. As many are held in memory at once.
 PATCH = (
     *("-r", "-p", "-U3", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
     *("--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "-O/dev/null"),
@@ -51,8 +45,7 @@ PLAIN = ("-c", "diff.suppressBlankEmpty=false")
 BINARY = b"Binary files "
 
 How = Literal["commit", "pull request", "tree", "patch-id"]
-Pair = tuple[str, str]
-"""A commit, and the one that it is compared with."""
+Pair = tuple[str, str]  # A commit, and the one that it is compared with.
 
 
 class Buried(msgspec.Struct, frozen=True):
@@ -340,8 +333,7 @@ def _list_descendants(nodes: dict[str, _Node], carriers: Collection[str]) -> set
     return found
 
 
-MAX_PATHS = 1_000
-"""Files of a commit that git is asked about; that a longer one was taken back is not proved."""
+MAX_PATHS = 1_000  # Files of a commit that git is asked about; that a longer one was taken back is not proved.
 
 
 def is_inverse(repo: Repository, sha: str, start: str, tip: str) -> bool:

@@ -24,8 +24,7 @@ NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.splitIndex=false",
 """For every command that writes: no hook of the user's runs, and a temporary index leaves no shared one behind."""
 
 UNDERWAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
-NAMED = 10
-"""How many files a message names."""
+NAMED = 10  # How many files a message names.
 
 
 class Staged(msgspec.Struct, frozen=True):
@@ -39,8 +38,7 @@ class Staged(msgspec.Struct, frozen=True):
         return self.mode == "0"
 
 
-StagedFiles = Mapping[str, Staged]
-"""What a commit has for the files of a series, the absent ones too."""
+StagedFiles = Mapping[str, Staged]  # What a commit has for the files of a series, the absent ones too.
 
 
 def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:

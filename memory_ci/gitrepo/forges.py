@@ -6,9 +6,7 @@ import re
 
 from memory_ci.records.history import Commit, MergedChange
 
-MAX_SUBJECT = 1000
-"""Characters of a subject that are looked at."""
-
+MAX_SUBJECT = 1000  # Characters of a subject that are looked at.
 NUMBER = r"([1-9][0-9]{0,8})"
 
 IN_SUBJECT = (
@@ -18,9 +16,7 @@ IN_SUBJECT = (
 )
 """A run of blanks is passed over once and for all (`*+`): otherwise many of them take quadratic time."""
 
-IN_BODY = re.compile(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)
-"""GitLab."""
-
+IN_BODY = re.compile(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)  # GitLab.
 FORGE_SUBJECT = re.compile(r"Merge pull request #[0-9]+ from |Merged in .+ \(pull request #|Merge branch '.+' into '")
 """Subjects that a forge wrote: what the change is called stands in the body."""
 

@@ -312,8 +312,7 @@ def _is_of_notes(commit: Commit) -> bool:
     return len(notes) == len(commit.files) or any(file.status != "D" for file in notes)
 
 
-EPOCH = date(1970, 1, 1)
-"""No commit is older; git takes the date of an older day for no date at all, and that for now."""
+EPOCH = date(1970, 1, 1)  # No commit is older; git takes the date of an older day for no date at all, and that for now.
 
 
 def resolve_past(repo: Repository, rev: str) -> str:

@@ -27,11 +27,8 @@ from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 
 HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE = 10.0
-"""Seconds to wait for another run to move its branch; that takes a tenth of one."""
-
-PAUSE = 1.0
-"""Seconds that any command waits for a run that moves its branch, or for the git that is left of one."""
+PATIENCE = 10.0  # Seconds to wait for another run to move its branch; that takes a tenth of one.
+PAUSE = 1.0  # Seconds that any command waits for a run that moves its branch, or for the git that is left of one.
 
 
 class Move(msgspec.Struct, frozen=True):

@@ -113,9 +113,7 @@ def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
         yield from whole
 
 
-MAX_WALK = 5_000
-"""Renames are looked for in this many commits along the first parents; older ones are not followed."""
-
+MAX_WALK = 5_000  # Renames are looked for in this many commits along the first parents; older ones are not followed.
 SIMILAR = ("-M", "-l400")
 """Renames of files that are half alike or more, but not where 400 new files would be compared with 400 removed ones."""
 

@@ -23,15 +23,11 @@ from memory_ci.records.names import HEADS
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
-SECONDS = 60.0
-"""For one command, connection included."""
-
+SECONDS = 60.0  # For one command, connection included.
 ADVICE = "Please make sure you have the correct access rights"
 """Where git's own words on a failure end, and its advice to everybody begins (connect.c)."""
 
-CLOSING = "Could not read from remote repository."
-"""What git says after whoever knew the reason."""
-
+CLOSING = "Could not read from remote repository."  # What git says after whoever knew the reason.
 SAID_WIDTH = 300
 
 
@@ -128,12 +124,10 @@ MOVED = re.compile(
 """Somebody else was faster: between our fetch and our push, or at the same moment."""
 
 REJECTED = "[remote rejected]"
-NO_OPTIONS = "does not support push options"
-"""A remote that cannot be told more than what to move (send-pack.c)."""
+NO_OPTIONS = "does not support push options"  # A remote that cannot be told more than what to move (send-pack.c).
 
 
-DEEPER = ("--deepen=200", "--deepen=2000", "--unshallow")
-"""How a shallow clone is made deeper, step by step."""
+DEEPER = ("--deepen=200", "--deepen=2000", "--unshallow")  # How a shallow clone is made deeper, step by step.
 
 
 class Remote(msgspec.Struct, frozen=True):

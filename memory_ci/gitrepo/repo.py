@@ -20,8 +20,7 @@ from memory_ci.records.names import HEADS
 JOURNAL = "memory-ci/journal"
 """Where, in the common directory, the journal of a move stands (gitrepo.journal); it is there only during one."""
 
-MAX_KEPT = 1 << 25
-"""So many bytes of blobs are kept, lest they are asked for again."""
+MAX_KEPT = 1 << 25  # So many bytes of blobs are kept, lest they are asked for again.
 
 
 class Contents(dict[str, bytes]):

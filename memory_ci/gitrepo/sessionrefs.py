@@ -26,9 +26,7 @@ SESSIONS = "refs/memory-ci/sessions/"
 PUSHED = "refs/memory-ci/pushed/"
 DIGEST = "digest.jsonl"
 FULL = "transcript"
-MAX_DIGEST = 100_000_000
-"""Bytes: the most that `sessions.max_bytes` may allow, so that no remote makes us read more."""
-
+MAX_DIGEST = 100_000_000  # Bytes: the most that `sessions.max_bytes` may allow, so that no remote makes us read more.
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change; without a dot, `..` and `.lock` are none (git-check-ref-format(1))."""
 

@@ -33,8 +33,7 @@ FAULTS_OF_THE_PLACE = frozenset(
 """Result codes that speak of the disk, of rights or of other users; any other error speaks of the content."""
 
 
-APPLICATION_ID = b"mciX"
-"""What schema.sql puts into the header of every index (SQLite file format, section 1.3.14)."""
+APPLICATION_ID = b"mciX"  # What schema.sql puts into the header of every index (SQLite file format, section 1.3.14).
 
 
 def is_ours(path: Path) -> bool:

@@ -16,9 +16,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.text import jaccard
 
 MOST = 3
-LEAST_COSINE = 0.80
-"""Similar to an entry are the three others nearest to it, from this cosine on (Crewship)."""
-
+LEAST_COSINE = 0.80  # Similar to an entry are the three others nearest to it, from this cosine on (Crewship).
 LEAST_JACCARD = 0.45
 """From which share of common words on an entry is similar where there are no vectors (docs/relations.md)."""
 

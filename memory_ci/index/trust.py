@@ -23,8 +23,7 @@ LIST_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'en
 CHECK_WORDS = "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
 
 
-MAX_SEAL = 1_000
-"""Bytes: a seal is one line of numbers."""
+MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 
 
 def is_sealed(path: Path) -> bool:

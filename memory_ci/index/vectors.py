@@ -40,11 +40,8 @@ FORGET = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
 LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
 LOOK_UP = f"SELECT e.row, {COLUMNS} FROM entries AS e WHERE e.row IN (SELECT value FROM json_each(?))"  # noqa: S608
 
-Place = tuple[str, int]
-"""Path and line of an entry: its id may stand in two files."""
-
-Listed = tuple[int, bytes]
-"""The row of an entry, and the hash of its text."""
+Place = tuple[str, int]  # Path and line of an entry: its id may stand in two files.
+Listed = tuple[int, bytes]  # The row of an entry, and the hash of its text.
 
 
 class Kept(NamedTuple):

@@ -51,8 +51,7 @@ REWORDED = (
 TOKEN = re.compile(r",|#?[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*[%#+]*")
 
 MIN_WORDS = 2
-MIN_BODY_WORDS = 3
-"""A sentence of the body leans on those around it: it must say more to stand alone."""
+MIN_BODY_WORDS = 3  # A sentence of the body leans on those around it: it must say more to stand alone.
 
 
 def claims_of(entry: Entry) -> frozenset[Claim]:

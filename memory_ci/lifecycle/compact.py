@@ -23,8 +23,7 @@ WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2
 
 T = TypeVar("T")
 
-Planned = tuple[Located, Change]
-"""A change and where the entry that it is about stands now."""
+Planned = tuple[Located, Change]  # A change and where the entry that it is about stands now.
 
 
 def plan_compaction(located: Sequence[Located], older: Collection[Located] = ()) -> tuple[Change, ...]:
@@ -245,8 +244,7 @@ def _turn(planned: Planned) -> tuple[str, bool, int, str]:
     return place.path, is_removal, -place.line if is_removal else place.line, place.entry.id
 
 
-KEPT = ("pin", "permanent")
-"""Priorities that only a person gives, and only a person takes back."""
+KEPT = ("pin", "permanent")  # Priorities that only a person gives, and only a person takes back.
 
 
 def plan_stage_retirement(located: Iterable[Located], ended: Phase, today: date) -> tuple[Change, ...]:

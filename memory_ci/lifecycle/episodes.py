@@ -93,9 +93,7 @@ def _canonical(telling: Any) -> bytes:  # noqa: ANN401 - any record
     return msgspec.json.encode(telling, order="deterministic")
 
 
-Heirs = Mapping[str, Sequence[str]]
-"""By the id of an entry that is gone those that supersede it."""
-
+Heirs = Mapping[str, Sequence[str]]  # By the id of an entry that is gone those that supersede it.
 NO_HEIRS: Heirs = {}
 
 

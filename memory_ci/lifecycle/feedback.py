@@ -14,9 +14,7 @@ from memory_ci.text import unfenced_lines
 COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{7,35})(?![\w-])")
 """`/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown."""
 
-HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-"""What nobody sees who reads the comment."""
-
+HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)  # What nobody sees who reads the comment.
 VERBS: dict[str, FeedbackKind] = {
     "confirm": "confirmed",
     "confirmed": "confirmed",
@@ -30,8 +28,7 @@ VERBS: dict[str, FeedbackKind] = {
     "ignored": "ignored",
 }
 
-BY_FACTS = "git"
-"""Who says what nobody said: the history."""
+BY_FACTS = "git"  # Who says what nobody said: the history.
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):

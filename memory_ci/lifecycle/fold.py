@@ -13,9 +13,7 @@ from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
 
-CLAIMED = "claimed:"
-"""Stands before an address in `source` and `evidence` that nobody could look up."""
-
+CLAIMED = "claimed:"  # Stands before an address in `source` and `evidence` that nobody could look up.
 OURS = ("commit:", "pr:", "review:", "session:")
 """Addresses of words and of work; what else a source says (`teaparty:MEMORY.md`) proves nothing, and claims nothing."""
 

@@ -27,15 +27,9 @@ WEIGHTS: Mapping[MetricName, int] = {
 }  # fmt: skip
 """Crewship's weights; they sum to 100."""
 
-YELLOW, GREEN = 50, 75
-"""Where a band begins: red < 50 <= yellow < 75 <= green."""
-
-ENOUGH_JOBS = 20
-"""So many jobs must have been given something before it tells much how much of it they used."""
-
-SHORT = 7
-"""Digits of a commit id that a source gives at least."""
-
+YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
+ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
+SHORT = 7  # Digits of a commit id that a source gives at least.
 _said = lru_cache(maxsize=16_384)(said)
 """Two metrics compare the words of entries, and a history those of the same entries month by month."""
 
@@ -261,15 +255,9 @@ def _entries(count: int) -> str:
     return plural(count, "entry")
 
 
-WORN_OUT_DAYS = 180
-"""The age at which Crewship's decay leaves nothing but its floor."""
-
-LINKS = 3
-"""Crewship links an entry with so many others at most."""
-
-TOP_K = 5
-"""How many entries its recall gives where nobody says."""
-
+WORN_OUT_DAYS = 180  # The age at which Crewship's decay leaves nothing but its floor.
+LINKS = 3  # Crewship links an entry with so many others at most.
+TOP_K = 5  # How many entries its recall gives where nobody says.
 NEWER = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
 SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci retire`."
 UNLINKED = "Write `supports`, `contradicts` or `duplicates` and the other's id into `relations` of an entry."

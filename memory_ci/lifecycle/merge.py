@@ -15,8 +15,7 @@ STATUS_ORDER: tuple[Status, ...] = ("retired", "compacted", "active")
 
 COUNTER = "reinforcement_count"
 KNOWN = tuple(name for name in Entry.__struct_fields__ if name != "extra")
-UNKNOWN = ":"
-"""Stands before the name of an unknown key, which may be spelt like a field of ours (`title`)."""
+UNKNOWN = ":"  # Stands before the name of an unknown key, which may be spelt like a field of ours (`title`).
 
 
 class Conflict(msgspec.Struct, frozen=True):

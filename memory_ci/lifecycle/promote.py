@@ -46,8 +46,7 @@ SPECIFIC = re.compile(
 """A number, code, a path, a URL, an identifier: what may hold in one repository alone."""
 
 
-LEGACY = re.compile(r"(?:^|/)\.sessions/")
-"""Memory of before: read, never written."""
+LEGACY = re.compile(r"(?:^|/)\.sessions/")  # Memory of before: read, never written.
 
 
 class Proposal(NamedTuple):

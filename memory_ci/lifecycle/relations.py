@@ -84,8 +84,7 @@ def _mend(id_: str, known: AbstractSet[str]) -> str:
     return "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
 
 
-SHORTEST = 8
-"""Characters of an id: fewer fit too many."""
+SHORTEST = 8  # Characters of an id: fewer fit too many.
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:

@@ -19,9 +19,7 @@ SHA = rf"[0-9a-f]{{{MIN_SHA},64}}"
 SHAS = rf"{SHA}(?:(?:,| and|, and)\s+{SHA})*"
 NUMBER = r"[1-9][0-9]*"
 OPENING = r"^[ \t*•-]*|[.!:]\s+"
-IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"
-"""Who takes back a part keeps the rest."""
-
+IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"  # Who takes back a part keeps the rest.
 REVERTS_COMMIT = re.compile(
     rf"(?:{OPENING})(?:This reverts|Reverts) commits? (?P<shas>{SHAS})\b{IN_PART}"
     rf"(?:, reversing\s+changes made to (?P<mainline>{SHA}))?",
@@ -197,9 +195,7 @@ def _bare(title: str) -> str:
     return NUMBER_AT_END.sub("", title).strip()
 
 
-SOON = timedelta(days=14)
-"""A change that is mended later than this worked for a while: what came then is new work."""
-
+SOON = timedelta(days=14)  # A change that is mended later than this worked for a while: what came then is new work.
 MENDS = re.compile(
     r"\b(?:fix(?:es|ed|ing)?[ -]?ups?|follow(?:s|ed)?[ -]?ups?|amend(?:s|ed)?|regress(?:ion|ed)|br(?:oken|oke)|missed)"
     r"\s+(?:(?:to|on|for|of|from|in|by|introduced|caused|since|with)\s+){0,2}"

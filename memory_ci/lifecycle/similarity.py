@@ -14,9 +14,7 @@ from typing import NamedTuple
 from memory_ci.records.entry import Entry
 from memory_ci.text import STOP_WORDS, words
 
-NEAR_DUPLICATE = Fraction(4, 5)
-"""Two entries whose Jaccard index is strictly above this say the same (TeaParty)."""
-
+NEAR_DUPLICATE = Fraction(4, 5)  # Two entries whose Jaccard index is strictly above this say the same (TeaParty).
 LABEL = re.compile(
     r"""^[ \t>*_#\-]*
     (?:root[ ]cause|cause|fix|context|error|lesson(?:[ ]learned)?|learning|problem|symptom|solution|resolution|decision
@@ -36,9 +34,7 @@ DATE = re.compile(
 REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")
 """A pull request or an issue: where a learning comes from, not what it says."""
 
-NEVER = -1_000_000
-"""Far below what any number of shared words can make up for."""
-
+NEVER = -1_000_000  # Far below what any number of shared words can make up for.
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 NUMBER = re.compile(r"v?\d|.*\d\.\d")
 """A word that is a number, a quantity or a version: `30`, `v2`, `100ms`, `python3.12`."""

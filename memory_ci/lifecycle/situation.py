@@ -16,9 +16,7 @@ MAX_TOPIC_WORDS = 3
 AREA = re.compile(r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE)
 """A label of the forge that names a part: `area: payments`, `component/search`."""
 
-CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")
-"""`fix(retries): …`, as Conventional Commits have it."""
-
+CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")  # `fix(retries): …`, as Conventional Commits have it.
 KIND = re.compile(r"\w+!?:\s+")
 CONTAINERS = frozenset(
     {"src", "lib", "libs", "app", "apps", "packages", "pkg", "crates", "cmd", "internal", "modules", "services"}

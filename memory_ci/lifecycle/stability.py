@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 GRADES: Mapping[FeedbackKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
 """How a review went, in FSRS's words; to be ignored is no review."""
 
-PROVEN_BY = 2
-"""From so many different jobs on, a confirmation is Easy."""
+PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.
 
 
 class Review(msgspec.Struct, frozen=True):

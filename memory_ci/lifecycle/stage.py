@@ -45,9 +45,7 @@ BOX = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(.*)")
 ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*")
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
-REMARK = re.compile(r"[(,;:.|\u2013\u2014]|\s[-#]")
-"""Where a stage's name ends and a remark begins."""
-
+REMARK = re.compile(r"[(,;:.|\u2013\u2014]|\s[-#]")  # Where a stage's name ends and a remark begins.
 OVER = frozenset("not done complete completed finished ended over closed".split())
 """What a remark must not say of a stage that is to be the current one; nor may it name another stage."""
 

@@ -14,8 +14,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
 from memory_ci.text import shorten
 
-Verdicts = Mapping[tuple[str, str], Verdict]
-"""What became of an anchor, by (entry id, cite)."""
+Verdicts = Mapping[tuple[str, str], Verdict]  # What became of an anchor, by (entry id, cite).
 
 
 def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) -> tuple[Change, ...]:

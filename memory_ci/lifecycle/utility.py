@@ -21,8 +21,7 @@ DELTAS: Mapping[FeedbackKind, float] = {
     "ignored": -0.05,
 }
 LOW_UTILITY = 0.2
-LEAST_EVENTS = 3
-"""Below this utility, by so many events, a person should look at an entry. It is never retired for it."""
+LEAST_EVENTS = 3  # Below this utility, by so many events, a person should look at an entry. It is never retired for it.
 
 
 class Utility(msgspec.Struct, frozen=True):

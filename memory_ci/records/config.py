@@ -153,8 +153,7 @@ class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fail_on: Literal["lasting", "any", "never"] = "lasting"
 
 
-FORMAT = 1
-"""The newest format of a repository's files that is known here; docs/compatibility.md says what it covers."""
+FORMAT = 1  # The newest format of a repository's files that is known here; docs/compatibility.md says what it covers.
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):

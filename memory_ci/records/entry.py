@@ -15,11 +15,8 @@ Adoption = Literal["rejected"]
 Phase = Literal["specification", "planning", "design", "implementation", "review", "maintenance"]
 ScopeName = Literal["global", "institutional", "project", "session", "team"]
 
-MAX_CHARS = 20_000
-"""Of title and body together: five pages. What is longer is a document, which an entry can name."""
-
-NO_FEEDBACK = 0.5
-"""The utility of an entry of which nothing was said yet: it leaves a score as it is."""
+MAX_CHARS = 20_000  # Of title and body together: five pages. What is longer is a document, which an entry can name.
+NO_FEEDBACK = 0.5  # The utility of an entry of which nothing was said yet: it leaves a score as it is.
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,8 +56,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: str = ""
 
 
-NEW_IMPORTANCE = 0.5
-"""Of a learning of which nobody says how much it matters."""
+NEW_IMPORTANCE = 0.5  # Of a learning of which nobody says how much it matters.
 
 
 class ScopeOf(msgspec.Struct, frozen=True):
@@ -73,8 +69,7 @@ class ScopeOf(msgspec.Struct, frozen=True):
     where: str = ""
 
 
-PROJECT = ScopeOf("project")
-"""Where what names no scope goes."""
+PROJECT = ScopeOf("project")  # Where what names no scope goes.
 
 
 class Located(msgspec.Struct, frozen=True):

@@ -90,8 +90,7 @@ class Amendment(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-Telling = Episode | Amendment
-"""What an episode file holds."""
+Telling = Episode | Amendment  # What an episode file holds.
 
 
 Ranking = Literal["similar", "mempalace", "t4dm"]

@@ -29,8 +29,7 @@ EventKind = Literal[
 ]
 Severity = Literal["info", "warn", "error"]
 
-MID_TURN = ("via", "queue")
-"""The label of what a person typed while the agent worked."""
+MID_TURN = ("via", "queue")  # The label of what a person typed while the agent worked.
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -9,8 +9,7 @@ from memory_ci.records.health import Diagnosis, Health, Metric, Probe, ProbeStat
 from memory_ci.rendering.table import printable
 
 NAME_WIDTH = 12
-MAX_SHOWN = 5
-"""So many titles or entries are named below the advice."""
+MAX_SHOWN = 5  # So many titles or entries are named below the advice.
 
 
 def render_health(health: Health) -> str:

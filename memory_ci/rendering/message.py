@@ -12,9 +12,7 @@ from memory_ci.text import plural, shorten
 REFERENCE = re.compile(r"(?<![\w])([#!@])(?=\w)")
 """What a forge acts on in a message: `Fixes #12` closes an issue, `@name` notifies a person."""
 
-MENTION = re.compile(r"(?<![\w])[!@](?=\w)")
-"""Of these, what the reason of a change has no use for."""
-
+MENTION = re.compile(r"(?<![\w])[!@](?=\w)")  # Of these, what the reason of a change has no use for.
 LABEL_WIDTH = 40
 MAX_NAMED = 3
 MAX_LISTED = 50

@@ -9,12 +9,8 @@ from memory_ci.records.plan import Change, EngineUse, Join, Plan
 from memory_ci.rendering.table import printable, render_finding
 from memory_ci.text import plural, shorten
 
-SHOWN = 20
-"""How many candidates of each verdict are named; all of them are in the JSON."""
-
-EPISODES = 5
-"""How many files of episodes are: they say what happened, and nobody has to judge them."""
-
+SHOWN = 20  # How many candidates of each verdict are named; all of them are in the JSON.
+EPISODES = 5  # How many files of episodes are: they say what happened, and nobody has to judge them.
 VERDICTS = (
     ("quarantined", "Quarantined, not written"),
     ("over_limit", "Over the limit of entries per merged change, not written"),

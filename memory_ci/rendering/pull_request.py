@@ -17,13 +17,9 @@ from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten
 
 TITLE = "memory: what recent work taught"
-SHOWN = 30
-"""Entries of one section."""
-
+SHOWN = 30  # Entries of one section.
 SHOWN_EPISODES = 10
-MAX_BYTES = 60_000
-"""The body of a pull request holds 65,536 characters (GitHub)."""
-
+MAX_BYTES = 60_000  # The body of a pull request holds 65,536 characters (GitHub).
 CUT = "The text ends here, for a pull request holds no more: see the files."
 HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
 """The first line of the text, which a forge does not show: the keys of what the pull request holds."""

@@ -11,16 +11,12 @@ from memory_ci.records.retrieval import IndexUse
 from memory_ci.rendering.markdown import escape_markdown, fit
 from memory_ci.text import plural
 
-MAX_BYTES = 900_000
-"""GitHub refuses a summary of more than 1 MiB, and shows nothing of it."""
-
+MAX_BYTES = 900_000  # GitHub refuses a summary of more than 1 MiB, and shows nothing of it.
 CUT = "_The rest does not fit here: `memory-ci record --dry-run --json` has all of it._"
 TITLE_WIDTH = 200
 QUOTE_WIDTH = 600
 WHY_WIDTH = 200
-SHOWN = 50
-"""Rows of one table."""
-
+SHOWN = 50  # Rows of one table.
 HEADINGS = {
     "fold": "Folded from the inbox",
     "extract": "Learned",

@@ -21,20 +21,13 @@ from memory_ci.text import STOP_WORDS, identifier_parts, words
 LEAST = 0.18
 """The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks."""
 
-BLANKS = 20
-"""Blank episodes that are thought beside the others: among a few, no word passes for a common one."""
-
-DECAY = 0.1
-"""T4DM's recency: exp(-0.1 x days), a half after a week."""
-
-POOL = 3
-"""T4DM ranks the nearest: three times as many as are wanted."""
-
+BLANKS = 20  # Blank episodes that are thought beside the others: among a few, no word passes for a common one.
+DECAY = 0.1  # T4DM's recency: exp(-0.1 x days), a half after a week.
+POOL = 3  # T4DM ranks the nearest: three times as many as are wanted.
 WEEK = timedelta(days=7)
 DAY = timedelta(days=1)
 
-Near = tuple[Episode, float]
-"""An episode, and how like the question it is."""
+Near = tuple[Episode, float]  # An episode, and how like the question it is.
 
 
 def prompt_of(episode: Episode) -> str:

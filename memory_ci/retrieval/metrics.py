@@ -10,9 +10,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.quality import Golden
 from memory_ci.text import STOP_WORDS, content_words, words
 
-Grades = Mapping[str, float]
-"""Relevance by entry, above zero."""
-
+Grades = Mapping[str, float]  # Relevance by entry, above zero.
 RESAMPLES = 1000
 
 
@@ -92,9 +90,7 @@ FOREIGN_TASKS = (
 )
 """Tasks of other trades: a memory about software work has nothing on them."""
 
-LEAST_BODY_WORDS = 4
-"""A body with fewer words of its own gives no paraphrase."""
-
+LEAST_BODY_WORDS = 4  # A body with fewer words of its own gives no paraphrase.
 PARAPHRASE_WORDS = 6
 
 

@@ -27,12 +27,8 @@ MAX_TITLE_TERMS = 32
 MAX_BODY_TERMS = 20
 """A query costs time with each term, and measured on issue texts more of them move little (docs/ranking.md)."""
 
-MAX_WEIGHED = 60
-"""Of so many terms of a body, the most frequent, the index is asked how rare they are."""
-
-MAX_CHARS = 20_000
-"""How much of a task is read once code and logs are out; people write less."""
-
+MAX_WEIGHED = 60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
+MAX_CHARS = 20_000  # How much of a task is read once code and logs are out; people write less.
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 QUOTED = re.compile(

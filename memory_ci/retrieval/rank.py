@@ -135,9 +135,7 @@ def _reach(start: str, olders: Mapping[str, Ids]) -> frozenset[str]:
     return frozenset(found)
 
 
-MMR_WEIGHT = 0.7
-"""Measured: near-duplicates go, quality stays (docs/ranking.md)."""
-
+MMR_WEIGHT = 0.7  # Measured: near-duplicates go, quality stays (docs/ranking.md).
 ALIKE = 0.8
 """Copies of one id whose words are no more alike than this are two entries, of which one has the other's id."""
 

@@ -13,23 +13,14 @@ from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.retrieval.query import idf, told
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
-LEAST = 0.25
-"""The cosine below which two prompts have nothing to do with each other (measured: docs/similar.md)."""
-
-FEW = 30
-"""Prompts that there are taken to be at least: with fewer, what one of them says would count as common."""
-
-MAX_SHARE = 0.6
-"""What a single term may bring of a cosine: one word in common, however rare, makes no similar task."""
-
-SAME = 0.98
-"""The cosine from which on a prompt is the very task that is asked about."""
-
+LEAST = 0.25  # The cosine below which two prompts have nothing to do with each other (measured: docs/similar.md).
+FEW = 30  # Prompts that there are taken to be at least: with fewer, what one of them says would count as common.
+MAX_SHARE = 0.6  # What a single term may bring of a cosine: one word in common, however rare, makes no similar task.
+SAME = 0.98  # The cosine from which on a prompt is the very task that is asked about.
 TOP = 2
 DIVERSITY = 0.3
 OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
-MAX_CHARS = 20_000
-"""How much of a prompt is read once code and quotations are out; people write less."""
+MAX_CHARS = 20_000  # How much of a prompt is read once code and quotations are out; people write less.
 
 
 class Scored(Protocol):

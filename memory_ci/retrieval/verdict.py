@@ -14,14 +14,9 @@ from memory_ci.text import identifier_parts, words
 HIT_COVERAGE = 0.45
 """From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md, calibration)."""
 
-MISS_COVERAGE = 0.25
-"""Below it lie 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none."""
-
-LEAST_TOTAL = 100
-"""Fewer entries say too little of how rare a word is: of five entries one in two words looks common."""
-
-BEST = 3
-"""How many of the best matches are looked at: the scores of a handful of entries are next to nothing."""
+MISS_COVERAGE = 0.25  # Below it lie 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none.
+LEAST_TOTAL = 100  # Fewer entries say too little of how rare a word is: of five entries one in two words looks common.
+BEST = 3  # How many of the best matches are looked at: the scores of a handful of entries are next to nothing.
 
 
 def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:

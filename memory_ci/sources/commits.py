@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from memory_ci.records.event import Event, Origin
 from memory_ci.records.history import Commit, MergedChange
 
-MAX_FILES = 100
-"""Files that a summary of a change names."""
+MAX_FILES = 100  # Files that a summary of a change names.
 
 
 def commit_events(change: MergedChange) -> tuple[Event, ...]:

@@ -28,9 +28,7 @@ TRANSCRIPT, METADATA, HASH = "full.jsonl", "metadata.json", "content_hash.txt"
 STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
 """Where metadata says how many lines of the transcript are older than the checkpoint, newest name first."""
 
-SUMMARY = ("part", "summary")
-"""The label of what a model wrote about the session."""
-
+SUMMARY = ("part", "summary")  # The label of what a model wrote about the session.
 ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
 ReadStream = Callable[[BinaryIO, str], Sequence[Session]]

@@ -48,12 +48,8 @@ TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")
 STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
-_Placed = tuple[datetime, str, str]
-"""What a document is sorted by: its time and id, then its text."""
-
-WHOLE = -1
-"""The line of what no line is at fault for: the `---` above the front matter."""
-
+_Placed = tuple[datetime, str, str]  # What a document is sorted by: its time and id, then its text.
+WHOLE = -1  # The line of what no line is at fault for: the `---` above the front matter.
 HINT = "docs/episodes.md shows the form; what stands here is not used."
 
 

@@ -27,9 +27,7 @@ T = TypeVar("T")
 PROMPT_MARGIN = 10_000
 """Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON."""
 
-TOKENS_PER_SECOND = 128_000 / 3600
-"""The slowest output that the SDK reckons with for a call that is not streamed."""
-
+TOKENS_PER_SECOND = 128_000 / 3600  # The slowest output that the SDK reckons with for a call that is not streamed.
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
 CLIENTS: dict[Provider, str] = {

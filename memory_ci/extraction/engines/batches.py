@@ -20,8 +20,7 @@ from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.engine import EngineReply, Request, Usage
 
 MAX_REQUESTS = 100_000
-MAX_BYTES = 200_000_000
-"""The API's limits are 100,000 requests and 256 MB of JSON."""
+MAX_BYTES = 200_000_000  # The API's limits are 100,000 requests and 256 MB of JSON.
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,8 +13,7 @@ from memory_ci.errors import EngineError
 T = TypeVar("T")
 
 TRIES = 3
-MAX_WAIT = 60.0
-"""Seconds between two tries at most, whatever a Retry-After says: it may name an hour."""
+MAX_WAIT = 60.0  # Seconds between two tries at most, whatever a Retry-After says: it may name an hour.
 
 
 class Clock(NamedTuple):

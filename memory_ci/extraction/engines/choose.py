@@ -11,8 +11,7 @@ from memory_ci.errors import UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.records.config import EngineConfig
 
-REPLAY = "MEMORY_CI_REPLAY"
-"""Names the recordings that the replay engine answers with."""
+REPLAY = "MEMORY_CI_REPLAY"  # Names the recordings that the replay engine answers with.
 
 
 EXTRA = "memory-ci[anthropic]"

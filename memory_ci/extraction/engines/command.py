@@ -13,8 +13,7 @@ from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.engine import EngineReply, Request
 
-VARIABLE = "MEMORY_CI_ENGINE_COMMAND"
-"""The one place that names the program: no file of a repository can."""
+VARIABLE = "MEMORY_CI_ENGINE_COMMAND"  # The one place that names the program: no file of a repository can.
 
 
 class CommandEngine:

@@ -15,14 +15,9 @@ from typing import IO, NamedTuple
 
 from memory_ci.errors import EngineError
 
-MAX_OUTPUT = 8_000_000
-"""Bytes that a program may print, on standard output and standard error together."""
-
-MAX_SECONDS = 300
-"""For one answer, whatever the deadline of the run allows."""
-
-TICK = 0.1
-"""Seconds between two looks at a program that runs."""
+MAX_OUTPUT = 8_000_000  # Bytes that a program may print, on standard output and standard error together.
+MAX_SECONDS = 300  # For one answer, whatever the deadline of the run allows.
+TICK = 0.1  # Seconds between two looks at a program that runs.
 
 
 class Finished(NamedTuple):

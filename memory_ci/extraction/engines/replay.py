@@ -22,8 +22,7 @@ from memory_ci.records.engine import EngineReply, Request, Usage
 from memory_ci.secrets import find_secrets
 
 HAND_WRITTEN = "hand-written"
-MAX_BYTES = 200_000_000
-"""Of one file of recordings."""
+MAX_BYTES = 200_000_000  # Of one file of recordings.
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

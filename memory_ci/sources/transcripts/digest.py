@@ -17,9 +17,7 @@ from msgspec.structs import replace
 from memory_ci.records.event import Actor, Event, EventKind, Origin, Session, SessionCounts, Severity
 
 FIRST = b'{"memory-ci-session":'
-MAX_TEXT = 1_000
-"""Characters kept of what no person said: it only corroborates."""
-
+MAX_TEXT = 1_000  # Characters kept of what no person said: it only corroborates.
 STEERING = ("rejection", "interrupt", "compaction", "commit")
 
 

@@ -12,17 +12,10 @@ import msgspec
 from memory_ci.secrets import find_secrets
 from memory_ci.sources.transcripts.builder import SessionBuilder
 
-MAX_LINE = 16 * 2**20
-"""Bytes of one line of a JSONL file; a longer one is counted as bad."""
-
-MAX_DOCUMENT = 64 * 2**20
-"""Bytes of a transcript that is one JSON value; a longer one is counted as bad."""
-
-MAX_SECRET = 1_000
-"""Characters on both sides of a cut in which a credential that was cut is looked for."""
-
-MAX_MISSED = 20
-"""Ids of a document that may be looked for in vain: each costs a pass over the file."""
+MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
+MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.
+MAX_SECRET = 1_000  # Characters on both sides of a cut in which a credential that was cut is looked for.
+MAX_MISSED = 20  # Ids of a document that may be looked for in vain: each costs a pass over the file.
 
 
 def decode(data: bytes) -> object:

@@ -39,9 +39,7 @@ INJECTED = (
 )
 """How text begins that Gemini CLI puts into a message of type user."""
 
-SUMMARY = "<state_snapshot>"
-"""What /compress leaves of the history, as a message of type user."""
-
+SUMMARY = "<state_snapshot>"  # What /compress leaves of the history, as a message of type user.
 REFERENCED = "--- Content from referenced files ---"
 """After this line a message holds the files that it names with @: nobody typed them."""
 

@@ -45,9 +45,7 @@ WRAPPED = re.compile(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
 TOOLS = {"claude": "claude-code"}
 """The names that the readers of the agents' own files use, so that a session is known again."""
 
-WARM_UP = "Warmup"
-"""What Claude Code sends by itself to have a sub-agent ready."""
-
+WARM_UP = "Warmup"  # What Claude Code sends by itself to have a sub-agent ready.
 FILES = ("file_path", "path", "notebook_path")
 
 

@@ -32,9 +32,7 @@ BARE_NO = frozenset(
 )
 """Reasons that OpenHands fills in where the person gave none."""
 
-WORKSPACE = "/workspace"
-"""Where the container holds the work."""
-
+WORKSPACE = "/workspace"  # Where the container holds the work.
 SILENT = frozenset(
     """null agent_state_changed recall loop_detection condensation_request task_tracking CondensationRequest
     CondensationSummaryEvent ConversationStateUpdateEvent LLMCompletionLogEvent TokenEvent""".split()

@@ -12,9 +12,7 @@ from memory_ci.sources.transcripts.claude_record import INTERRUPT, is_injected, 
 from memory_ci.sources.transcripts.codex import IDE_CONTEXT, IDE_REQUEST, WRAPPERS
 from memory_ci.sources.transcripts.fields import session_name
 
-MAX_LINE = 2**20
-"""Bytes of one line; a longer one is counted as bad."""
-
+MAX_LINE = 2**20  # Bytes of one line; a longer one is counted as bad.
 SUMMARY = "This session is being continued from a previous conversation"
 """How Claude Code begins what it keeps of a conversation that it compacted."""
 

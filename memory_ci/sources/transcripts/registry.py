@@ -31,8 +31,7 @@ The first that knows a file reads it: exact formats stand before Markdown, which
 """
 
 HEAD_BYTES = 65_536
-MAX_FILE_BYTES = 200_000_000
-"""A larger file in a directory is no transcript; one that is named is read all the same."""
+MAX_FILE_BYTES = 200_000_000  # A larger file in a directory is no transcript; one that is named is read all the same.
 
 
 def read_transcript(path: Path, name: str | None = None) -> tuple[Session, ...]:

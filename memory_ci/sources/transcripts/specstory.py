@@ -24,9 +24,7 @@ TOOL_NAME = re.compile(r'data-tool-name="([^"]*)"')
 TOOL_PATH = re.compile(r"^ ?`\./([^`]+)`$", re.MULTILINE)
 OUTPUT_START = re.compile(r"^```\w*\n", re.MULTILINE)
 FENCE = re.compile(r"(`{3,}|~{3,})(.*)")
-SEPARATOR = "---"
-"""The line between the turns of a person and of the agent."""
-
+SEPARATOR = "---"  # The line between the turns of a person and of the agent.
 AGENTS = {"claude-code": "claude-code", "codex-cli": "codex", "gemini-cli": "gemini", "cursor-cli": "cursor"}
 """The names that the readers of the agents' own files use, so that a session is known again."""
 
