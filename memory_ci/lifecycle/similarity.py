@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
@@ -34,7 +34,6 @@ DATE = re.compile(
 REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")
 """A pull request or an issue: where a learning comes from, not what it says."""
 
-NEVER = -1_000_000  # Far below what any number of shared words can make up for.
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 NUMBER = re.compile(r"v?\d|.*\d\.\d")
 """A word that is a number, a quantity or a version: `30`, `v2`, `100ms`, `python3.12`."""
@@ -79,91 +78,16 @@ def similar_pairs(
 ) -> tuple[tuple[int, int], ...]:
     """All pairs of places (smaller first, in order) whose word sets have a Jaccard index strictly above `threshold`.
 
-    Exact, and compares only texts that share one of their few rarest words at places that still allow enough shared
-    words: prefix and positional filtering of PPJoin (Xiao, Wang, Lin and Yu, WWW 2008). Sets that are equal all make
-    pairs with each other: give each set once where they may be many. An empty set is like nothing.
+    Sets that are equal all make pairs with each other: give each set once where they may be many. An empty set is like
+    nothing.
     """
-    bounds = _Bounds(threshold.numerator, threshold.denominator)
-    rows = _rare_first(texts)
-    marks = [_mark(row) for row in rows]
-    index: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    holders: defaultdict[str, int] = defaultdict(int)  # for each word a number with a bit for each text so far
     found: list[tuple[int, int]] = []
-    for number in sorted(range(len(rows)), key=lambda number: len(rows[number])):
-        row, mark, needed = rows[number], marks[number], bounds.overlaps(len(rows[number]))
-        for other in _candidates(row, rows, index, bounds.probed(len(row)), needed):
-            size = len(rows[other])
-            differing = len(row) + size - 2 * needed[size]
-            # Cheaper than the sets themselves, and it rules out nearly all: words in one of them only differ in a bit.
-            is_near = (mark ^ marks[other]).bit_count() <= differing
-            if is_near and len(texts[number] & texts[other]) >= needed[size]:
-                found.append((min(number, other), max(number, other)))
-        for place, word in enumerate(row[: bounds.indexed(len(row))]):
-            index[word].append((number, place))
+    for at, text in enumerate(texts):
+        found += ((other, at) for other in _partners(texts, at, holders, threshold))
+        for word in text:
+            holders[word] |= 1 << at
     return tuple(sorted(found))
-
-
-def _mark(row: Iterable[int]) -> int:
-    """A set as 256 bits, each the parity of its words there: the bits in which two differ are no more than the words.
-
-    The bitmap filter of Sandes, Teodoro and Melo (Information Systems 88, 2020; arXiv:1711.07295).
-    """
-    mark = 0
-    for word in row:
-        mark ^= 1 << word % 256
-    return mark
-
-
-class _Bounds(NamedTuple):
-    """What a Jaccard index strictly above top/bottom demands, in whole words, for sets of given sizes."""
-
-    top: int
-    bottom: int
-
-    def overlaps(self, size: int) -> list[int]:
-        """The least number of shared words, by the size of the smaller set; out of reach where it is too small."""
-        return [
-            self.top * (size + other) // (self.top + self.bottom) + 1
-            if self.bottom * other > self.top * size
-            else size + 1
-            for other in range(size + 1)
-        ]
-
-    def probed(self, size: int) -> int:
-        """How many of its rarest words a set must look up to meet every smaller set that is like it."""
-        return size - self.top * size // self.bottom
-
-    def indexed(self, size: int) -> int:
-        """How many of its rarest words a set must be found by, when all others to come are at least as large."""
-        return size - 2 * self.top * size // (self.top + self.bottom)
-
-
-def _rare_first(texts: Sequence[AbstractSet[str]]) -> list[list[int]]:
-    """Each set as numbers, the rarest word first; the same order for all."""
-    counts = Counter(word for text in texts for word in text)
-    order = {word: number for number, word in enumerate(sorted(counts, key=lambda word: (counts[word], word)))}
-    return [sorted(order[word] for word in text) for text in texts]
-
-
-def _candidates(
-    row: list[int], rows: list[list[int]], index: Mapping[int, list[tuple[int, int]]], prefix: int, needed: list[int]
-) -> Iterator[int]:
-    """The indexed sets that may be like `row`: at each shared word of its prefix, those that follow must still suffice.
-
-    A count of NEVER is that of a set which is out, for its size or for the places of its words.
-    """
-    size = len(row)
-    counts: dict[int, int] = {}
-    for place, word in enumerate(row[:prefix]):
-        left = size - place
-        for other, other_place in index.get(word, ()):
-            count = counts.get(other, 0)
-            other_size = len(rows[other])
-            other_left = other_size - other_place
-            if count + (left if left < other_left else other_left) >= needed[other_size]:
-                counts[other] = count + 1
-            else:
-                counts[other] = NEVER
-    return (other for other, count in counts.items() if count > 0)
 
 
 def find_partners(
@@ -171,24 +95,22 @@ def find_partners(
 ) -> Iterator[tuple[int, Iterator[int]]]:
     """For each of the places `asked` those whose word sets have a Jaccard index strictly above `threshold` with its.
 
-    Exact, as `similar_pairs`; but few may be asked for, and who wants one partner need not have all. An empty set is
-    like nothing.
+    As `similar_pairs`; but few may be asked for, and who wants one partner need not have all.
     """
-    holders = _find_holders(texts)
-    for at in asked:
-        # Of n words more than threshold x n are shared with whatever is alike, for the union is no smaller than n.
-        least = threshold.numerator * len(texts[at]) // threshold.denominator + 1
-        sharing = _count_to(least, [holders[word] for word in texts[at]], (1 << len(texts)) - 1)
-        yield at, filter(partial(_is_alike, texts, threshold, at), _places(sharing))
-
-
-def _find_holders(texts: Sequence[AbstractSet[str]]) -> dict[str, int]:
-    """For each word a number with a bit for each text that has it."""
     holders: defaultdict[str, int] = defaultdict(int)
     for at, text in enumerate(texts):
         for word in text:
             holders[word] |= 1 << at
-    return holders
+    return ((at, _partners(texts, at, holders, threshold)) for at in asked)
+
+
+def _partners(
+    texts: Sequence[AbstractSet[str]], at: int, holders: Mapping[str, int], threshold: Fraction
+) -> Iterator[int]:
+    # Of n words more than threshold x n are shared with whatever is alike, for the union is no smaller than n.
+    least = threshold.numerator * len(texts[at]) // threshold.denominator + 1
+    sharing = _count_to(least, [holders.get(word, 0) for word in texts[at]], (1 << len(texts)) - 1)
+    return filter(partial(_is_alike, texts, threshold, at), _places(sharing))
 
 
 def _count_to(least: int, numbers: Collection[int], every: int) -> int:
