@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -103,6 +104,17 @@ def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: 
 
 def test_every_contract_has_a_violation_planted() -> None:
     assert {contract for contract, _, _ in VIOLATIONS} == set(CONTRACTS)
+
+
+STILL_TWICE = {"HookInput", "Judged", "Kept", "Question", "Standing", "Step", "Verdicts"}
+"""Names of classes of flows, cli and mcp that wait for one of their own: this set only shrinks."""
+
+
+def test_no_public_class_name_stands_twice() -> None:
+    paths = [path for path in (ROOT / "memory_ci").rglob("*.py") if "sources" not in path.parts]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == STILL_TWICE
 
 
 SLUG_NAMES = ("slug", "code")

@@ -42,7 +42,7 @@ class Rank(Enum):
     REST = auto()
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The pieces that fit, in their order and with their ids; at most `tokens` by estimate.
 
     `left_out` counts pieces by session ("" for those of no session), `shortened` those of which a part is missing.
@@ -56,7 +56,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]) -> Window:
+def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]) -> EvidenceWindow:
     """What fits into `budget_tokens`: everything, or by rank. `is_hit` says whether a rule would look at a text.
 
     Structure (rejections, interrupts, requested changes, checks that failed and then passed, reverts, pre-mortems and
@@ -64,12 +64,12 @@ def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bo
     """
     total = sum(map(cost, evidence.pieces))
     if total <= budget_tokens:
-        return Window(pieces=evidence.pieces, tokens=total)
+        return EvidenceWindow(pieces=evidence.pieces, tokens=total)
     taken = _take(_ranked(evidence.pieces, is_hit), evidence.pieces, budget_tokens)
     kept = tuple(taken[at] for at in sorted(taken))
     missing = Counter(piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken)
     shortened = sum(piece.text != evidence.pieces[at].text for at, piece in taken.items())
-    return Window(
+    return EvidenceWindow(
         pieces=kept,
         notice=_notice(missing, Counter(piece.session or "" for piece in evidence.pieces), shortened),
         left_out=dict(sorted(missing.items())),

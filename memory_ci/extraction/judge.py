@@ -16,7 +16,7 @@ from memory_ci.extraction.entries import check_entry, to_entry
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.importance import base_importance
-from memory_ci.extraction.novelty import SAME, Said, find_restated, is_same_said, said_by
+from memory_ci.extraction.novelty import SAME, CandidateWords, find_restated, is_same_said, said_by
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES, target_of
 from memory_ci.records.candidate import Candidate, Judged, Quote
@@ -29,7 +29,7 @@ TRIVIAL = 0.3  # Importance below which what a model found is not written; 0.2 i
 RULES = "rules"
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     """What is judged: the evidence of one merged change, named by `label` and the sha of its `tip`.
 
     `existing` are the entries known so far, those of earlier changes of the same run included; `scopes` the extraction
@@ -54,14 +54,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return {piece.id: piece for piece in self.pieces}
 
 
-class Judgement(NamedTuple):
+class ReplyVerdicts(NamedTuple):
     """The verdicts on one reply, and why learnings of it could not even be read."""
 
     judged: tuple[Judged, ...]
     dropped: tuple[str, ...] = ()
 
 
-def judge_reply(case: Case, text: str, engine: str = RULES) -> Judgement:
+def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdicts:
     """Every candidate of one reply with its verdict by itself; `settle` looks at them together.
 
     `engine` is the name that entries will have; the rules are code of ours, and alone may say what is marked.
@@ -74,7 +74,7 @@ def judge_reply(case: Case, text: str, engine: str = RULES) -> Judgement:
         for learning, rest in _bounded(parsed.learnings)
         for judged in [_judged(learning, case, engine)]
     )
-    return Judgement(judged, parsed.reasons)
+    return ReplyVerdicts(judged, parsed.reasons)
 
 
 def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
@@ -105,7 +105,7 @@ def _over(judged: Judged, rest: int) -> Judged:
     return replace(judged, verdict="over_limit", reason=reason, entry_id=None)
 
 
-def _judged(learning: Learning, case: Case, engine: str) -> Judged:
+def _judged(learning: Learning, case: JudgedCase, engine: str) -> Judged:
     """The verdict on one learning by itself."""
     pieces = case.by_id
     candidate = _candidate(learning, case, engine)
@@ -135,7 +135,7 @@ def _masked(candidate: Candidate) -> Candidate:
     return replace(candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes)
 
 
-def _find_known(learning: Learning, candidate: Candidate, case: Case) -> str | None:
+def _find_known(learning: Learning, candidate: Candidate, case: JudgedCase) -> str | None:
     """The entry that says this already: as code compares words, else as the engine claims of one that there is.
 
     What was retired is no answer to an author who marks it again: it is on its way out.
@@ -182,10 +182,10 @@ class _Known:
     """What was said so far, each under every key that whatever says the same has one of."""
 
     def __init__(self) -> None:
-        self._said: list[Said] = []
+        self._said: list[CandidateWords] = []
         self._by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
 
-    def find_or_add(self, verdict: str, said: Said) -> int:
+    def find_or_add(self, verdict: str, said: CandidateWords) -> int:
         """The number of the first that says the same under the same verdict; the next number if none does."""
         keys = [(verdict, key) for key in _keys(said)]
         near = sorted({at for key in keys for at in self._by_key.get(key, ())})
@@ -197,7 +197,7 @@ class _Known:
         return len(self._said) - 1
 
 
-def _keys(said: Said) -> Iterable[str]:
+def _keys(said: CandidateWords) -> Iterable[str]:
     """Its words in order, its quotes, and as many of its words in the order of the alphabet that a text which shares
     more than `SAME` of them must have one of (the prefix filter of PPJoin, Xiao et al. 2008)."""
     count = len(said.content)
@@ -219,7 +219,7 @@ def _rank(candidate: Candidate) -> tuple[bool, float]:
     return not candidate.is_marked, -candidate.importance
 
 
-def _candidate(learning: Learning, case: Case, engine: str) -> Candidate:
+def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     """The learning with what code knows better than an engine: origin, date, anchors, and the defaults of its scope."""
     scope, pieces = SCOPES[learning.extraction_scope], case.by_id
     piece = next((pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces), None)
@@ -255,7 +255,7 @@ def _weigh(learning: Learning, pieces: Mapping[str, Evidence]) -> float:
     return max(SCOPES[learning.extraction_scope].importance, base_importance(quoted))
 
 
-def _is_declined(learning: Learning, case: Case) -> bool:
+def _is_declined(learning: Learning, case: JudgedCase) -> bool:
     """Whether it stands on the words of a request that was declined alone: reviewers' words are what holds."""
     pieces = case.by_id
     return case.is_declined and all(
@@ -263,7 +263,7 @@ def _is_declined(learning: Learning, case: Case) -> bool:
     )
 
 
-def _cites(learning: Learning, piece: Evidence, case: Case) -> tuple[str, ...]:
+def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, ...]:
     """Anchors in the files of the piece; a session or a review speaks of the files of the whole change.
 
     What was declined has left no files.
@@ -279,7 +279,7 @@ def _quote(evidence: str, text: str, pieces: Mapping[str, Evidence]) -> Quote:
     return Quote(evidence, text, _address(pieces[evidence].origin) if evidence in pieces else "")
 
 
-def _source(piece: Evidence, case: Case) -> str:
+def _source(piece: Evidence, case: JudgedCase) -> str:
     """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone.
 
     What was said in a session or a review came in with the tip of the change; a request that was declined left none.

@@ -39,16 +39,16 @@ FIX = re.compile(r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|rep
 SUBJECT_WIDTH = 1_000  # Characters of a subject that are looked at: every line of a message asks its subject anew.
 
 
-class Line(NamedTuple):
+class MessageLine(NamedTuple):
     """One line without its trailing blanks, and the subject of the commit message that it belongs to."""
 
     text: str
     subject: str
 
 
-def searchable_lines(message: str) -> list[Line]:
+def searchable_lines(message: str) -> list[MessageLine]:
     """Lines of `message`; code and quotations are left blank, so that they end what stands before them."""
-    lines: list[Line] = []
+    lines: list[MessageLine] = []
     subject, was_blank = "", True
     for text in unfenced_lines(_physical_lines(message)):
         if text.lstrip().startswith(">"):
@@ -56,7 +56,7 @@ def searchable_lines(message: str) -> list[Line]:
         elif text and (not subject or (was_blank and SQUASH_SUBJECT.match(text))):
             subject = text.removeprefix("* ")
         was_blank = not text
-        lines.append(Line(text, subject))
+        lines.append(MessageLine(text, subject))
     return lines
 
 
@@ -180,7 +180,7 @@ def find_marks(message: str) -> list[Mark]:
     return [mark if mark.quote in message else mark._replace(quote=mark.quote.partition("\n")[0]) for mark in marks]
 
 
-def _marks_at(lines: Sequence[Line], position: int, fixes: Fixes) -> tuple[list[Mark], int]:
+def _marks_at(lines: Sequence[MessageLine], position: int, fixes: Fixes) -> tuple[list[Mark], int]:
     """The marks that begin at `position`, and where to go on."""
     line = lines[position]
     if section := SECTION.fullmatch(line.text):
@@ -199,7 +199,9 @@ def _marks_at(lines: Sequence[Line], position: int, fixes: Fixes) -> tuple[list[
     return _mark(Mark(marker, scope, _join(block), quote, line.subject, fix, is_trailer)), end
 
 
-def _listed(lines: Sequence[Line], position: int, marker: str, scope: str, fixes: Fixes) -> tuple[list[Mark], int]:
+def _listed(
+    lines: Sequence[MessageLine], position: int, marker: str, scope: str, fixes: Fixes
+) -> tuple[list[Mark], int]:
     """The bullets under a heading, each one mark; without bullets its first paragraph is the mark."""
     marks: list[Mark] = []
     while position < len(lines) and not lines[position].text:
@@ -220,7 +222,7 @@ def _listed(lines: Sequence[Line], position: int, marker: str, scope: str, fixes
     return marks, position
 
 
-def _continues_list(lines: Sequence[Line], position: int, has_marks: bool) -> bool:
+def _continues_list(lines: Sequence[MessageLine], position: int, has_marks: bool) -> bool:
     text = lines[position].text
     if not text:
         return position + 1 < len(lines)
@@ -229,7 +231,7 @@ def _continues_list(lines: Sequence[Line], position: int, has_marks: bool) -> bo
     return not has_marks or bool(BULLET.fullmatch(text))
 
 
-def _block(lines: Sequence[Line], position: int, first: str) -> tuple[list[str], int]:
+def _block(lines: Sequence[MessageLine], position: int, first: str) -> tuple[list[str], int]:
     """The lines of one statement and where the next begins: up to a blank line, a bullet, a mark or a trailer.
 
     A statement that ends in a colon takes the list that follows it along.
@@ -252,12 +254,12 @@ def _mark(mark: Mark) -> list[Mark]:
     return [mark] if mark.quote.partition("\n")[0] else []
 
 
-def _raw(block: list[str], wrapped: Sequence[Line]) -> str:
+def _raw(block: list[str], wrapped: Sequence[MessageLine]) -> str:
     """The words of a statement as its lines have them."""
     return "\n".join([block[0], *(line.text for line in wrapped)])
 
 
-def _find_fixes(lines: Sequence[Line]) -> Fixes:
+def _find_fixes(lines: Sequence[MessageLine]) -> Fixes:
     """Every paragraph `Fix: …`, read once; a list after it counts as its text."""
     fixes: Fixes = {}
     for position, line in enumerate(lines):

@@ -22,7 +22,7 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     return None
 
 
-class Said(NamedTuple):
+class CandidateWords(NamedTuple):
     """What a candidate says, taken apart once: its words in order, those that carry meaning, and its quotes."""
 
     words: tuple[str, ...]
@@ -30,13 +30,15 @@ class Said(NamedTuple):
     quotes: frozenset[str]
 
 
-def said_by(candidate: Candidate) -> Said:
+def said_by(candidate: Candidate) -> CandidateWords:
     """What `candidate` says, to be compared with others of the same run."""
     text = _text(candidate)
-    return Said(tuple(words(text)), content_words(text), frozenset(_folded(quote.text) for quote in candidate.quotes))
+    return CandidateWords(
+        tuple(words(text)), content_words(text), frozenset(_folded(quote.text) for quote in candidate.quotes)
+    )
 
 
-def is_same_said(one: Said, other: Said) -> bool:
+def is_same_said(one: CandidateWords, other: CandidateWords) -> bool:
     """Whether two candidates of one run are one learning: a branch commit and the squash message repeat it."""
     is_equal = one.words == other.words or not one.quotes.isdisjoint(other.quotes)
     return is_equal or jaccard(one.content, other.content) > SAME

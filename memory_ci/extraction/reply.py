@@ -67,7 +67,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 OWNED = frozenset({"scope", "is_marked", "marker", "doubt"})  # Fields of a learning that only code may set.
 
 
-class Risk(msgspec.Struct, frozen=True, kw_only=True):
+class ProposedRisk(msgspec.Struct, frozen=True, kw_only=True):
     """One risk of a plan, as the reply to a pre-mortem states it."""
 
     title: str
@@ -77,7 +77,7 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
     quotes: tuple[RawQuote, ...] = ()
 
 
-class Reply(msgspec.Struct, frozen=True):
+class WholeReply(msgspec.Struct, frozen=True):
     """The answer of an engine, whole: what `format_reply` writes and `parse_reply` salvages."""
 
     learnings: tuple[Learning, ...]
@@ -93,16 +93,16 @@ class Parsed(NamedTuple):
 class ParsedRisks(NamedTuple):
     """The risks that could be read, and of each that could not, why."""
 
-    risks: tuple[Risk, ...]
+    risks: tuple[ProposedRisk, ...]
     reasons: tuple[str, ...] = ()
 
 
-T = TypeVar("T", Learning, Risk)
+T = TypeVar("T", Learning, ProposedRisk)
 
 
 def format_reply(learnings: tuple[Learning, ...]) -> str:
     """The JSON text of a reply; the inverse of `parse_reply`."""
-    return msgspec.json.encode(Reply(learnings)).decode()
+    return msgspec.json.encode(WholeReply(learnings)).decode()
 
 
 def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
@@ -120,8 +120,8 @@ def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
 def parse_risks(text: str) -> ParsedRisks:
     """The risks in the reply to a pre-mortem; raises as `parse_reply`."""
     raw, reasons = _find_list(text[:MAX_REPLY], "risks")
-    read = [_convert(_allowed(one), Risk) for one in raw]
-    risks = tuple(one for one in read if isinstance(one, Risk))
+    read = [_convert(_allowed(one), ProposedRisk) for one in raw]
+    risks = tuple(one for one in read if isinstance(one, ProposedRisk))
     return ParsedRisks(risks, tuple(one for one in read if isinstance(one, str)) + reasons)
 
 

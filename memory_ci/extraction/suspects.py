@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from memory_ci.extraction.markers import MARK, Line, is_fix, searchable_lines
+from memory_ci.extraction.markers import MARK, MessageLine, is_fix, searchable_lines
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.entry import Adoption
 
@@ -36,7 +36,7 @@ def find_suspects(message: str) -> list[Suspect]:
     return (_reverts(lines) + found)[:MAX_PER_MESSAGE]
 
 
-def _reverts(lines: list[Line]) -> list[Suspect]:
+def _reverts(lines: list[MessageLine]) -> list[Suspect]:
     subjects = dict.fromkeys(line.subject for line in lines if line.subject)
     return [
         Suspect(subject, "a revert, its lesson not marked", "rejected") for subject in subjects if REVERT.match(subject)
@@ -57,7 +57,7 @@ def _suspect(text: str, subject: str) -> Suspect | None:
     )
 
 
-def _sentences(lines: list[Line]) -> list[tuple[str, str]]:
+def _sentences(lines: list[MessageLine]) -> list[tuple[str, str]]:
     """Sentences of the body that stand on one line: quotable as they are."""
     return [
         (sentence.strip(" -*•"), line.subject)

@@ -16,7 +16,7 @@ from memory_ci.records.episode import Telling
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
-    EpisodeFile,
+    ParsedEpisodes,
     format_telling,
     is_episode_path,
     list_texts,
@@ -49,20 +49,20 @@ def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
     )
 
 
-def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[tuple[bytes, EpisodeFile]]:
+def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[tuple[bytes, ParsedEpisodes]]:
     """The bytes of these files and what they tell, in their order; one git process for all that git holds."""
-    found: list[tuple[bytes, EpisodeFile]] = []
+    found: list[tuple[bytes, ParsedEpisodes]] = []
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
         if content.data is not None:
             found.append((content.data, parse_episode_file(path, content.data)))
             continue
         finding = Finding(path, 1, "file-unreadable", f"the file {content.problem}", "Restore it from git.")
-        found.append((b"", EpisodeFile(path, (), (finding,), is_whole=False)))
+        found.append((b"", ParsedEpisodes(path, (), (finding,), is_whole=False)))
     return found
 
 
-def find_episode_findings(read: Iterable[tuple[bytes, EpisodeFile]]) -> tuple[Finding, ...]:
+def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple[Finding, ...]:
     """What is not in order in episode files that were read: unreadable, told twice differently, or not to be kept."""
     found: list[Finding] = []
     first: dict[str, tuple[Telling, str]] = {}

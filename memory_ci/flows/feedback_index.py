@@ -16,7 +16,7 @@ from memory_ci.records.entry import PROJECT
 from memory_ci.records.episode import Feedback
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
-from memory_ci.store.episodes import EpisodeFile, is_episode_path
+from memory_ci.store.episodes import ParsedEpisodes, is_episode_path
 
 Said = tuple[int, Feedback]
 
@@ -45,7 +45,7 @@ def _mask(text: str) -> str:
     return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]"
 
 
-def _find_unsafe(read: EpisodeFile, said: Sequence[Said]) -> Iterator[Finding]:
+def _find_unsafe(read: ParsedEpisodes, said: Sequence[Said]) -> Iterator[Finding]:
     for line, one in said:
         text = "\n".join((one.id, one.by, one.ref))
         if mask_feedback(one) == one:

@@ -31,7 +31,7 @@ class Created(NamedTuple):
     reason: str = ""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class GraphQLError(msgspec.Struct, frozen=True):
     """One error of a GraphQL reply."""
 
     type: str = ""
@@ -60,7 +60,7 @@ class Response(msgspec.Struct, frozen=True):
     """A GraphQL reply: status 200 also for errors."""
 
     data: Data | None = None
-    errors: tuple[Problem, ...] = ()
+    errors: tuple[GraphQLError, ...] = ()
 
 
 class GitHubCommitter:
@@ -95,6 +95,6 @@ def _read(response: Response) -> Created:
     payload = response.data.create_commit_on_branch if response.data else None
     if payload and payload.commit and not response.errors:
         return Created(payload.commit.oid)
-    first = response.errors[0] if response.errors else Problem()
+    first = response.errors[0] if response.errors else GraphQLError()
     is_stale = first.type == STALE or STALE_WORDS in first.message.lower()
     return Created("", is_stale, first.message or "no reason was given")

@@ -81,7 +81,7 @@ class GitHub:
         threads = problems.note(self._client.list_all(f"{pulls}/comments", shapes.PullComment))
         comments = problems.note(self._client.list_all(f"{issues}/comments", shapes.IssueComment))
 
-        def permission_of(user: shapes.User, association: str) -> Permission:
+        def permission_of(user: shapes.GitHubUser, association: str) -> Permission:
             return self._permission(user, association, problems)
 
         said = shapes.list_reviews(reviews, threads, comments, permission_of)
@@ -113,7 +113,7 @@ class GitHub:
                 found += shapes.list_statuses(problems.note(statuses), sha)
         return tuple(found)
 
-    def _permission(self, user: shapes.User, association: str, problems: Problems) -> Permission:
+    def _permission(self, user: shapes.GitHubUser, association: str, problems: Problems) -> Permission:
         """What the repository grants to `user`, asked once; where it does not say, what the association proves."""
         if user.is_bot or not user.login:
             return shapes.by_association(association)

@@ -28,7 +28,7 @@ FAILED = frozenset({"failure", "timed_out", "startup_failure", "error"})
 """What is neither (neutral, skipped, cancelled, stale, pending) says nothing about the commit."""
 
 
-class User(msgspec.Struct, frozen=True):
+class GitHubUser(msgspec.Struct, frozen=True):
     """`null` in place of a user is an account that was deleted."""
 
     login: str = ""
@@ -39,7 +39,7 @@ class User(msgspec.Struct, frozen=True):
         return self.type == "Bot" or self.login.endswith("[bot]")
 
 
-class Repository(msgspec.Struct, frozen=True):
+class GitHubRepository(msgspec.Struct, frozen=True):
     full_name: str = ""
 
 
@@ -48,7 +48,7 @@ class Branch(msgspec.Struct, frozen=True):
 
     ref: str = ""
     sha: str = ""
-    repo: Repository | None = None
+    repo: GitHubRepository | None = None
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Pull(msgspec.Struct, frozen=True):
     updated_at: Time | None = None
     title: str | None = ""
     body: str | None = None
-    user: User | None = None
+    user: GitHubUser | None = None
     author_association: str = ""
     labels: tuple[Label, ...] = ()
     merged_at: Time | None = None
@@ -80,7 +80,7 @@ class PullReview(msgspec.Struct, frozen=True):
     id: int
     state: str
     body: str | None = None
-    user: User | None = None
+    user: GitHubUser | None = None
     author_association: str = ""
     submitted_at: Time | None = None
 
@@ -91,7 +91,7 @@ class PullComment(msgspec.Struct, frozen=True):
     id: int
     created_at: Time
     body: str | None = None
-    user: User | None = None
+    user: GitHubUser | None = None
     author_association: str = ""
     path: str = ""
     line: int | None = None
@@ -106,7 +106,7 @@ class IssueComment(msgspec.Struct, frozen=True):
     id: int
     created_at: Time
     body: str | None = None
-    user: User | None = None
+    user: GitHubUser | None = None
     author_association: str = ""
 
 
@@ -148,13 +148,13 @@ class Status(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
-PermissionOf = Callable[[User, str], Permission]
+PermissionOf = Callable[[GitHubUser, str], Permission]
 """The permission of a user whose association with the repository is known."""
 
 
 def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
     """The record of a pull request, without what other addresses say of it."""
-    user = pull.user or User()
+    user = pull.user or GitHubUser()
     merged = pull.merged_at is not None
     return PullRequest(
         number=pull.number,
@@ -238,7 +238,7 @@ def by_association(association: str) -> Permission:
 
 
 def _review(review: PullReview, at: datetime, permission_of: PermissionOf) -> Review:
-    user = review.user or User()
+    user = review.user or GitHubUser()
     return Review(
         id=f"r{review.id}",
         author=user.login,
@@ -251,7 +251,7 @@ def _review(review: PullReview, at: datetime, permission_of: PermissionOf) -> Re
 
 
 def _thread_comment(comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]) -> Review:
-    user = comment.user or User()
+    user = comment.user or GitHubUser()
     is_reply = comment.in_reply_to_id is not None
     return Review(
         id=f"c{comment.id}",
@@ -272,7 +272,7 @@ def _requested(state: ReviewState | None) -> ReviewState:
 
 
 def _comment(comment: IssueComment, permission_of: PermissionOf) -> Review:
-    user = comment.user or User()
+    user = comment.user or GitHubUser()
     return Review(
         id=f"i{comment.id}",
         author=user.login,

@@ -25,7 +25,7 @@ EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_CHECKED = 20  # Pipelines of one merge request, the newest, whose jobs are read: each costs a request.
 
 
-class Member(msgspec.Struct, frozen=True):
+class GitLabMember(msgspec.Struct, frozen=True):
     """What GET /projects/ID/members/all/USER says."""
 
     access_level: int = 0
@@ -78,7 +78,7 @@ class GitLab:
         path = f"{self._root}/merge_requests/{found.iid}/discussions"
         discussions = problems.note(self._client.list_all(path, shapes.Discussion))
 
-        def permission_of(user: shapes.User) -> Permission:
+        def permission_of(user: shapes.GitLabUser) -> Permission:
             return self._permission(user, problems)
 
         said = shapes.list_reviews(discussions, permission_of)
@@ -106,7 +106,7 @@ class GitLab:
                 break
         return tuple(found)
 
-    def _permission(self, user: shapes.User, problems: Problems) -> Permission:
+    def _permission(self, user: shapes.GitLabUser, problems: Problems) -> Permission:
         """What the project grants to `user`, asked once; who is no member may read."""
         if user.is_bot or not user.id:
             return "unknown"
@@ -116,7 +116,7 @@ class GitLab:
 
     def _ask_permission(self, user: int, problems: Problems) -> Permission:
         try:
-            member = self._client.find(f"{self._root}/members/all/{user}", Member)
+            member = self._client.find(f"{self._root}/members/all/{user}", GitLabMember)
         except EngineError as error:
             if error.slug in LASTING:
                 raise

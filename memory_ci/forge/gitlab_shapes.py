@@ -25,7 +25,7 @@ DECISIONS: dict[str, ReviewState] = {
 """System notes that are a review. Others tell of pushes and labels."""
 
 
-class User(msgspec.Struct, frozen=True):
+class GitLabUser(msgspec.Struct, frozen=True):
     id: int = 0
     username: str = ""
 
@@ -42,7 +42,7 @@ class MergeRequest(msgspec.Struct, frozen=True):
     state: Literal["opened", "closed", "merged", "locked"] = "opened"
     title: str | None = ""
     description: str | None = None
-    author: User | None = None
+    author: GitLabUser | None = None
     labels: tuple[str, ...] = ()
     source_branch: str = ""
     source_project_id: int | None = None
@@ -65,7 +65,7 @@ class Note(msgspec.Struct, frozen=True):
     id: int
     created_at: Time
     body: str | None = None
-    author: User | None = None
+    author: GitLabUser | None = None
     system: bool = False
     resolvable: bool = False
     resolved: bool | None = None
@@ -101,12 +101,12 @@ class Job(msgspec.Struct, frozen=True):
     failure_reason: str | None = None
 
 
-PermissionOf = Callable[[User], Permission]
+PermissionOf = Callable[[GitLabUser], Permission]
 
 
 def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRequest:
     """The record of a merge request, without what other addresses say of it."""
-    user = request.author or User()
+    user = request.author or GitLabUser()
     is_merged = request.state == "merged"
     return PullRequest(
         number=request.iid,
@@ -152,7 +152,7 @@ def list_jobs(jobs: Iterable[Job], sha: str) -> Iterator[Check]:
 
 
 def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
-    user, position = note.author or User(), note.position or Position()
+    user, position = note.author or GitLabUser(), note.position or Position()
     return Review(
         id=f"n{note.id}",
         author=user.username,

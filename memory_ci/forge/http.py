@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memory_ci.deadline import call_bounded
+from memory_ci.errors import EngineError
 from memory_ci.forge.failures import failed, is_loopback, is_same_host, is_secure, join_url, unauthorised, unreachable
 from memory_ci.forge.limits import Budget
 
@@ -27,7 +28,7 @@ CHUNK = 65_536
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """What came back. Header names are in lower case."""
 
     status: int
@@ -44,6 +45,14 @@ class Limits(NamedTuple):
     max_bytes: int
 
 
+class FailedTry(NamedTuple):
+    """Why a try failed. `pause`: seconds to wait before the next one, None for the usual; `is_final`: no next one."""
+
+    error: EngineError
+    pause: float | None = None
+    is_final: bool = False
+
+
 def open_pool() -> PoolManager:
     """Connections to be used again; a context manager that closes them."""
     from urllib3 import PoolManager
@@ -53,7 +62,7 @@ def open_pool() -> PoolManager:
 
 def exchange(
     pool: PoolManager, method: str, url: str, limits: Limits, *, headers: Mapping[str, str], body: bytes = b""
-) -> Reply:
+) -> HttpReply:
     """One request and its whole reply; redirects are not followed, and nothing is tried again.
 
     Raises TimeoutError when it takes longer than `limits.total`, headers included, OverflowError for a body that is too
@@ -64,7 +73,7 @@ def exchange(
 
 def _exchange(
     pool: PoolManager, method: str, url: str, limits: Limits, headers: Mapping[str, str], body: bytes
-) -> Reply:
+) -> HttpReply:
     from urllib3 import Timeout
     from urllib3.exceptions import HTTPError
     from urllib3.exceptions import TimeoutError as NoAnswer
@@ -91,7 +100,7 @@ def _exchange(
             response.close()  # a connection whose reply was read to its end is back in the pool by now
     except (HTTPError, OSError) as error:
         raise ConnectionError("no answer in time" if isinstance(error, NoAnswer) else type(error).__name__) from error
-    return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, bytes(answer))
+    return HttpReply(response.status, {name.lower(): value for name, value in response.headers.items()}, bytes(answer))
 
 
 class Transport:
@@ -110,7 +119,7 @@ class Transport:
         self._secrets = dict(secrets)
         self._check(self.base)
 
-    def send(self, url: str, etag: str = "") -> Reply:
+    def send(self, url: str, etag: str = "") -> HttpReply:
         """The reply at the end of at most three redirects; `etag` is that of the reply already known.
 
         Raises EngineError (forge-failed, forge-budget-spent), or ConnectionError when the wire breaks.
@@ -124,7 +133,7 @@ class Transport:
             self._check(target)
         raise failed(url, "redirects in a circle")
 
-    def write(self, method: str, url: str, body: bytes) -> Reply:
+    def write(self, method: str, url: str, body: bytes) -> HttpReply:
         """The reply to JSON sent to our own host; not sent again anywhere, whatever the reply.
 
         Raises as `send`; EngineError (forge-failed) for another host.
@@ -138,7 +147,7 @@ class Transport:
             return self._headers
         return self._headers | self._secrets | ({"if-none-match": etag} if etag else {})
 
-    def _request(self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> Reply:
+    def _request(self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> HttpReply:
         self.budget.spend()
         limits = Limits(CONNECT_SECONDS, READ_SECONDS, min(REPLY_SECONDS, self.budget.left), MAX_BYTES)
         try:

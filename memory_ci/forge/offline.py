@@ -93,5 +93,5 @@ def _reviews(event: dict[str, object]) -> tuple[Review, ...]:
     return shapes.list_reviews([review] if review else [], [comment] if comment else [], [], _permission)
 
 
-def _permission(_: shapes.User, association: str) -> Permission:
+def _permission(_: shapes.GitHubUser, association: str) -> Permission:
     return shapes.by_association(association)

@@ -42,7 +42,7 @@ class Proposals(Protocol):
         ...
 
 
-class Pull(msgspec.Struct, frozen=True):
+class GitHubProposal(msgspec.Struct, frozen=True):
     """What GitHub says of a pull request (docs.github.com, "REST API endpoints for pull requests")."""
 
     number: int
@@ -73,23 +73,23 @@ class GitHubProposals:
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""
         data = {"title": title, "body": body, "head": branch, "base": base, "maintainer_can_modify": True}
-        return self._client.write("POST", self._path, data, Pull).to_proposal()
+        return self._client.write("POST", self._path, data, GitHubProposal).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """As in Proposals."""
-        self._client.write("PATCH", f"{self._path}/{proposal.number}", {"title": title, "body": body}, Pull)
+        self._client.write("PATCH", f"{self._path}/{proposal.number}", {"title": title, "body": body}, GitHubProposal)
 
     def close(self, proposal: Proposal) -> None:
         """As in Proposals."""
-        self._client.write("PATCH", f"{self._path}/{proposal.number}", {"state": "closed"}, Pull)
+        self._client.write("PATCH", f"{self._path}/{proposal.number}", {"state": "closed"}, GitHubProposal)
 
-    def _list(self, state: str, branch: str, base: str) -> tuple[Pull, ...]:
+    def _list(self, state: str, branch: str, base: str) -> tuple[GitHubProposal, ...]:
         """Newest first, as the API gives them unless asked otherwise."""
         query = urlencode({"state": state, "head": f"{self._owner}:{branch}", "base": base})
-        return self._client.find(f"{self._path}?{query}", tuple[Pull, ...]) or ()
+        return self._client.find(f"{self._path}?{query}", tuple[GitHubProposal, ...]) or ()
 
 
-class MergeRequest(msgspec.Struct, frozen=True):
+class GitLabProposal(msgspec.Struct, frozen=True):
     """What GitLab says of a merge request (docs.gitlab.com, "Merge requests API")."""
 
     iid: int
@@ -127,20 +127,20 @@ class GitLabProposals:
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""
         data = {"title": title, "description": body, "source_branch": branch, "target_branch": base}
-        return self._client.write("POST", self._path, data, MergeRequest).to_proposal()
+        return self._client.write("POST", self._path, data, GitLabProposal).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """As in Proposals."""
         self._client.write(
-            "PUT", f"{self._path}/{proposal.number}", {"title": title, "description": body}, MergeRequest
+            "PUT", f"{self._path}/{proposal.number}", {"title": title, "description": body}, GitLabProposal
         )
 
     def close(self, proposal: Proposal) -> None:
         """As in Proposals."""
-        self._client.write("PUT", f"{self._path}/{proposal.number}", {"state_event": "close"}, MergeRequest)
+        self._client.write("PUT", f"{self._path}/{proposal.number}", {"state_event": "close"}, GitLabProposal)
 
-    def _list(self, state: str, branch: str, base: str) -> tuple[MergeRequest, ...]:
+    def _list(self, state: str, branch: str, base: str) -> tuple[GitLabProposal, ...]:
         """Newest first, as the API gives them unless asked otherwise; a branch of a fork may have the same name."""
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
-        found = self._client.find(f"{self._path}?{query}", tuple[MergeRequest, ...]) or ()
+        found = self._client.find(f"{self._path}?{query}", tuple[GitLabProposal, ...]) or ()
         return tuple(request for request in found if request.is_ours)

@@ -25,7 +25,7 @@ from memory_ci.forge.failures import (
     unauthorised,
     unreachable,
 )
-from memory_ci.forge.http import Reply, Transport
+from memory_ci.forge.http import FailedTry, HttpReply, Transport
 from memory_ci.forge.limits import Budget, find_limit
 
 
@@ -89,14 +89,6 @@ class Page(NamedTuple):
 
     data: Any
     next: str
-
-
-class Trouble(NamedTuple):
-    """Why a try failed. `pause`: seconds to wait before the next one, None for the usual; `is_final`: no next one."""
-
-    error: EngineError
-    pause: float | None = None
-    is_final: bool = False
 
 
 class Listing(NamedTuple, Generic[T]):
@@ -206,22 +198,22 @@ class Client:
             raise self._limited
         outcome = self._try(url)
         for usual in PAUSES:
-            if not isinstance(outcome, Trouble):
+            if not isinstance(outcome, FailedTry):
                 break
             if outcome.is_final or not self._transport.budget.wait(usual if outcome.pause is None else outcome.pause):
                 break
             outcome = self._try(url)
-        if isinstance(outcome, Trouble):
+        if isinstance(outcome, FailedTry):
             self._limited = outcome.error if outcome.error.slug in LASTING else None
             raise outcome.error
         return outcome
 
-    def _try(self, url: str) -> Page | Trouble | None:
+    def _try(self, url: str) -> Page | FailedTry | None:
         cached = self._cache.find(url)
         try:
             reply = self._transport.send(url, cached.etag if cached else "")
         except ConnectionError as error:
-            return Trouble(unreachable(url, f"could not be read: {error}"))
+            return FailedTry(unreachable(url, f"could not be read: {error}"))
         if reply.status == HTTPStatus.NOT_MODIFIED and cached:
             self.budget.refund()
             return Page(cached.data, next_page(url, cached.link))
@@ -229,11 +221,11 @@ class Client:
             return self._accept(url, reply)
         return None if reply.status in ABSENT else _trouble(url, reply)
 
-    def _accept(self, url: str, reply: Reply) -> Page | Trouble:
+    def _accept(self, url: str, reply: HttpReply) -> Page | FailedTry:
         try:
             data = msgspec.json.decode(reply.body)
         except (ValueError, RecursionError):
-            return Trouble(failed(url, "answered with something that is not JSON"))
+            return FailedTry(failed(url, "answered with something that is not JSON"))
         link = reply.headers.get("link", "")
         if etag := reply.headers.get("etag"):
             self._cache.save(Cached(url, etag, link, data))
@@ -247,11 +239,11 @@ def _convert(data: object, shape: type[T]) -> T | None:
         return None
 
 
-def _trouble(url: str, reply: Reply) -> Trouble:
+def _trouble(url: str, reply: HttpReply) -> FailedTry:
     if reply.status == HTTPStatus.UNAUTHORIZED:
-        return Trouble(unauthorised(url), is_final=True)
+        return FailedTry(unauthorised(url), is_final=True)
     if limit := find_limit(reply.status, reply.headers, reply.body):
-        return Trouble(rate_limited(url, limit.until), limit.seconds)
+        return FailedTry(rate_limited(url, limit.until), limit.seconds)
     if reply.status in TRANSIENT:
-        return Trouble(unreachable(url, f"answered with status {reply.status}"))
-    return Trouble(failed(url, f"answered with status {reply.status}"), is_final=True)
+        return FailedTry(unreachable(url, f"answered with status {reply.status}"))
+    return FailedTry(failed(url, f"answered with status {reply.status}"), is_final=True)

@@ -137,7 +137,7 @@ class Remote(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
 
 
-class Outcome(NamedTuple):
+class PushOutcome(NamedTuple):
     """How a push ended: `done`, `moved` (somebody was faster: try again) or `refused`; `said` is the reason."""
 
     state: Literal["done", "moved", "refused"]
@@ -179,7 +179,7 @@ def push_tip(
     new: str | None,
     expected: str | None,
     options: tuple[str, ...] = (),
-) -> Outcome:
+) -> PushOutcome:
     """Move a branch of the remote from `expected` (None: it is not there) to `new` (None: it goes away), or not at all.
 
     `options` are push options (git-push(1)), left out for a remote that takes none. Raises EngineError (remote-failed)
@@ -191,7 +191,7 @@ def push_tip(
     asked = ("push", "--no-verify", "--no-signed", "--no-follow-tags", *told, lease, "--", remote.name, spec)
     answer = ask_remote_git(repo.cwd, *NO_HOOKS, *asked, env=remote.env)
     if not answer.status:
-        return Outcome("done")
+        return PushOutcome("done")
     if options and NO_OPTIONS in answer.errors:
         return push_tip(repo, remote, branch, new, expected)
     outcome = classify_rejection(answer.errors)
@@ -200,7 +200,7 @@ def push_tip(
     return outcome
 
 
-def classify_rejection(errors: str) -> Outcome | None:
+def classify_rejection(errors: str) -> PushOutcome | None:
     """What a failed push means by what git said of it; None when it says nothing of a rejection.
 
     >>> classify_rejection(" ! [rejected]  abc -> main (stale info)").state
@@ -210,10 +210,10 @@ def classify_rejection(errors: str) -> Outcome | None:
         mask_secrets("; ".join(line.strip() for line in errors.splitlines() if _is_reason(line))), SAID_WIDTH
     )
     if REFUSED.search(errors):
-        return Outcome("refused", said)
+        return PushOutcome("refused", said)
     if MOVED.search(errors):
-        return Outcome("moved", said)
-    return Outcome("refused", said) if REJECTED in errors else None
+        return PushOutcome("moved", said)
+    return PushOutcome("refused", said) if REJECTED in errors else None
 
 
 def _is_reason(line: str) -> bool:

@@ -44,7 +44,7 @@ Place = tuple[str, int]  # Path and line of an entry: its id may stand in two fi
 Listed = tuple[int, bytes]  # The row of an entry, and the hash of its text.
 
 
-class Kept(NamedTuple):
+class StoredVectors(NamedTuple):
     """What is kept of a model: the dimension of its vectors, and of which texts they are, in the order of the data."""
 
     dim: int
@@ -136,7 +136,7 @@ def _nearest(index: Index, query: Vectors, model_id: str, depth: int, listed: Se
     return _pick(index, kept, _cosines(_read_data(index, model_id), query), depth, listed)
 
 
-def _pick(index: Index, kept: Kept, cosines: Sequence[float], depth: int, listed: Sequence[Listed]) -> Nearest:
+def _pick(index: Index, kept: StoredVectors, cosines: Sequence[float], depth: int, listed: Sequence[Listed]) -> Nearest:
     """Of the entries listed the `depth` with the highest cosines."""
     cosine_of = dict(zip(kept.hashes, cosines, strict=True))
     known = [(row, cosine_of[name]) for row, name in listed if name in cosine_of]
@@ -151,7 +151,7 @@ def nearest_to(index: Index, names: Sequence[bytes], depth: int, **filters: Unpa
     Of several models the one is asked that has vectors of most texts.
     """
     model_id = next(iter(index.read(READ_MODELS, (), itemgetter(0))), None)
-    kept = _read(index, model_id) if isinstance(model_id, str) else Kept(0, ())
+    kept = _read(index, model_id) if isinstance(model_id, str) else StoredVectors(0, ())
     if not isinstance(model_id, str) or not set(names) & set(kept.hashes):
         return {}
     data, listed = _read_data(index, model_id), _list(index, filters)
@@ -221,15 +221,15 @@ def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
     return {name: f"{entry.title}\n{entry.body}" for name, entry in entries}
 
 
-def _read(index: Index, model_id: str) -> Kept:
+def _read(index: Index, model_id: str) -> StoredVectors:
     """What is kept of a model; nothing when the lengths do not agree, as in a file that was tampered with."""
     for dim, hashes, length in index.read(READ, (model_id,), tuple):
         if not isinstance(dim, int) or not isinstance(hashes, bytes):
             continue
         count, rest = divmod(len(hashes), HASH_BYTES)
         if not rest and dim > 0 and length == count * dim * FLOAT_BYTES:
-            return Kept(dim, tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)))
-    return Kept(0, ())
+            return StoredVectors(dim, tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)))
+    return StoredVectors(0, ())
 
 
 def _read_data(index: Index, model_id: str) -> bytes:

@@ -31,7 +31,7 @@ VERBS: dict[str, FeedbackKind] = {
 BY_FACTS = "git"  # Who says what nobody said: the history.
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a piece of work: the entries it was given and used, and of these the ones that a review
     changed the work where they speak. `ref` is `pr:128` or `commit:…`.
     """
@@ -44,7 +44,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     is_declined: bool = False
 
 
-def derive_feedback(work: Work) -> tuple[Feedback, ...]:
+def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
     """What the work says of each entry, one event each, by id.
 
     Used and merged unchanged: confirmed. Used and changed in review where it speaks: corrected. Used in work that was
@@ -74,7 +74,7 @@ def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
     return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places for path in changed)
 
 
-def _kind_of(entry_id: str, work: Work) -> FeedbackKind:
+def _kind_of(entry_id: str, work: MergedWork) -> FeedbackKind:
     if entry_id not in work.used:
         return "ignored"
     if work.is_declined:

@@ -49,7 +49,7 @@ SPECIFIC = re.compile(
 LEGACY = re.compile(r"(?:^|/)\.sessions/")  # Memory of before: read, never written.
 
 
-class Proposal(NamedTuple):
+class GlobalProposal(NamedTuple):
     """An entry for global memory, as it would stand there, and the entries that it is made of."""
 
     entry: Entry
@@ -61,7 +61,7 @@ class Promotion(NamedTuple):
     """Changes inside the repository, and what is proposed for the memory outside of it."""
 
     changes: tuple[Change, ...]
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[GlobalProposal, ...]
 
 
 def plan_promotion(
@@ -75,14 +75,14 @@ def plan_promotion(
     proposed for it.
     """
     changes: list[Change] = []
-    proposals: list[Proposal] = []
+    proposals: list[GlobalProposal] = []
     for target, group in _by_target(located):
         path = path_of(target)
         for members in _recurring(group, target):
             entry = _promoted(members, today)
             why = f"said in {len(_said_by(members))} changes or sessions"
             if target.name == "global":
-                proposals += [Proposal(entry, members, why)] if is_agnostic(entry, names) else []
+                proposals += [GlobalProposal(entry, members, why)] if is_agnostic(entry, names) else []
             elif path is not None:
                 changes += [_removal(member, entry, target) for member in members]
                 changes.append(Change(step="promote", kind="add", path=path, entry=entry, why=why))

@@ -54,20 +54,20 @@ class Revert(NamedTuple):
     restores: frozenset[str] = frozenset()
 
 
-class Claim(NamedTuple):
+class RevertClaim(NamedTuple):
     """One work that a message says is taken back: its commit, else its request (`pr:128`), and all names of it."""
 
     work: str
     names: frozenset[str]
 
 
-def count_all(_: Commit, claim: Claim) -> frozenset[str]:
+def count_all(_: Commit, claim: RevertClaim) -> frozenset[str]:
     """The names of a claim, whoever makes it."""
     return claim.names
 
 
 def find_reverts(
-    commits: Iterable[Commit], count: Callable[[Commit, Claim], frozenset[str]] = count_all
+    commits: Iterable[Commit], count: Callable[[Commit, RevertClaim], frozenset[str]] = count_all
 ) -> tuple[Revert, ...]:
     """The reverts among `commits` (parents before children), in their order.
 
@@ -111,7 +111,7 @@ class _History:
         if number := _number(commit.message):
             self._requests[number] = sha
 
-    def list_claims(self, commit: Commit) -> list[Claim]:
+    def list_claims(self, commit: Commit) -> list[RevertClaim]:
         """What `commit` says that it takes back."""
         message = "\n".join(unfenced_lines(commit.message.splitlines()))
         lines = frozenset(message.split("\n"))
@@ -140,20 +140,20 @@ class _History:
         title = match["title"] if match["verb"] == "Revert" else f'Revert "{match["title"]}"'
         return self._titles.get(_bare(title))
 
-    def _claim_request(self, number: str) -> Claim:
+    def _claim_request(self, number: str) -> RevertClaim:
         name, sha = f"pr:{number}", self._requests.get(number)
-        return Claim(name, frozenset({name}) | (self._claim(sha, None).names if sha else frozenset()))
+        return RevertClaim(name, frozenset({name}) | (self._claim(sha, None).names if sha else frozenset()))
 
-    def _claim(self, sha: str, mainline: str | None) -> Claim:
+    def _claim(self, sha: str, mainline: str | None) -> RevertClaim:
         """The commit, its pull request, and for a merge the commits that it brought."""
         commit = self._commits.get(sha)
         if commit is None:
-            return Claim(sha, frozenset({sha}))
+            return RevertClaim(sha, frozenset({sha}))
         number = _number(commit.message)
         names = {sha, *([f"pr:{number}"] if number else [])}
         if len(commit.parents) > 1:
             names |= self._ancestors(commit.parents) - self._ancestors([mainline or commit.parents[0]])
-        return Claim(sha, frozenset(names))
+        return RevertClaim(sha, frozenset(names))
 
     def _ancestors(self, tips: Sequence[str]) -> set[str]:
         found: set[str] = set()

@@ -39,7 +39,7 @@ NUMBER = re.compile(r"v?\d|.*\d\.\d")
 """A word that is a number, a quantity or a version: `30`, `v2`, `100ms`, `python3.12`."""
 
 
-class Said(NamedTuple):
+class EntryWords(NamedTuple):
     """What an entry says: its content words, and its claims, in which like texts still contradict each other.
 
     A claim is a pair of neighbours: `not` and what is negated, or a number and the word before it. Each stands once,
@@ -50,7 +50,7 @@ class Said(NamedTuple):
     claims: tuple[tuple[str, str], ...]
 
 
-def said(entry: Entry) -> Said:
+def said(entry: Entry) -> EntryWords:
     """Words of title and body without stop words, template labels, dates and references; negations read as `not`.
 
     The title counts because it is part of the Markdown body in the file, and often the only part that says what is
@@ -61,7 +61,7 @@ def said(entry: Entry) -> Said:
         text = noise.sub(" ", text)
     content = [word for word in map(_plain, words(text)) if word == "not" or word not in STOP_WORDS]
     claims = (pair for pair in pairwise(["", *content, ""]) if pair[0] == "not" or NUMBER.match(pair[1]))
-    return Said(frozenset(content), tuple(dict.fromkeys(claims)))
+    return EntryWords(frozenset(content), tuple(dict.fromkeys(claims)))
 
 
 def words_of(entry: Entry) -> frozenset[str]:

@@ -23,16 +23,16 @@ GRADES: Mapping[FeedbackKind, str] = {"undone": "Again", "rejected": "Again", "c
 PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.
 
 
-class Review(msgspec.Struct, frozen=True):
+class FsrsReview(msgspec.Struct, frozen=True):
     """What one event is as a review: the day (UTC), and how it went."""
 
     day: date
     grade: str
 
 
-def list_reviews(feedback: Iterable[Feedback]) -> tuple[Review, ...]:
+def list_reviews(feedback: Iterable[Feedback]) -> tuple[FsrsReview, ...]:
     """The reviews of one entry, each event once, in the order of their times; two of one day stay in that order."""
-    found: list[Review] = []
+    found: list[FsrsReview] = []
     jobs: set[str] = set()
     for said in unique_events(feedback):
         grade = GRADES.get(said.kind)
@@ -40,7 +40,7 @@ def list_reviews(feedback: Iterable[Feedback]) -> tuple[Review, ...]:
             jobs.add(said.ref)
         if grade is not None:
             is_proven = said.kind == "confirmed" and len(jobs) >= PROVEN_BY
-            found.append(Review(said.at.astimezone(UTC).date(), "Easy" if is_proven else grade))
+            found.append(FsrsReview(said.at.astimezone(UTC).date(), "Easy" if is_proven else grade))
     return tuple(found)
 
 
@@ -53,7 +53,7 @@ def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> d
     return {entry_id: _retention(entry, found) for entry_id, (entry, found) in reviews.items() if found}
 
 
-def _retention(entry: Entry, reviews: Sequence[Review]) -> Retention:
+def _retention(entry: Entry, reviews: Sequence[FsrsReview]) -> Retention:
     """The card of an entry after its reviews.
 
     It begins on the day of learning with a stability of S = 90 days, so that an entry of which nothing was said yet has

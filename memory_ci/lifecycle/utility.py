@@ -36,7 +36,7 @@ class Utility(msgspec.Struct, frozen=True):
         return round(self.value, 9) < LOW_UTILITY and self.events >= LEAST_EVENTS
 
 
-class Turn(msgspec.Struct, frozen=True):
+class UtilityStep(msgspec.Struct, frozen=True):
     """One event as it was replayed: what it adds, and what the entry is worth after it, kept within [0, 1]."""
 
     said: Feedback
@@ -72,7 +72,7 @@ def list_turns(
     policy: Literal["split", "full"],
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
-) -> Iterator[Turn]:
+) -> Iterator[UtilityStep]:
     """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay.
 
     `split` shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of
@@ -91,7 +91,7 @@ def _list_shares(events: Iterable[Feedback], policy: Literal["split", "full"]) -
     return {job: len(ids) for job, ids in ignored.items()}
 
 
-def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: float) -> Iterator[Turn]:
+def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: float) -> Iterator[UtilityStep]:
     found: dict[str, Utility] = {}
     for said in events:
         before = found.get(said.id, Utility(start, 0))
@@ -99,7 +99,7 @@ def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: floa
         if said.kind == "ignored":
             delta /= shares.get(job_of(said), 1)
         found[said.id] = Utility(min(1.0, max(0.0, before.value + delta)), before.events + 1)
-        yield Turn(said, delta, found[said.id])
+        yield UtilityStep(said, delta, found[said.id])
 
 
 def delta_of(kind: str) -> float:

@@ -13,7 +13,7 @@ from memory_ci.records.episode import FeedbackKind, Outcome
 from memory_ci.records.report import Finding
 
 
-class Heard(msgspec.Struct, frozen=True):
+class CountedFeedback(msgspec.Struct, frozen=True):
     """One event of feedback: what it added, what the utility was after it, and the episode that it came with.
 
     `delta` is what was added before the value was kept within [0, 1]. `episode` is "" where none is known.
@@ -30,7 +30,7 @@ class Heard(msgspec.Struct, frozen=True):
     summary: str = ""
 
 
-class Memory(msgspec.Struct, frozen=True):
+class Retrievability(msgspec.Struct, frozen=True):
     """What FSRS makes of the reviews: the days until 90 % are left, and what is left today."""
 
     stability: float
@@ -51,9 +51,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     prominence: float
     parts: tuple[tuple[str, float], ...]
     utility: float
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[CountedFeedback, ...] = ()
     is_low: bool = False
-    memory: Memory | None = None
+    memory: Retrievability | None = None
     factors: tuple[tuple[str, float], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.retrieval import Hit, Retrieval
-from memory_ci.records.why import Edge, Graph, Heard, Node, Why
+from memory_ci.records.why import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.rendering.context import explain_task, render_task
 from memory_ci.rendering.table import printable, scope_name
 from memory_ci.text import plural, shorten
@@ -92,7 +92,7 @@ def _origin(why: Why) -> Iterator[str]:
     yield from (f"  evidence: {shorten(line, MAX_TITLE)}" for line in entry.evidence)
 
 
-def _say(heard: Heard) -> str:
+def _say(heard: CountedFeedback) -> str:
     """`2026-11-20 confirmed +0.200 -> 0.700 by ada, pr:128; pr-128 (success): retry failed charges`."""
     who = ", ".join(filter(None, (f"by {heard.by}" if heard.by else "", heard.ref)))
     outcome = f" ({heard.outcome})" if heard.outcome else ""

@@ -33,7 +33,7 @@ class Scored(Protocol):
 S = TypeVar("S", bound=Scored)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class TaskQuery(msgspec.Struct, frozen=True):
     """The task at hand: the words it is put in, and what it is known by, so that it does not find itself."""
 
     prompt: str
@@ -76,7 +76,7 @@ def build_prompts(counts: Sequence[Mapping[str, int]]) -> Prompts:
     return Prompts(len(counts), {term: msgspec.Raw(encode(found)) for term, found in postings.items()})
 
 
-def find_similar(asked: Asked, tasks: Sequence[Task], prompts: Prompts, top: int = TOP) -> tuple[SimilarTask, ...]:
+def find_similar(asked: TaskQuery, tasks: Sequence[Task], prompts: Prompts, top: int = TOP) -> tuple[SimilarTask, ...]:
     """The best `top` of the tasks whose prompts are like that of `asked`, best first; itself is none of them.
 
     `prompts` are those of `tasks`, in the same order.
@@ -124,7 +124,7 @@ def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[s
     return {term: weight / length for term, weight in vector.items()}
 
 
-def _is_same(task: Task, asked: Asked) -> bool:
+def _is_same(task: Task, asked: TaskQuery) -> bool:
     return (
         (asked.sha != "" and task.sha == asked.sha)
         or (asked.number is not None and task.number == asked.number)

@@ -18,8 +18,8 @@ from memory_ci.store.document import Segment, parse_memory_file
 from memory_ci.store.headings import fenced_lines, parse_heading
 from memory_ci.store.legacy import (
     TITLE_WIDTH,
-    Found,
-    Learning,
+    LegacyFile,
+    LegacyLearning,
     broken_parts,
     collect,
     imported_id,
@@ -54,7 +54,7 @@ def mentioned_files(index: str) -> frozenset[str]:
     return frozenset(MENTIONED.findall(index))
 
 
-def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> Found:
+def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> LegacyFile:
     """The memories of one file. Plain Markdown is read only where `is_listed`: as the index, or named by it.
 
     Never raises; what is no memory is named, not guessed at.
@@ -66,7 +66,7 @@ def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> Fo
     if "name" in fields or "description" in fields:
         return collect([_read_topic(path, fields, lines, close, today)])
     if not is_listed:
-        return Found(findings=(not_understood(path, 1, "neither a topic file nor named by MEMORY.md beside it"),))
+        return LegacyFile(findings=(not_understood(path, 1, "neither a topic file nor named by MEMORY.md beside it"),))
     file = parse_memory_file(path, data)
     prose = (segment for segment in file.segments if segment.entry is None and not segment.is_broken)
     sections = (item for segment in prose for item in _read_sections(path, segment, today))
@@ -90,7 +90,7 @@ def _texts(fields: Sequence[Field]) -> dict[str, str]:
 
 def _read_topic(
     path: str, fields: Mapping[str, str], lines: Sequence[str], close: int, today: date
-) -> Learning | Finding:
+) -> LegacyLearning | Finding:
     """A topic file as one memory: titled by its name if that is a sentence, else by its description."""
     name, description = (" ".join(fields.get(key, "").split()) for key in ("name", "description"))
     kind = fields.get("type", "")
@@ -104,7 +104,7 @@ def _read_topic(
     body = "\n\n".join(part for part in (description, text) if part and part != title)
     session = f"{SOURCE}:{fields['originSessionId']}" if fields.get("originSessionId") else None
     entry = _entry(path, title, body, TYPES[kind], today, _day(fields.get("modified", "")), session)
-    return Learning(entry, 1, len(lines))
+    return LegacyLearning(entry, 1, len(lines))
 
 
 def _demoted(lines: Sequence[str]) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _entry(
     )
 
 
-def _read_sections(path: str, segment: Segment, today: date) -> Iterator[Learning | Finding]:
+def _read_sections(path: str, segment: Segment, today: date) -> Iterator[LegacyLearning | Finding]:
     """The memories of plain Markdown, cut at its headings."""
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fenced = fenced_lines(lines)
@@ -160,7 +160,7 @@ def _read_sections(path: str, segment: Segment, today: date) -> Iterator[Learnin
 
 def _read_section(
     path: str, heading: tuple[int, str] | None, lines: Sequence[str], line: int, today: date
-) -> Iterator[Learning | Finding]:
+) -> Iterator[LegacyLearning | Finding]:
     """A memory for each bullet of a section that has nothing else, one for a section with other text."""
     is_subject = heading is not None and not (heading[0] == 1 and ABOUT_ITSELF.search(heading[1]))
     subject = heading[1] if heading is not None and is_subject else ""
@@ -172,11 +172,11 @@ def _read_section(
             title, body = _read_bullet(subject, content[begin:end])
             if title:
                 entry = _entry(path, title, body, _guess(title), today)
-                yield Learning(entry, first + begin, first + end - 1)
+                yield LegacyLearning(entry, first + begin, first + end - 1)
     elif subject:
         body = "\n".join(content).strip("\n").rstrip()
         entry = _entry(path, shorten(subject, TITLE_WIDTH), body, _guess(f"{subject} {body}"), today)
-        yield Learning(entry, line, line + len(lines) - 1)
+        yield LegacyLearning(entry, line, line + len(lines) - 1)
     else:
         said = next(at for at, text in enumerate(content) if text.strip())
         yield not_understood(path, first + said, "text without a heading that says what it is about")

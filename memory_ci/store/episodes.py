@@ -22,7 +22,7 @@ from memory_ci.store.frontmatter import MAX_COUNT, SURROGATE, UUID, format_share
 from memory_ci.store.layout import EPISODES
 from memory_ci.store.yamltext import (
     UNPRINTABLE,
-    Node,
+    YamlNode,
     YamlTextError,
     format_flow_scalar,
     format_scalar,
@@ -53,7 +53,7 @@ WHOLE = -1  # The line of what no line is at fault for: the `---` above the fron
 HINT = "docs/episodes.md shows the form; what stands here is not used."
 
 
-class EpisodeFile(msgspec.Struct, frozen=True):
+class ParsedEpisodes(msgspec.Struct, frozen=True):
     """What one file tells, and what of it cannot be read. `is_whole`: all of it was read, so that it may be folded.
 
     `lines` has the line, from 1, at which each telling begins.
@@ -233,12 +233,12 @@ def _time(telling: Telling) -> datetime:
 # -- reading
 
 
-def parse_episode_file(path: str, data: bytes) -> EpisodeFile:
+def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
     """What a file tells. Never raises: what cannot be read is a finding, and the rest is served."""
     read, findings = _read(path, data)
     tellings = tuple(telling for _, telling in read)
     lines = tuple(document.first + 1 for document, _ in read)
-    return EpisodeFile(path, tellings, findings, is_whole=not findings, lines=lines)
+    return ParsedEpisodes(path, tellings, findings, is_whole=not findings, lines=lines)
 
 
 def _read(path: str, data: bytes) -> tuple[list[tuple[_Document, Telling]], tuple[Finding, ...]]:
@@ -314,7 +314,7 @@ def _parse(document: _Document) -> Telling:
         raise YamlTextError(error.line + 1, error.reason) from error
 
 
-def _convert(nodes: Mapping[str, Node], body: str) -> Telling:
+def _convert(nodes: Mapping[str, YamlNode], body: str) -> Telling:
     plain = {key: _plain(node) for key, node in nodes.items()}
     if body and "text" in nodes:
         raise YamlTextError(nodes["text"].line, "its text stands here and below the front matter: keep one")
@@ -333,7 +333,7 @@ def _convert(nodes: Mapping[str, Node], body: str) -> Telling:
     return telling
 
 
-def _plain(node: Node) -> Any:  # noqa: ANN401 - texts, lists and mappings
+def _plain(node: YamlNode) -> Any:  # noqa: ANN401 - texts, lists and mappings
     if isinstance(node.value, str):
         return node.value
     if isinstance(node.value, dict):
@@ -341,9 +341,9 @@ def _plain(node: Node) -> Any:  # noqa: ANN401 - texts, lists and mappings
     return [_plain(item) for item in node.value]
 
 
-def _check_times(nodes: Mapping[str, Node]) -> None:
+def _check_times(nodes: Mapping[str, YamlNode]) -> None:
     """A time is written as one: msgspec takes a lone number for seconds since 1970."""
-    feedback = nodes.get("feedback", Node((), 0)).value
+    feedback = nodes.get("feedback", YamlNode((), 0)).value
     items = feedback if isinstance(feedback, tuple) else ()
     for mapping in (nodes, *(item.value for item in items if isinstance(item.value, dict))):
         for key in ("at", "occurred_at"):
@@ -363,15 +363,15 @@ def _utc(time: datetime) -> datetime:
     return time if time.tzinfo is None else time.astimezone(UTC)
 
 
-def _explain(message: str, nodes: Mapping[str, Node]) -> YamlTextError:
+def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
     """msgspec's error with the line of the value that it names, as far down as that can be told."""
     place = BAD_PLACE.search(message)
     path = place.group(1) if place else ""
-    node: Node | None = None
+    node: YamlNode | None = None
     for key, index in STEP.findall(path):
         inner = nodes if node is None else node.value
         found = inner.get(key) if isinstance(inner, Mapping) else inner[int(index)] if index else None
-        if not isinstance(found, Node):
+        if not isinstance(found, YamlNode):
             break
         node = found
     reason = message[: place.start()] if place else message

@@ -38,7 +38,7 @@ class BadValueError(Exception):
     """A field holds what it must not; the text says what would be right."""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class FieldProblem(msgspec.Struct, frozen=True):
     """One thing wrong in a front matter: 0-based line in it (-1: its opening `---`), code, what, what to do."""
 
     line: int
@@ -136,11 +136,11 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
 REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_reinforced", "status")
 
 
-def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[Problem]]:
+def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldProblem]]:
     """Typed values of the known fields, and what is wrong with the others."""
     values: dict[str, Any] = {}
     problems = [
-        Problem(
+        FieldProblem(
             -1, "missing-field", f"the required field {key!r} is missing", "Add it, or let `memory-ci check --fix`."
         )
         for key in REQUIRED
@@ -152,7 +152,7 @@ def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[Problem]
         try:
             values[field.key] = CONVERTERS[field.key](field.value)
         except BadValueError as error:
-            problems.append(Problem(field.first, "bad-value", f"{field.key}: {error}"))
+            problems.append(FieldProblem(field.first, "bad-value", f"{field.key}: {error}"))
     return values, problems
 
 

@@ -45,7 +45,7 @@ MARKUP = re.compile(r"^(?:[-*+>]|#+)[ \t]+|\*\*|__")
 RULE = re.compile(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")
 
 
-class Learning(msgspec.Struct, frozen=True):
+class LegacyLearning(msgspec.Struct, frozen=True):
     """An entry made of the lines `line` to `last` (1-based) of a file; one that stood there has its first line only."""
 
     entry: Entry
@@ -53,30 +53,30 @@ class Learning(msgspec.Struct, frozen=True):
     last: int
 
 
-class Found(msgspec.Struct, frozen=True):
+class LegacyFile(msgspec.Struct, frozen=True):
     """What a file of another memory holds, and the places in it that were not understood."""
 
-    learnings: tuple[Learning, ...] = ()
+    learnings: tuple[LegacyLearning, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
-def find_sections(path: str, data: bytes, source: str, today: date) -> Found:
+def find_sections(path: str, data: bytes, source: str, today: date) -> LegacyFile:
     """The entries and the dated sections of a file. Never raises; what is neither is named, not guessed at."""
     file = parse_memory_file(path, data)
-    found: list[Learning | Finding] = list(broken_parts(file))
+    found: list[LegacyLearning | Finding] = list(broken_parts(file))
     for segment in file.segments:
         if segment.entry is not None:
-            found.append(Learning(_retitled(segment.entry), segment.line, segment.line))
+            found.append(LegacyLearning(_retitled(segment.entry), segment.line, segment.line))
         elif not segment.is_broken:
             found += _read_prose(path, segment, source, today)
     return collect(found)
 
 
-def collect(found: Sequence[Learning | Finding]) -> Found:
+def collect(found: Sequence[LegacyLearning | Finding]) -> LegacyFile:
     """Learnings and findings apart, each in the order of lines."""
-    learnings = sorted((item for item in found if isinstance(item, Learning)), key=lambda item: item.line)
+    learnings = sorted((item for item in found if isinstance(item, LegacyLearning)), key=lambda item: item.line)
     findings = sorted((item for item in found if isinstance(item, Finding)), key=lambda item: item.line)
-    return Found(tuple(learnings), tuple(findings))
+    return LegacyFile(tuple(learnings), tuple(findings))
 
 
 def broken_parts(file: MemoryFile) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def imported_source(source: str, path: str) -> str:
     return f"{source}:{posixpath.basename(path)}"
 
 
-def _read_prose(path: str, segment: Segment, source: str, today: date) -> Iterator[Learning | Finding]:
+def _read_prose(path: str, segment: Segment, source: str, today: date) -> Iterator[LegacyLearning | Finding]:
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fenced = fenced_lines(lines)
     starts = [at for at, line in enumerate(lines) if SECTION.match(line) and not fenced[at]]
@@ -116,7 +116,7 @@ def _read_prose(path: str, segment: Segment, source: str, today: date) -> Iterat
         dated = DATED.fullmatch(part[0]) if part and part[0].startswith("##") else None
         entry = _to_entry(path, dated, part[1:], source) if dated else None
         if entry is not None:
-            yield Learning(entry, line, line + len(part) - 1)
+            yield LegacyLearning(entry, line, line + len(part) - 1)
         elif (said := _first_words(part)) is not None:
             reason = "not a kind of section that is known, or empty" if dated else "text that is no dated section"
             yield not_understood(path, line + said, reason)

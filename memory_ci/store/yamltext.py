@@ -49,10 +49,10 @@ class Field(msgspec.Struct, frozen=True):
     last: int
 
 
-class Node(msgspec.Struct, frozen=True):
+class YamlNode(msgspec.Struct, frozen=True):
     """A value with what is nested in it, and its 0-based line: a text, a list, or a mapping."""
 
-    value: str | tuple[Node, ...] | dict[str, Node]
+    value: str | tuple[YamlNode, ...] | dict[str, YamlNode]
     line: int
 
 
@@ -74,7 +74,7 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def parse_nested(lines: Sequence[str]) -> dict[str, Node]:
+def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
     """A block mapping with all that is nested in it, refusing what `parse_fields` refuses, at any depth."""
     _refuse_long(lines)
     return _read_events(lines, lambda reader: reader.nodes())
@@ -153,7 +153,7 @@ class _EventReader:
         self._close()
         return self._with_spans(found)
 
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, YamlNode]:
         self._open()
         found = self._mapping(1)
         self._close()
@@ -174,8 +174,8 @@ class _EventReader:
         if self._kind(self._next()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
 
-    def _mapping(self, depth: int) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+    def _mapping(self, depth: int) -> dict[str, YamlNode]:
+        found: dict[str, YamlNode] = {}
         while self._kind(key := self._next()) != "MappingEnd":
             if self._kind(key) != "Scalar":
                 raise YamlTextError(key.start_mark.line, "a key must be a word")
@@ -184,18 +184,18 @@ class _EventReader:
             found[key.value] = self._node(self._next(), depth)
         return found
 
-    def _node(self, event: Any, depth: int) -> Node:  # noqa: ANN401
+    def _node(self, event: Any, depth: int) -> YamlNode:  # noqa: ANN401
         kind, line = self._kind(event), event.start_mark.line
         if kind == "Scalar":
-            return Node(str(event.value), line)
+            return YamlNode(str(event.value), line)
         if depth == MAX_DEPTH:
             raise YamlTextError(line, f"nested deeper than {MAX_DEPTH} levels")
         if kind == "MappingStart":
-            return Node(self._mapping(depth + 1), line)
-        items: list[Node] = []
+            return YamlNode(self._mapping(depth + 1), line)
+        items: list[YamlNode] = []
         while self._kind(item := self._next()) != "SequenceEnd":
             items.append(self._node(item, depth + 1))
-        return Node(tuple(items), line)
+        return YamlNode(tuple(items), line)
 
     def _next(self) -> Any:  # noqa: ANN401 - PyYAML's events are untyped
         event = next(self._events)

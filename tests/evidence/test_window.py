@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_ci.evidence.window import OMISSION, Window, choose, cost, is_structure, shorten_middle
+from memory_ci.evidence.window import OMISSION, EvidenceWindow, choose, cost, is_structure, shorten_middle
 from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens
 from tests.evidence.make import make_piece
@@ -17,18 +17,18 @@ S1, S2 = "claude-code:s1", "codex:s2"
 LONG = "We should look at the parser again, and then at the reader.\n" * 10
 
 
-def window(pieces: list[Evidence], budget: int, hit: str = "NEVER") -> Window:
+def window(pieces: list[Evidence], budget: int, hit: str = "NEVER") -> EvidenceWindow:
     return choose(EvidenceSet(tuple(pieces)), budget, lambda text: hit in text)
 
 
-def ids(found: Window) -> set[str]:
+def ids(found: EvidenceWindow) -> set[str]:
     return {piece.id for piece in found.pieces}
 
 
 def test_what_fits_is_shown_whole_and_without_a_notice() -> None:
     pieces = [make_piece(number) for number in range(5)]
     found = window(pieces, 10_000)
-    assert found == Window(pieces=tuple(pieces), tokens=sum(map(cost, pieces)))
+    assert found == EvidenceWindow(pieces=tuple(pieces), tokens=sum(map(cost, pieces)))
 
 
 def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:

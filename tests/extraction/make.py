@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.judge import Case, judge_reply, settle
+from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
 from memory_ci.records.candidate import Candidate, Judged
 from memory_ci.records.engine import Request
 from memory_ci.records.entry import Entry
@@ -61,7 +61,7 @@ def judge(
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None,
 ) -> tuple[Judged, ...]:
     """The verdicts on what an engine that is trusted like the rules answers."""
-    case = Case(label=label, pieces=evidence.pieces, existing=existing, is_writable=is_writable)
+    case = JudgedCase(label=label, pieces=evidence.pieces, existing=existing, is_writable=is_writable)
     reply = engine.extract(Request(change=label, evidence=evidence.pieces))
     return settle(judge_reply(case, reply.text).judged, limit)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_ci.extraction.importance import ROUTINE, TABLE, base_importance
-from memory_ci.extraction.judge import Case, judge_reply
+from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES
 from memory_ci.records.candidate import Candidate
@@ -55,7 +55,7 @@ def judged(text: str, scope: str = "project", importance: float | None = None) -
     """The verdict on what a model makes of a commit."""
     quote = RawQuote("e1", "A charge must be sent once.")
     learning = Learning(title="Send it once", quotes=(quote,), extraction_scope=scope, importance=importance)
-    (one,) = judge_reply(Case(label="#1", pieces=(make_piece(text),)), format_reply((learning,)), "model").judged
+    (one,) = judge_reply(JudgedCase(label="#1", pieces=(make_piece(text),)), format_reply((learning,)), "model").judged
     return one.candidate
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import Case, judge_reply
+from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES
 from memory_ci.records.candidate import Judged
@@ -186,7 +186,7 @@ def test_a_wrapped_mark_whose_lines_do_not_stand_so_is_proven_by_its_first() -> 
 def test_a_learning_of_a_scope_that_was_not_asked_for_is_quarantined() -> None:
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     learning = make_learning(extraction_scope="team", quotes=(RawQuote("e1", "please keep the public API small"),))
-    case = Case(label="#1", pieces=(piece,), scopes=("observations", "project"))
+    case = JudgedCase(label="#1", pieces=(piece,), scopes=("observations", "project"))
     (judged,) = judge_reply(case, format_reply((learning,)), "anthropic").judged
     assert (judged.verdict, judged.reason) == ("quarantined", "scope-not-asked")
     again = msgspec.structs.replace(learning, extraction_scope="project")
@@ -201,12 +201,12 @@ def test_what_is_marked_again_after_it_was_retired_is_written_again(status: str,
     assert judged.verdict == verdict
 
 
-def claim_of(known: Entry) -> tuple[Case, str]:
+def claim_of(known: Entry) -> tuple[JudgedCase, str]:
     """A case with one known entry, and the reply of a model that claims to say it again."""
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     quotes = (RawQuote("e1", "please keep the public API small"),)
     learning = make_learning(quotes=quotes, extraction_scope="project", restates=known.id)
-    return Case(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,)), format_reply((learning,))
+    return JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,)), format_reply((learning,))
 
 
 def test_what_a_model_finds_again_after_it_was_retired_is_known() -> None:
@@ -224,7 +224,7 @@ def test_what_a_model_calls_trivial_is_only_proposed_and_what_contradicts_is_lin
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     known = to_written(f"feat: x\n\n{LEARNING}")
     quotes = (RawQuote("e1", "please keep the public API small"),)
-    case = Case(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,))
+    case = JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,))
 
     def judged(**fields: object) -> Judged:
         reply = format_reply((make_learning(quotes=quotes, extraction_scope="project", **fields),))

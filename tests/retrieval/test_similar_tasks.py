@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.retrieval import SimilarTask, Task
-from memory_ci.retrieval.similar_tasks import LEAST, Asked, build_prompts, count_terms, find_likeness, find_similar
+from memory_ci.retrieval.similar_tasks import LEAST, TaskQuery, build_prompts, count_terms, find_likeness, find_similar
 
 OTHERS = [
     "Add a dark theme to the settings page",
@@ -28,12 +28,12 @@ def make_task(title: str, place: int = 0, **fields: Any) -> Task:  # noqa: ANN40
     return Task(title=title, **defaults | fields)
 
 
-def find(asked: str | Asked, *tasks: Task | str, top: int = 2) -> tuple[SimilarTask, ...]:
+def find(asked: str | TaskQuery, *tasks: Task | str, top: int = 2) -> tuple[SimilarTask, ...]:
     """What is found among `tasks` and some that have nothing to do with them."""
     corpus = [task if isinstance(task, Task) else make_task(task, place) for place, task in enumerate(tasks)]
     corpus += [make_task(title, 50 + place) for place, title in enumerate(OTHERS)]
     prompts = build_prompts([count_terms(task.title) for task in corpus])
-    return find_similar(Asked(asked) if isinstance(asked, str) else asked, corpus, prompts, top)
+    return find_similar(TaskQuery(asked) if isinstance(asked, str) else asked, corpus, prompts, top)
 
 
 def labels(found: tuple[SimilarTask, ...]) -> list[str]:
@@ -49,7 +49,7 @@ def test_a_young_repository_answers_too(others: int) -> None:
     titles = [RETRY, *(f"{OTHERS[n % len(OTHERS)]} number {n}" for n in range(others))]
     tasks = [make_task(title, place) for place, title in enumerate(titles)]
     asked = "charges of the payments client are not retried, failed ones get lost"
-    found = find_similar(Asked(asked), tasks, build_prompts([count_terms(task.title) for task in tasks]))
+    found = find_similar(TaskQuery(asked), tasks, build_prompts([count_terms(task.title) for task in tasks]))
     assert labels(found) == ["#100"]
 
 
@@ -64,7 +64,7 @@ def test_a_cosine_below_the_least_is_none() -> None:
     prompts = build_prompts([count_terms(title) for title in corpus])
     likeness = find_likeness(asked, prompts)
     assert 0.05 < max(likeness.values()) < LEAST
-    assert find_similar(Asked(asked), [make_task(title, n) for n, title in enumerate(corpus)], prompts) == ()
+    assert find_similar(TaskQuery(asked), [make_task(title, n) for n, title in enumerate(corpus)], prompts) == ()
 
 
 def test_one_word_in_common_makes_no_similar_task() -> None:
@@ -75,21 +75,21 @@ def test_one_word_in_common_makes_no_similar_task() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked("retry failed charges of payments", number=100),
-        Asked("retry failed charges of payments", sha=f"{0:040x}"),
-        Asked("retry failed charges of payments", branch="retry"),
-        Asked(RETRY),
+        TaskQuery("retry failed charges of payments", number=100),
+        TaskQuery("retry failed charges of payments", sha=f"{0:040x}"),
+        TaskQuery("retry failed charges of payments", branch="retry"),
+        TaskQuery(RETRY),
     ],
     ids=["number", "sha", "branch", "the same words"],
 )
-def test_a_task_does_not_find_itself(asked: Asked) -> None:
+def test_a_task_does_not_find_itself(asked: TaskQuery) -> None:
     own = make_task(RETRY, branch="retry")
-    assert find(Asked("retry failed charges of payments"), own), "another such task would find it"
+    assert find(TaskQuery("retry failed charges of payments"), own), "another such task would find it"
     assert find(asked, own) == ()
 
 
 def test_work_without_a_branch_is_not_taken_for_any_other_work_without_one() -> None:
-    assert find(Asked("retry failed charges of payments", branch=""), make_task(RETRY, branch=""))
+    assert find(TaskQuery("retry failed charges of payments", branch=""), make_task(RETRY, branch=""))
 
 
 def test_at_most_so_many_are_given() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_ci.store.automemory import find_memories, mentioned_files
 from memory_ci.store.edit import format_entry
-from memory_ci.store.legacy import Found
+from memory_ci.store.legacy import LegacyFile
 
 TODAY = date(2026, 11, 21)
 
@@ -61,7 +61,7 @@ The API talks to the queue.
 """
 
 
-def read(text: str, *, is_listed: bool = False) -> Found:
+def read(text: str, *, is_listed: bool = False) -> LegacyFile:
     return find_memories("memory/x.md", text.encode(), TODAY, is_listed=is_listed)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.store.edit import format_entry
-from memory_ci.store.legacy import Found, find_sections, imported_id
+from memory_ci.store.legacy import LegacyFile, find_sections, imported_id
 from tests.make import make_entry, make_id
 
 TODAY = date(2026, 11, 21)
@@ -45,7 +45,7 @@ No such day.
 """
 
 
-def read(text: str) -> Found:
+def read(text: str) -> LegacyFile:
     return find_sections("old/MEMORY.md", text.encode(), "teaparty", TODAY)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.calls import SYSTEM_CLOCK, TRIES, Clock, Failure, Limits, call_with_tries
+from memory_ci.extraction.engines.calls import SYSTEM_CLOCK, TRIES, CallFailure, CallLimits, Clock, call_with_tries
 from memory_ci.extraction.engines.faults import UNAUTHORISED, explain, names_output_config
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.prompt import Prompt, build_prompt
@@ -89,7 +89,7 @@ class AnthropicEngine:
         self.environ = environ
         self.meter = Meter(settings)
         self._clock = clock
-        self._limits = Limits(
+        self._limits = CallLimits(
             deadline=clock.now() + settings.deadline_seconds,
             call_seconds=call_seconds or 60 + settings.max_tokens / TOKENS_PER_SECOND,
         )
@@ -147,7 +147,7 @@ class AnthropicEngine:
         if self._client is not None:
             self._client.close()
 
-    def explain(self, error: Exception) -> Failure:
+    def explain(self, error: Exception) -> CallFailure:
         """What a failure of the SDK means. Where it finds no credentials, and we know of none, it says which to set."""
         failure = explain(error, self.settings.model, self.environ)
         is_ours = failure.error.slug == UNAUTHORISED.slug and not hasattr(error, "status_code")
@@ -155,7 +155,7 @@ class AnthropicEngine:
             return failure
         sets = "; or ".join(" and ".join(names) for names in CREDENTIALS[self.settings.provider])
         text = f"{self.settings.model}: no credentials for {self.settings.provider}: set {sets}"
-        return Failure(EngineError(text, slug=UNAUTHORISED.slug, hint="docs/engines.md says what each of them is"))
+        return CallFailure(EngineError(text, slug=UNAUTHORISED.slug, hint="docs/engines.md says what each of them is"))
 
     def _make_client(self) -> Any:  # noqa: ANN401 - one of four classes, whose import takes seconds
         try:

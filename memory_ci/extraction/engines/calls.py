@@ -27,7 +27,7 @@ class Clock(NamedTuple):
 SYSTEM_CLOCK = Clock()
 
 
-class Limits(NamedTuple):
+class CallLimits(NamedTuple):
     """`deadline` is a time of the clock, for the whole run; `call_seconds` bounds each call."""
 
     deadline: float
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     tries: int = TRIES
 
 
-class Failure(NamedTuple):
+class CallFailure(NamedTuple):
     """Why a call failed, and whether the same call may work later; `retry_after` is the server's wish in seconds."""
 
     error: EngineError
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
 
 
 def call_with_tries(
-    call: Callable[[float], T], explain: Callable[[Exception], Failure], limits: Limits, clock: Clock
+    call: Callable[[float], T], explain: Callable[[Exception], CallFailure], limits: CallLimits, clock: Clock
 ) -> T:
     """What `call(seconds it may take)` returns, tried again while its failure is transient.
 
@@ -67,7 +67,7 @@ def call_with_tries(
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def wait_seconds(failure: Failure, number: int, jitter: float) -> float:
+def wait_seconds(failure: CallFailure, number: int, jitter: float) -> float:
     """Seconds to wait after try `number` (from 1): what the server asks for, else 1, 2, 4 … less up to half."""
     if failure.retry_after is not None:
         return min(failure.retry_after, MAX_WAIT)

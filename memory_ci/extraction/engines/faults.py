@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.calls import Failure
+from memory_ci.extraction.engines.calls import CallFailure
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
@@ -81,13 +81,13 @@ NOT_INSTALLED = Fault(
 )
 
 
-def explain(error: Exception, model: str, environ: Mapping[str, str]) -> Failure:
+def explain(error: Exception, model: str, environ: Mapping[str, str]) -> CallFailure:
     """What `error`, thrown while `model` was called, means. `environ` holds the credentials to mask."""
     if isinstance(error, EngineError):
-        return Failure(error)
+        return CallFailure(error)
     fault = _find_fault(error)
     text = f"{model}: {fault.what}: {scrub(_detail(error), environ)}"
-    return Failure(EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, _retry_after(error))
+    return CallFailure(EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, _retry_after(error))
 
 
 def fault_of_status(status: int) -> Fault:

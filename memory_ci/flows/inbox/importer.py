@@ -25,7 +25,7 @@ from memory_ci.store.document import find_long, parse_memory_file, render_memory
 from memory_ci.store.edit import edit_file, format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, classify_scope, format_target, fragment_path, parse_target
-from memory_ci.store.legacy import Found, Learning, find_sections, not_understood
+from memory_ci.store.legacy import LegacyFile, LegacyLearning, find_sections, not_understood
 
 Source = Literal["teaparty", "claude-code", "legacy"]
 
@@ -69,7 +69,7 @@ class _Item(msgspec.Struct, frozen=True):
     """A learning on its way: the file it was read from, and its entry as it would be written to `target`."""
 
     file: Path
-    learning: Learning
+    learning: LegacyLearning
     place: Located
     target: str
 
@@ -114,15 +114,15 @@ def list_sources(paths: Iterable[Path], source: Source) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def read_source(file: Path, source: Source, today: date) -> Found:
+def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     """What one file of another memory holds. Never raises: a file that cannot be read is a finding."""
     path = mask_secrets(str(file))
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
-            return Found(findings=(not_understood(path, 1, f"is over the limit of {MAX_FILE_BYTES} bytes"),))
+            return LegacyFile(findings=(not_understood(path, 1, f"is over the limit of {MAX_FILE_BYTES} bytes"),))
         data = file.read_bytes()
     except OSError as error:
-        return Found(findings=(not_understood(path, 1, f"cannot be read: {error.strerror}"),))
+        return LegacyFile(findings=(not_understood(path, 1, f"cannot be read: {error.strerror}"),))
     if source != "claude-code":
         return find_sections(path, data, source, today)
     return find_memories(path, data, today, is_listed=file.name in {INDEX, *_listed_beside(file)})
@@ -136,7 +136,7 @@ def _listed_beside(file: Path) -> frozenset[str]:
         return frozenset()
 
 
-def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning: Learning) -> _Item:
+def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning: LegacyLearning) -> _Item:
     path = repository_path(workspace, file)
     own = classify_scope(path, workspace.config.scopes)
     scope = parse_target(options.scope) if options.scope else own or PROJECT

@@ -107,7 +107,7 @@ def _warning(refused: int, unread: Sequence[str]) -> str:
     return "; ".join(parts)
 
 
-def _risk(said: reply.Risk) -> Risk:
+def _risk(said: reply.ProposedRisk) -> Risk:
     return Risk(title=said.title, why=said.why, signal=said.signal, mitigation=said.mitigation, source="a model")
 
 

@@ -13,7 +13,7 @@ import msgspec
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.judge import RULES, Case, judge_reply, settle
+from memory_ci.extraction.judge import RULES, JudgedCase, judge_reply, settle
 from memory_ci.extraction.metrics import is_match, kappa, share
 from memory_ci.extraction.scopes import scopes_for
 from memory_ci.files import read_regular
@@ -87,7 +87,7 @@ def evaluate_extraction(
 
 
 def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> Outcome:
-    case = Case(
+    case = JudgedCase(
         label=window.id,
         tip="",
         pieces=tuple(_piece(number, piece) for number, piece in enumerate(window.evidence, start=1)),
@@ -105,7 +105,7 @@ def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> Outcome:
     return Outcome(window, judged, len(found.dropped), _tokens(reply))
 
 
-def _request(case: Case) -> Request:
+def _request(case: JudgedCase) -> Request:
     known = tuple(Known(entry.id, entry.title) for entry in case.existing)
     return Request(change=case.label, evidence=case.pieces, existing=known, scopes=scopes_for(case.pieces))
 

@@ -25,12 +25,12 @@ from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.episodes import Heirs, combine, event_key, find_heirs_among, list_feedback, pass_on
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, retrievability
 from memory_ci.lifecycle.stability import find_retentions
-from memory_ci.lifecycle.utility import Turn, list_turns, replay
+from memory_ci.lifecycle.utility import UtilityStep, list_turns, replay
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import Episode, Feedback, Telling
 from memory_ci.records.retrieval import Match
-from memory_ci.records.why import Heard, Memory, Why
+from memory_ci.records.why import CountedFeedback, Retrievability, Why
 from memory_ci.retrieval.rank import rank
 
 WITHHELD = "[withheld]"
@@ -152,7 +152,7 @@ def _why_not_ranked(place: Located, today: date, *, is_ranked: bool) -> Iterator
 # -- feedback
 
 
-def _hear(case: _Case, entry_id: str, heirs: Heirs) -> tuple[Heard, ...]:
+def _hear(case: _Case, entry_id: str, heirs: Heirs) -> tuple[CountedFeedback, ...]:
     """Each event of an entry in the order of replay, with the episode that it belongs to."""
     episodes = combine(case.tellings)
     told = {event_key(said): episode for episode in reversed(episodes) for said in pass_on(episode.feedback, heirs)}
@@ -160,9 +160,9 @@ def _hear(case: _Case, entry_id: str, heirs: Heirs) -> tuple[Heard, ...]:
     return tuple(_heard(turn, told) for turn in turns if turn.said.id == entry_id)
 
 
-def _heard(turn: Turn, told: Mapping[tuple[object, ...], Episode]) -> Heard:
+def _heard(turn: UtilityStep, told: Mapping[tuple[object, ...], Episode]) -> CountedFeedback:
     said, episode = mask_feedback(turn.said), told.get(event_key(turn.said))
-    known = Heard(said.at, said.kind, turn.delta, turn.utility.value, said.by, said.ref)
+    known = CountedFeedback(said.at, said.kind, turn.delta, turn.utility.value, said.by, said.ref)
     if episode is None:
         return known
     summary = episode.situation.summary or episode.text
@@ -182,8 +182,8 @@ def _find_retention(place: Located, feedback: Sequence[Feedback]) -> tuple[Reten
         return None, (NO_FSRS,)
 
 
-def _memory(place: Located, today: date, retention: Retention | None) -> Memory | None:
+def _memory(place: Located, today: date, retention: Retention | None) -> Retrievability | None:
     if retention is None:
         return None
     left = retrievability(place.entry, today, retention)
-    return Memory(retention.stability, left, retention.reviews, retention.reviewed_on)
+    return Retrievability(retention.stability, left, retention.reviews, retention.reviewed_on)

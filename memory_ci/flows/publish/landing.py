@@ -23,7 +23,7 @@ from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.merges import fast_forward, private_ref
-from memory_ci.gitrepo.network import DEEPER, Outcome, Remote, deepen, fetch_tip, push_tip
+from memory_ci.gitrepo.network import DEEPER, PushOutcome, Remote, deepen, fetch_tip, push_tip
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.names import HEADS
@@ -35,7 +35,7 @@ STARTED_BY = {"GITHUB_EVENT_NAME": "push", "CI_PIPELINE_SOURCE": "push"}
 Planner = Callable[[str], Plan]
 """Plans a record run on the tip of the ref it is given (`flows.record.run.plan_record` with that `ref`)."""
 
-Send = Callable[[str, str], Outcome]
+Send = Callable[[str, str], PushOutcome]
 """Puts the commits between a base and a tip on the remote's branch; the branch is still at the base, or it moved."""
 
 
@@ -71,7 +71,7 @@ def land(run: Run, mode: str, send: Send) -> Published:
             plan, applied = perform(run, ref)
             reason = COVERED if is_covered(plan) else ""
             landed = named(run, Published(mode, applied.tip, "", tries, reason, plan, applied.subjects))
-            outcome = send(base, applied.tip) if applied.tip != base else Outcome("done")
+            outcome = send(base, applied.tip) if applied.tip != base else PushOutcome("done")
             if outcome.state == "refused":
                 raise refusal(run.branch, outcome)
             if outcome.state == "done":
@@ -92,14 +92,14 @@ def send_by_api(run: Run, committer: GitHubCommitter) -> Send:
     planned again by the next try, or the next run.
     """
 
-    def send(base: str, tip: str) -> Outcome:
+    def send(base: str, tip: str) -> PushOutcome:
         steps = list(list_steps(run.workspace, base, tip))
         for step in [*(Step(_without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
             created = committer.commit(run.branch, base, step.files, step.message)
             if not created.oid:
-                return Outcome("moved" if created.is_stale else "refused", created.reason)
+                return PushOutcome("moved" if created.is_stale else "refused", created.reason)
             base = created.oid
-        return Outcome("done", base)
+        return PushOutcome("done", base)
 
     return send
 
@@ -162,7 +162,7 @@ def named(run: Run, published: Published) -> Published:
     return msgspec.structs.replace(published, plan=msgspec.structs.replace(published.plan, ref=HEADS + run.branch))
 
 
-def refusal(branch: str, outcome: Outcome) -> RepositoryError:
+def refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
     """The remote does not take commits on this branch from us."""
     hint = "Let the rules of the branch admit memory-ci, or publish by pull request: --push pr, or --push auto."
     message = f"the remote refused the commits on {branch!r}: {outcome.said or 'it did not say why'}"

@@ -27,7 +27,7 @@ from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.merges import private_ref
-from memory_ci.gitrepo.network import Outcome, find_remote_tip, push_tip
+from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, push_tip
 from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Published
@@ -126,14 +126,14 @@ def _why_left(run: Run, settings: Config, built: Built, old: str | None) -> str:
     return "a newer run made the branch: it is left as it is" if is_older else ""
 
 
-def _push(run: Run, settings: Config, built: Built, old: str | None, standing: Standing) -> Outcome:
+def _push(run: Run, settings: Config, built: Built, old: str | None, standing: Standing) -> PushOutcome:
     """Move the branch, or remove it when it adds nothing. `said` is its tip where it stays as it is."""
     repo, branch = run.workspace.repo, settings.publish.branch
     if built.tip == built.base:
-        return Outcome("done") if old is None else push_tip(repo, run.remote, branch, None, old)
+        return PushOutcome("done") if old is None else push_tip(repo, run.remote, branch, None, old)
     if old and is_ancestor(repo, built.base, old):
         theirs, ours = find_objects(repo, [f"{old}^{{tree}}", f"{built.tip}^{{tree}}"])
         if theirs == ours:
-            return Outcome("done", old)
+            return PushOutcome("done", old)
     options = request_options(run.environ, run.branch) if standing.forge is None else ()
     return push_tip(repo, run.remote, branch, built.tip, old, options)

@@ -9,7 +9,7 @@ from memory_ci.gitrepo.buried import is_inverse
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.reverts import Claim, Revert, label_of
+from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH
@@ -39,7 +39,7 @@ class Claims:
     def refused(self) -> tuple[Revert, ...]:
         return tuple(self._refused.values())
 
-    def count(self, commit: Commit, claim: Claim) -> frozenset[str]:
+    def count(self, commit: Commit, claim: RevertClaim) -> frozenset[str]:
         """The names of what counts as taken back."""
         span = self._strangers.get(commit.sha[:SHA_WIDTH])
         if span is None:
@@ -50,7 +50,7 @@ class Claims:
             self._refused[commit.sha, claim.work] = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
         return proved
 
-    def _prove(self, claim: Claim, start: str, tip: str) -> frozenset[str]:
+    def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
         """The names that git proves: what the change began with itself is its own, and of no other work.
 
         A stranger chooses the parents of his merge and the mainline that he names: no commit counts that was there

@@ -31,7 +31,7 @@ from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.episodes import combine, make_amendment
-from memory_ci.lifecycle.feedback import Work, derive_feedback, find_commands, is_spoken_of, undone_feedback
+from memory_ci.lifecycle.feedback import MergedWork, derive_feedback, find_commands, is_spoken_of, undone_feedback
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.lifecycle.situation import situation_of, time_context
@@ -120,7 +120,7 @@ class Chronicle:
             return
         at = (request.closed_at or request.created_at).astimezone(UTC)
         ref = work_ref(request.number, "")
-        work = Work(ref=ref, at=at, given=frozenset(uses.given), used=uses.used, is_declined=True)
+        work = MergedWork(ref=ref, at=at, given=frozenset(uses.given), used=uses.used, is_declined=True)
         title = safe(request.title)
         episode = Episode(
             id=f"pr-{request.number}",
@@ -175,7 +175,7 @@ class Chronicle:
         number = _number_of(merged, request)
         paths = list_paths(merged, own)
         outcome = judge_merged(paths, gathered.events)
-        work = Work(
+        work = MergedWork(
             ref=work_ref(number, merged.tip.sha),
             at=merged.tip.committed_at,
             given=frozenset(uses.given) - uses.reinforced,

@@ -14,7 +14,7 @@ from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
-from memory_ci.extraction.judge import Case, judge_reply, settle
+from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.asker import Asker
@@ -215,7 +215,7 @@ class Learner:
         """
         project = find_project(common_directory(evidence.pieces), self.phases)
         has_file = self.draft.path_of(ScopeOf("team", project)) is not None
-        case = Case(
+        case = JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else "project",
             tip=work.tip,

@@ -14,7 +14,7 @@ from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import Tips, find_commit, is_ancestor, read_tips
 from memory_ci.records.retrieval import SimilarTask, Task
-from memory_ci.retrieval.similar_tasks import TOP, Asked, Prompts, find_similar
+from memory_ci.retrieval.similar_tasks import TOP, Prompts, TaskQuery, find_similar
 
 MAX_CHANGES = 2_000
 """So many of the newest merged changes are gathered, unless all are asked for."""
@@ -82,11 +82,11 @@ def recall_tasks(workspace: Workspace, task: str) -> tuple[SimilarTask, ...]:
 
 
 def _find(kept: Kept, task: str, tips: Tips, top: int) -> tuple[SimilarTask, ...]:
-    asked = Asked(task, branch=tips.work)
+    asked = TaskQuery(task, branch=tips.work)
     if match := NUMBER.fullmatch(task):
         number = int(match[1])
         title = next((one.title for one in reversed(kept.tasks) if one.number == number), task)
-        asked = Asked(title, number=number)
+        asked = TaskQuery(title, number=number)
     return find_similar(asked, kept.tasks, kept.prompts, top)
 
 

@@ -22,16 +22,16 @@ PREFIXES: Mapping[Purpose, str] = {"entry": "title: none | text: ", "query": "ta
 checked against the live service."""
 
 
-class Item(msgspec.Struct):
+class GeminiVector(msgspec.Struct):
     """One vector."""
 
     values: list[float]
 
 
-class Reply(msgspec.Struct):
+class GeminiReply(msgspec.Struct):
     """What is read of a reply, whose vectors are in the order of the texts."""
 
-    embeddings: list[Item]
+    embeddings: list[GeminiVector]
 
 
 def make_service(model: str, environ: Mapping[str, str]) -> Service:
@@ -47,7 +47,7 @@ def make_service(model: str, environ: Mapping[str, str]) -> Service:
         model_id=f"gemini:{chosen}:{DIMENSIONS}",
         url=f"{base}/v1beta/models/{chosen}:batchEmbedContents",
         payload=payload,
-        shape=Reply,
+        shape=GeminiReply,
         rows=lambda reply: [item.values for item in reply.embeddings],
         max_tokens=MAX_TOKENS,
         batch=BATCH,

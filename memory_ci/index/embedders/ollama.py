@@ -18,7 +18,7 @@ NOMIC: Mapping[Purpose, str] = {"entry": "search_document: ", "query": "search_q
 """What the model was trained with (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage")."""
 
 
-class Reply(msgspec.Struct):
+class OllamaReply(msgspec.Struct):
     """What is read of a reply."""
 
     embeddings: list[list[float]]
@@ -35,7 +35,7 @@ def make_service(model: str, environ: Mapping[str, str]) -> Service:
         model_id=f"ollama:{chosen}",
         url=f"{address(environ.get('OLLAMA_HOST', ''))}/api/embed",
         payload=payload,
-        shape=Reply,
+        shape=OllamaReply,
         rows=lambda reply: reply.embeddings,
         max_tokens=MAX_TOKENS,
         batch=32,

@@ -16,17 +16,17 @@ MAX_TOKENS = 8192
 BATCH = 32  # The service takes 2,048 texts and 300,000 tokens in a request; so many of the longest texts stay below.
 
 
-class Item(msgspec.Struct):
+class OpenAIVector(msgspec.Struct):
     """One vector; `index` is the place of its text."""
 
     index: int
     embedding: list[float]
 
 
-class Reply(msgspec.Struct):
+class OpenAIReply(msgspec.Struct):
     """What is read of a reply."""
 
-    data: list[Item]
+    data: list[OpenAIVector]
 
 
 def make_service(model: str, environ: Mapping[str, str]) -> Service:
@@ -40,7 +40,7 @@ def make_service(model: str, environ: Mapping[str, str]) -> Service:
         model_id=f"openai:{chosen}",
         url=f"{(environ.get('OPENAI_BASE_URL') or DEFAULT_BASE).rstrip('/')}/embeddings",
         payload=payload,
-        shape=Reply,
+        shape=OpenAIReply,
         rows=_rows,
         max_tokens=MAX_TOKENS,
         batch=BATCH,
@@ -48,7 +48,7 @@ def make_service(model: str, environ: Mapping[str, str]) -> Service:
     )
 
 
-def _rows(reply: Reply) -> list[list[float]]:
+def _rows(reply: OpenAIReply) -> list[list[float]]:
     items = sorted(reply.data, key=attrgetter("index"))
     if [item.index for item in items] != list(range(len(items))):
         raise ValueError("vectors of which it is not clear whose they are")

@@ -15,7 +15,7 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.failures import is_loopback, is_secure
-from memory_ci.forge.http import Limits, Reply, exchange, open_pool
+from memory_ci.forge.http import FailedTry, HttpReply, Limits, exchange, open_pool
 from memory_ci.index.embedders import failed
 
 T = TypeVar("T")
@@ -39,14 +39,6 @@ class Patience(NamedTuple):
 
 HURRIED = Patience()  # While an agent waits.
 UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))  # While a whole index is embedded.
-
-
-class Trouble(NamedTuple):
-    """Why a try failed. `pause`: what the service wants to be waited for; `is_final`: no other try."""
-
-    error: EngineError
-    pause: float | None = None
-    is_final: bool = False
 
 
 class Wire:
@@ -79,10 +71,10 @@ class Wire:
         body = msgspec.json.encode(payload)
         outcome = self._try(body, shape)
         for usual in self._patience.pauses:
-            if not isinstance(outcome, Trouble) or outcome.is_final or not self._wait(outcome.pause or usual):
+            if not isinstance(outcome, FailedTry) or outcome.is_final or not self._wait(outcome.pause or usual):
                 break
             outcome = self._try(body, shape)
-        if isinstance(outcome, Trouble):
+        if isinstance(outcome, FailedTry):
             raise outcome.error
         return outcome
 
@@ -93,25 +85,25 @@ class Wire:
         self._sleep(seconds)
         return True
 
-    def _try(self, body: bytes, shape: type[T]) -> T | Trouble:
+    def _try(self, body: bytes, shape: type[T]) -> T | FailedTry:
         try:
             reply = self._send(body)
         except TimeoutError:
-            return Trouble(failed(self.host, "did not finish its answer in time"), is_final=True)
+            return FailedTry(failed(self.host, "did not finish its answer in time"), is_final=True)
         except ConnectionError as error:
-            return Trouble(failed(self.host, f"could not be read: {error}"))
+            return FailedTry(failed(self.host, f"could not be read: {error}"))
         except OverflowError:
-            return Trouble(failed(self.host, f"answered with more than {MAX_BYTES:,} bytes"), is_final=True)
+            return FailedTry(failed(self.host, f"answered with more than {MAX_BYTES:,} bytes"), is_final=True)
         except EngineError as error:
-            return Trouble(error, is_final=True)
+            return FailedTry(error, is_final=True)
         if reply.status != HTTPStatus.OK:
             return self._trouble(reply.status, reply.headers.get("retry-after", ""))
         try:
             return msgspec.json.decode(reply.body, type=shape)
         except (ValueError, RecursionError):
-            return Trouble(failed(self.host, "answered with something else than vectors"), is_final=True)
+            return FailedTry(failed(self.host, "answered with something else than vectors"), is_final=True)
 
-    def _send(self, body: bytes) -> Reply:
+    def _send(self, body: bytes) -> HttpReply:
         left = self._end - self._clock()
         if left <= 0:
             raise failed(self.host, "took all the time that there was")
@@ -119,16 +111,16 @@ class Wire:
         with open_pool() as pool:
             return exchange(pool, "POST", self._url, limits, headers=self._headers, body=body)
 
-    def _trouble(self, status: int, retry_after: str) -> Trouble:
+    def _trouble(self, status: int, retry_after: str) -> FailedTry:
         if status in REFUSALS:
-            return Trouble(_unauthorised(self.host), is_final=True)
+            return FailedTry(_unauthorised(self.host), is_final=True)
         if status == HTTPStatus.NOT_FOUND:
-            return Trouble(failed(self.host, "does not know the model that it was asked for"), is_final=True)
+            return FailedTry(failed(self.host, "does not know the model that it was asked for"), is_final=True)
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             when = f"in {retry_after} s" if retry_after.isdecimal() else "later"
             pause = float(retry_after[:9]) if retry_after.isdecimal() else None
-            return Trouble(failed(self.host, f"limits how often it is asked; it may be asked again {when}"), pause)
-        return Trouble(failed(self.host, f"answered with status {status}"), is_final=status not in TRANSIENT)
+            return FailedTry(failed(self.host, f"limits how often it is asked; it may be asked again {when}"), pause)
+        return FailedTry(failed(self.host, f"answered with status {status}"), is_final=status not in TRANSIENT)
 
 
 def _unauthorised(host: str) -> EngineError:
