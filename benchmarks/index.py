@@ -20,7 +20,7 @@ from memory_ci.index.build import open_index, sync
 from memory_ci.index.key import TOKENIZER
 from memory_ci.index.search import search
 from memory_ci.records.entry import Entry, Located, ScopeOf
-from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import LoadedFile
 
 SIZES = (1_000, 10_000, 100_000)
 SYLLABLES = "ba de fi go ku la me ni po ra se ti vo wu xa zen mor tal rik".split()

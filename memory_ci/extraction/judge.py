@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -12,17 +12,66 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
-from memory_ci.extraction.entries import check_entry, to_entry
-from memory_ci.extraction.gate import check_candidate
-from memory_ci.extraction.grounding import find_ungrounded
-from memory_ci.extraction.importance import base_importance
-from memory_ci.extraction.novelty import SAME, CandidateWords, find_restated, is_same_said, said_by
+from memory_ci.extraction.entries import base_importance, check_entry, to_entry
+from memory_ci.extraction.gate import check_candidate, find_ungrounded
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES, target_of
 from memory_ci.records.candidate import Candidate, Judged, Quote
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.secrets import mask_secrets
+from memory_ci.text import content_words, jaccard, words
+
+SAME = 0.8  # Jaccard of content words strictly above this is the same learning in other words.
+
+
+def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None:
+    """The id of the first entry that says what `candidate` says: equal words, the same quote, or nearly all words."""
+    text, quotes = _text(candidate), {_folded(quote.text) for quote in candidate.quotes}
+    for entry in existing:
+        proofs = {_folded(line.partition(" ")[2]) for line in entry.evidence}
+        if is_same(text, quotes, _text(entry), proofs):
+            return entry.id
+    return None
+
+
+class CandidateWords(NamedTuple):
+    """What a candidate says, taken apart once: its words in order, those that carry meaning, and its quotes."""
+
+    words: tuple[str, ...]
+    content: frozenset[str]
+    quotes: frozenset[str]
+
+
+def said_by(candidate: Candidate) -> CandidateWords:
+    """What `candidate` says, to be compared with others of the same run."""
+    text = _text(candidate)
+    return CandidateWords(
+        tuple(words(text)), content_words(text), frozenset(_folded(quote.text) for quote in candidate.quotes)
+    )
+
+
+def is_same_said(one: CandidateWords, other: CandidateWords) -> bool:
+    """Whether two candidates of one run are one learning: a branch commit and the squash message repeat it."""
+    is_equal = one.words == other.words or not one.quotes.isdisjoint(other.quotes)
+    return is_equal or jaccard(one.content, other.content) > SAME
+
+
+def is_same(text: str, quotes: Collection[str], other_text: str, other_quotes: Collection[str]) -> bool:
+    """Equal words, a quote in common, or a Jaccard of content words above `SAME`."""
+    if list(words(text)) == list(words(other_text)) or set(quotes) & set(other_quotes):
+        return True
+    return jaccard(content_words(text), content_words(other_text)) > SAME
+
+
+def _text(learning: Candidate | Entry) -> str:
+    """The body repeats a title that was cut; a title that says it all has no body."""
+    return learning.body or learning.title
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
 
 MAX_PER_PIECE = 50  # Learnings of one piece of evidence that are looked at: nobody learns more from one commit.
 TRIVIAL = 0.3  # Importance below which what a model found is not written; 0.2 is trivial by the rubric of the scopes.

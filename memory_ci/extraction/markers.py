@@ -17,6 +17,9 @@ the project.
 
 A mark is a line `Learning: …` (with an optional bullet or bold face, in any case), a contextual-commit line
 `learned(scope): …`, or a bullet in a section `## Learnings`. Its text runs on over wrapped lines.
+
+A squash merge strings the messages of a branch together (`* fix: …` on GitHub, an indented log from git itself), and
+agents write a literal backslash-n for a line break. Fenced code and quoted text are not the author's own words.
 """
 
 from __future__ import annotations

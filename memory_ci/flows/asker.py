@@ -9,7 +9,7 @@ from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.rules import is_telling
-from memory_ci.extraction.grounding import QUOTABLE
+from memory_ci.extraction.gate import QUOTABLE
 from memory_ci.extraction.scopes import scopes_for
 from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.entry import Entry

@@ -14,8 +14,7 @@ from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.records.entry import PROJECT
 from memory_ci.records.episode import Feedback
-from memory_ci.records.loaded import LoadedFile
-from memory_ci.records.report import Finding
+from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.episodes import ParsedEpisodes, is_episode_path
 
 Said = tuple[int, Feedback]

@@ -23,8 +23,7 @@ from memory_ci.index.build import SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours
 from memory_ci.index.key import cache_key
 from memory_ci.records.entry import ScopeOf
-from memory_ci.records.loaded import LoadedFile
-from memory_ci.records.report import Finding
+from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.records.retrieval import IndexStats
 
 GLOBAL = ScopeOf("global")

@@ -21,7 +21,7 @@ from memory_ci.gitrepo.history import (
 )
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
-from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import LoadedFile
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 

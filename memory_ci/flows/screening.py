@@ -8,8 +8,7 @@ import msgspec
 
 from memory_ci.extraction.gate import check_words
 from memory_ci.records.entry import Located
-from memory_ci.records.loaded import LoadedFile
-from memory_ci.records.report import Finding
+from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.secrets import find_secrets, mask_secrets
 
 UNSAFE = {

@@ -15,8 +15,7 @@ from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_worktree, read_f
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, resolve_commit
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
-from memory_ci.records.loaded import LoadedFile
-from memory_ci.records.report import Finding
+from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import EPISODES, classify_scope, is_fragment, memory_pathspecs
 
 MAX_FILE_BYTES = 20 * 1024 * 1024

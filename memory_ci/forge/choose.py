@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_ci.forge import Forge, github, gitlab
-from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.forge.http import Transport
 from memory_ci.forge.limits import Budget
 from memory_ci.forge.offline import Offline
-from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposals
+from memory_ci.forge.proposals import GitHubCommitter, GitHubProposals, GitLabProposals, Proposals
 from memory_ci.forge.rest import Client, ReplyCache
 from memory_ci.records.config import ForgeConfig
 

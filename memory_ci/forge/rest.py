@@ -1,4 +1,8 @@
-"""REST: JSON things and lists of a forge, with retries, pages, and a cache of what did not change."""
+"""REST: JSON things and lists of a forge, with retries, pages, and a cache of what did not change.
+
+An unchanged reply is a 304, which costs no request. A file of the cache holds the address and the reply, never a header
+of ours. All of it may be deleted at any time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Git and a remote: commands bounded in time, fetched tips, pushes with compare-and-swap, refusals told apart."""
+"""Git and a remote: commands bounded in time, fetched tips, pushes with compare-and-swap, refusals told apart.
+
+The token is an `http.extraHeader` in the environment of git (git-config(1), GIT_CONFIG_COUNT): it is in no argument, no
+address and no file, and git sends it to the server that it is for and to no other.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
-from memory_ci.gitrepo.environment import NO_PROGRAMS, clean_environment, config_variables
+from memory_ci.gitrepo.process import NO_PROGRAMS, clean_environment, config_variables
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.names import HEADS
 from memory_ci.secrets import mask_secrets

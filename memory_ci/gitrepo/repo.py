@@ -13,8 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.environment import config_variables
-from memory_ci.gitrepo.process import ask_git, decode_path, run_git
+from memory_ci.gitrepo.process import ask_git, config_variables, decode_path, run_git
 from memory_ci.records.names import HEADS
 
 JOURNAL = "memory-ci/journal"

@@ -28,8 +28,8 @@ from memory_ci.gitrepo.checkouts import (
     refuse_local_changes,
     staged_in,
 )
-from memory_ci.gitrepo.environment import clean_environment, without_hook_variables
 from memory_ci.gitrepo.journal import Move, journaled
+from memory_ci.gitrepo.process import clean_environment, without_hook_variables
 from memory_ci.gitrepo.repo import Repository, find_commit, follow_symbolic
 
 UTF8 = ("-c", "i18n.commitEncoding=UTF-8")

@@ -25,7 +25,7 @@ from memory_ci.index.rows import (
     marks,
 )
 from memory_ci.records.entry import Located
-from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import LoadedFile
 
 Load = Callable[[Collection[str]], Iterable[LoadedFile]]
 

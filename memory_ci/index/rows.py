@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from memory_ci.records.entry import Entry, Located, ScopeOf
-from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import LoadedFile
 from memory_ci.text import CAMEL
 
 Row = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Ask the index: entries by words, entries by what they are, prose and findings."""
+"""Ask the index: entries by words, entries by what they are, prose and findings; how common words are."""
 
 from __future__ import annotations
 
@@ -198,3 +198,16 @@ def _quote(term: str) -> str:
     """`term` as an FTS5 string: a phrase of whatever words it holds, never an operator. NUL would end it."""
     legal = term.replace("\0", " ").encode("utf-8", "replace").decode()
     return '"' + legal.replace('"', '""') + '"'
+
+
+def count_entries(index: Index) -> int:
+    """All entries, whatever their scope and status."""
+    (count,) = index.read("SELECT count(*) FROM entries", (), lambda row: int(row[0]))
+    return count
+
+
+def count_holding(index: Index, term: str) -> int:
+    """How many of them hold a term of `query.build_terms`, stemmed and folded as in a search."""
+    sql = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
+    (count,) = index.read(sql, (f'"{term}"',), lambda row: int(row[0]))
+    return count

@@ -1,10 +1,15 @@
-"""Findings: what a check saw, where, and what to do."""
+"""Findings: what a check saw, where, and what to do; and what reading one memory or episode file gave."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+from memory_ci.records.entry import Located, ScopeOf
+
+if TYPE_CHECKING:
+    from memory_ci.records.episode import Feedback
 
 Level = Literal["error", "warning", "notice"]
 
@@ -18,3 +23,18 @@ class Finding(msgspec.Struct, frozen=True):
     message: str
     hint: str = ""
     level: Level = "error"
+
+
+class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries of one memory file, its prose as (1-based line, text), and what was wrong in it.
+
+    An entry that cannot be read is in `findings`, not in `entries`; the others are served. An episode file has neither
+    entries nor prose, but `feedback`, each with the line of the episode that says so.
+    """
+
+    path: str
+    scope: ScopeOf
+    entries: tuple[Located, ...] = ()
+    prose: tuple[tuple[int, str], ...] = ()
+    feedback: tuple[tuple[int, Feedback], ...] = ()
+    findings: tuple[Finding, ...] = ()

@@ -15,8 +15,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
-from memory_ci.records.loaded import LoadedFile
-from memory_ci.records.report import Finding, Level
+from memory_ci.records.report import Finding, Level, LoadedFile
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, UUID, parse_extra, parse_values
 from memory_ci.store.headings import fenced_lines, is_heading_2, is_underlined, parse_title
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target

@@ -46,17 +46,16 @@ ON_THE_PATH = set(
     memory_ci.flows memory_ci.flows.index memory_ci.flows.serve memory_ci.flows.serve.feedback_weights
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace
-    memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.environment memory_ci.gitrepo.process
-    memory_ci.gitrepo.repo
+    memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.process memory_ci.gitrepo.repo
     memory_ci.index memory_ci.index.build memory_ci.index.database memory_ci.index.embedders
-    memory_ci.index.embedders.choose memory_ci.index.frequency memory_ci.index.key memory_ci.index.rows
-    memory_ci.index.search memory_ci.index.trust
+    memory_ci.index.embedders.choose memory_ci.index.key memory_ci.index.rows memory_ci.index.search
+    memory_ci.index.trust
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
-    memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.loaded
-    memory_ci.records.names memory_ci.records.report memory_ci.records.retrieval
+    memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.names
+    memory_ci.records.report memory_ci.records.retrieval
     memory_ci.rendering memory_ci.rendering.context memory_ci.rendering.table
-    memory_ci.retrieval memory_ci.retrieval.budget memory_ci.retrieval.fuse memory_ci.retrieval.query
-    memory_ci.retrieval.rank memory_ci.retrieval.similar_tasks memory_ci.retrieval.verdict
+    memory_ci.retrieval memory_ci.retrieval.budget memory_ci.retrieval.query memory_ci.retrieval.rank
+    memory_ci.retrieval.similar_tasks memory_ci.retrieval.verdict
     memory_ci.store memory_ci.store.layout""".split()
 )
 """Our modules that a retrieval may load when nothing changed; who adds one pays for it at every prompt."""

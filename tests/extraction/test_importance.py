@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.importance import ROUTINE, TABLE, base_importance
+from memory_ci.extraction.entries import ROUTINE, TABLE, base_importance
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.novelty import find_restated, is_same_said, said_by
+from memory_ci.extraction.judge import find_restated, is_same_said, said_by
 from memory_ci.records.candidate import Quote
 from tests.extraction.make import make_candidate
 from tests.make import make_entry, make_id

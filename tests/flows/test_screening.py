@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.flows.screening import find_credentials, find_unsafe, screen
 from memory_ci.records.entry import ScopeOf
-from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import LoadedFile
 from tests.make import make_located
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2

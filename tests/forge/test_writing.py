@@ -10,8 +10,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.choose import choose_committer, choose_proposals
-from memory_ci.forge.commits import MAX_BYTES, GitHubCommitter
-from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposal
+from memory_ci.forge.proposals import MAX_BYTES, GitHubCommitter, GitHubProposals, GitLabProposals, Proposal
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import TOKEN, make_client
 from tests.servers import Answer, Handler, by_path, json_answer, serve

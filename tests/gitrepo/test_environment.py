@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from memory_ci.gitrepo.environment import (
+from memory_ci.gitrepo.process import (
     OFFLINE,
     clean_environment,
     config_variables,
@@ -103,7 +103,7 @@ def test_a_mad_count_of_settings_is_no_failure(count: str, monkeypatch: pytest.M
     assert config_variables() == {"GIT_CONFIG_COUNT": "0"}
 
 
-READ_MODULES = ("environment", "process", "repo", "blobs", "trailers", "forges", "log", "history")
+READ_MODULES = ("process", "repo", "blobs", "trailers", "forges", "log", "history")
 HEAVY = ("git", "yaml", "click", "sqlite3", "tempfile", "hashlib", "asyncio")
 
 

@@ -22,7 +22,7 @@ from memory_ci.index.key import TOKENIZER
 from memory_ci.index.search import list_entries, list_findings, list_prose, search
 from memory_ci.index.trust import entries_by_path
 from memory_ci.records.entry import Entry
-from memory_ci.records.loaded import LoadedFile
+from memory_ci.records.report import LoadedFile
 from tests.index.trees import Tree, make_loaded, make_tree
 from tests.make import make_entry, make_id
 

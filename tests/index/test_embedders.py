@@ -19,8 +19,7 @@ from memory_ci.index.embedders import Embedder, Vectors, pack_vectors
 from memory_ci.index.embedders.choose import choose_embedder, require_embedder, status
 from memory_ci.index.embedders.local import LocalEmbedder, find_model
 from memory_ci.index.embedders.ollama import address
-from memory_ci.index.embedders.remote import cut
-from memory_ci.index.embedders.wire import HURRIED, Patience
+from memory_ci.index.embedders.remote import HURRIED, Patience, cut
 from memory_ci.index.embedders.wordpiece import MAX_TOKENS, tokenize
 from memory_ci.records.config import EmbedderName, RetrieveConfig
 from memory_ci.text import estimate_tokens

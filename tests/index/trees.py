@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from memory_ci.records.entry import Entry, Located, ScopeOf
-from memory_ci.records.loaded import LoadedFile
-from memory_ci.records.report import Finding
+from memory_ci.records.report import Finding, LoadedFile
 from tests.make import make_entry
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.reverts import Revert, find_reverts
-from memory_ci.lifecycle.undone import find_suspicion, plan_undone, restore, suspect
+from memory_ci.lifecycle.reverts import Revert, find_reverts, find_suspicion, plan_undone, restore, suspect
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.history import Commit
 from tests.make import make_commit, make_entry, make_located

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.retrieval.fuse import (
+from memory_ci.retrieval.rank import (
     Fusion,
     Lane,
     Place,

@@ -14,8 +14,17 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.calls import SYSTEM_CLOCK, TRIES, CallFailure, CallLimits, Clock, call_with_tries
-from memory_ci.extraction.engines.faults import UNAUTHORISED, explain, names_output_config
+from memory_ci.extraction.engines.faults import (
+    SYSTEM_CLOCK,
+    TRIES,
+    UNAUTHORISED,
+    CallFailure,
+    CallLimits,
+    Clock,
+    call_with_tries,
+    explain,
+    names_output_config,
+)
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.prompt import Prompt, build_prompt
 from memory_ci.records.config import EngineConfig, Provider

@@ -59,7 +59,7 @@ def _make(name: str, settings: EngineConfig, environ: Mapping[str, str]) -> Engi
 
             return ClaudeCliEngine(settings, environ)
         case "command":
-            from memory_ci.extraction.engines.command import CommandEngine
+            from memory_ci.extraction.engines.program import CommandEngine
 
             return CommandEngine(settings, environ)
         case "replay":

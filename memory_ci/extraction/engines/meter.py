@@ -1,4 +1,9 @@
-"""Meter: what a model costs, what a run has spent, and whether the next call may still be paid for."""
+"""Meter: what a model costs, what a run has spent, and whether the next call may still be paid for.
+
+Prices: https://platform.claude.com/docs/en/about-claude/pricing, and the page of each model, as they stood in October
+2026. A batch costs half; writing to the five-minute cache 1.25 times the input price; reading from it a tenth, less
+where a row says so. `engine.price` of the configuration overrides the table.
+"""
 
 from __future__ import annotations
 

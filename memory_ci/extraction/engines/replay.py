@@ -2,6 +2,9 @@
 
 A recording is one JSON object: in a directory the file `<key>.json`, else a line of a JSON Lines file, where the last
 of one key counts. Each says its origin, `model <id>` or `hand-written`: the latter proves robustness, never quality.
+
+A reply that a model gave to the same prompt before is kept, not asked and not paid for again: `record` after `record
+--dry-run` writes what was shown, and a range from which nothing was learned, which leaves no commit behind, costs once.
 """
 
 from __future__ import annotations

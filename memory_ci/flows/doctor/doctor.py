@@ -19,7 +19,7 @@ from memory_ci.flows.doctor.memory import check_files, check_global, check_inter
 from memory_ci.flows.doctor.merged import check_cursor, check_history, check_sessions
 from memory_ci.flows.doctor.setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
 from memory_ci.flows.workspace import Workspace, workspace_here
-from memory_ci.gitrepo.environment import offline
+from memory_ci.gitrepo.process import offline
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config
 from memory_ci.records.health import Diagnosis, Probe

@@ -21,7 +21,7 @@ from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
 from memory_ci.index.embedders import Embedder, Vectors
 from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder, require_embedder
-from memory_ci.index.embedders.wire import UNHURRIED
+from memory_ci.index.embedders.remote import UNHURRIED
 from memory_ci.index.vectors import missing, store
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.config import Config, GlobalConfig

@@ -59,8 +59,8 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.health import Health, MetricName, Profile
 from memory_ci.records.history import MergedChange
-from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.names import COMMIT_ORIGIN
+from memory_ci.records.report import LoadedFile
 
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""

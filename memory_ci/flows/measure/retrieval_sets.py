@@ -15,8 +15,8 @@ from memory_ci.files import read_regular
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.records.entry import PROJECT, Entry, Located
-from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.quality import Asking
+from memory_ci.records.report import LoadedFile
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.publish.retry import Pace
 from memory_ci.flows.record.apply import Applied, apply_plan
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, memory_test, workspace_at
-from memory_ci.forge.commits import GitHubCommitter
+from memory_ci.forge.proposals import GitHubCommitter
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
 from memory_ci.gitrepo.log import FILES, read_log

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.grounding import find_ungrounded
+from memory_ci.extraction.gate import find_ungrounded
 from memory_ci.extraction.reply import parse_reply
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft

@@ -18,8 +18,7 @@ from memory_ci.gitrepo.history import find_cursor, list_replacing
 from memory_ci.lifecycle.compact import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidate import plan_consolidation
 from memory_ci.lifecycle.promote import plan_promotion
-from memory_ci.lifecycle.reverts import Revert
-from memory_ci.lifecycle.undone import plan_undone
+from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUse, Plan, PlannedStep, Step

@@ -14,7 +14,7 @@ from memory_ci.flows.serve.vector_status import note_lane
 from memory_ci.flows.workspace import Workspace
 from memory_ci.index.embedders import Embedder, Vectors
 from memory_ci.index.embedders.choose import require_embedder
-from memory_ci.index.embedders.wire import UNHURRIED
+from memory_ci.index.embedders.remote import UNHURRIED
 from memory_ci.index.vectors import missing, store
 
 STEP = 1024

@@ -12,16 +12,25 @@ import msgspec
 from memory_ci.flows.serve.feedback_weights import Standing, find_standing
 from memory_ci.flows.serve.options import Asked, RetrieveOptions
 from memory_ci.index.database import Index
-from memory_ci.index.frequency import count_entries, count_holding
-from memory_ci.index.search import search
+from memory_ci.index.search import count_entries, count_holding, search
 from memory_ci.lifecycle.prominence import effective_importance, prominence, ranking_prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
-from memory_ci.retrieval.fuse import Lane, Place, Traits, fuse, place_of, weigh_outcome
 from memory_ci.retrieval.query import Corpus, build_terms
-from memory_ci.retrieval.rank import Weights, diversify, put_corrections_first, rank
+from memory_ci.retrieval.rank import (
+    Lane,
+    Place,
+    Traits,
+    Weights,
+    diversify,
+    fuse,
+    place_of,
+    put_corrections_first,
+    rank,
+    weigh_outcome,
+)
 from memory_ci.retrieval.verdict import verdict
 
 if TYPE_CHECKING:

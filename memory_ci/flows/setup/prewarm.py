@@ -15,8 +15,7 @@ from pathlib import Path
 from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.index import build_index, index_path
 from memory_ci.flows.workspace import Workspace, open_workspace
-from memory_ci.gitrepo.environment import offline
-from memory_ci.gitrepo.process import encode_path
+from memory_ci.gitrepo.process import encode_path, offline
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, memory_pathspecs

@@ -14,7 +14,7 @@ from memory_ci.index.embedders import Embedder
 from memory_ci.records.config import RetrieveConfig
 
 if TYPE_CHECKING:
-    from memory_ci.index.embedders.wire import Patience
+    from memory_ci.index.embedders.remote import Patience
 
 NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
 KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
@@ -33,7 +33,7 @@ def choose_embedder(
 ) -> EmbedderChoice:
     """The embedder of a run, without asking it anything: configured is not working. Never raises.
 
-    A service is given the time of `wire.HURRIED`, unless `patience` says otherwise.
+    A service is given the time of `HURRIED`, unless `patience` says otherwise.
 
     `MEMORY_CI_EMBEDDER=none` in the environment switches the lane off, whatever the configuration says.
     """
@@ -76,8 +76,7 @@ def _remote(name: str, model: str, environ: Mapping[str, str], patience: Patienc
     key = KEYS.get(name)
     if key and not environ.get(key):
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
-    from memory_ci.index.embedders.remote import RemoteEmbedder
-    from memory_ci.index.embedders.wire import HURRIED
+    from memory_ci.index.embedders.remote import HURRIED, RemoteEmbedder
 
     module = importlib.import_module(f"memory_ci.index.embedders.{name}")
     try:

@@ -1,15 +1,137 @@
-"""What the services have in common: batches, limits of length, and checks of what comes back."""
+"""Embedding services over HTTP: batches, limits of length, checks of the reply; bounded in time, size and tries.
+
+A redirect is not followed at all: neither the key nor a text goes to a host that was not named.
+"""
 
 from __future__ import annotations
 
+import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
+import msgspec
+
+from memory_ci.errors import EngineError
+from memory_ci.forge.failures import is_loopback, is_secure
+from memory_ci.forge.http import FailedTry, HttpReply, Limits, exchange, open_pool
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
-from memory_ci.index.embedders.wire import HURRIED, Patience, Wire
 from memory_ci.text import estimate_tokens
+
+T = TypeVar("T")
+
+MAX_BYTES = 100_000_000
+TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
+REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+
+
+class Patience(NamedTuple):
+    """What may be spent on one service, all in seconds: connecting, one silence, all requests together.
+
+    `pauses` are the waits between tries where the service names none; after the last of them it is given up.
+    """
+
+    connect: float = 3.0
+    read: float = 10.0
+    total: float = 15.0
+    pauses: tuple[float, ...] = (0.5, 1.0)
+
+
+HURRIED = Patience()  # While an agent waits.
+UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))  # While a whole index is embedded.
+
+
+class Wire:
+    """POSTs to one address. `secrets` are headers that hold a key.
+
+    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
+    embedder-failed for a key that would travel unencrypted.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        patience: Patience = HURRIED,
+        *,
+        secrets: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.host = urlsplit(url).hostname or "the embedder"
+        self._url, self._patience, self._clock, self._sleep = url, patience, clock, sleep
+        self._headers = {"content-type": "application/json", "user-agent": "memory-ci", **(secrets or {})}
+        self._end = clock() + patience.total
+        if not all(value.isascii() and value.isprintable() for value in (secrets or {}).values()):
+            raise _unauthorised(self.host)
+        if secrets and not (is_secure(url) or is_loopback(url)):
+            raise failed(self.host, "was not asked: a key travels by https only")
+
+    def post(self, payload: object, shape: type[T]) -> T:
+        """What the service answers to `payload`, as `shape`. Raises EngineError (embedder-…)."""
+        body = msgspec.json.encode(payload)
+        outcome = self._try(body, shape)
+        for usual in self._patience.pauses:
+            if not isinstance(outcome, FailedTry) or outcome.is_final or not self._wait(outcome.pause or usual):
+                break
+            outcome = self._try(body, shape)
+        if isinstance(outcome, FailedTry):
+            raise outcome.error
+        return outcome
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait, or return False at once when there is no time for it."""
+        if self._clock() + seconds >= self._end:
+            return False
+        self._sleep(seconds)
+        return True
+
+    def _try(self, body: bytes, shape: type[T]) -> T | FailedTry:
+        try:
+            reply = self._send(body)
+        except TimeoutError:
+            return FailedTry(failed(self.host, "did not finish its answer in time"), is_final=True)
+        except ConnectionError as error:
+            return FailedTry(failed(self.host, f"could not be read: {error}"))
+        except OverflowError:
+            return FailedTry(failed(self.host, f"answered with more than {MAX_BYTES:,} bytes"), is_final=True)
+        except EngineError as error:
+            return FailedTry(error, is_final=True)
+        if reply.status != HTTPStatus.OK:
+            return self._trouble(reply.status, reply.headers.get("retry-after", ""))
+        try:
+            return msgspec.json.decode(reply.body, type=shape)
+        except (ValueError, RecursionError):
+            return FailedTry(failed(self.host, "answered with something else than vectors"), is_final=True)
+
+    def _send(self, body: bytes) -> HttpReply:
+        left = self._end - self._clock()
+        if left <= 0:
+            raise failed(self.host, "took all the time that there was")
+        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
+        with open_pool() as pool:
+            return exchange(pool, "POST", self._url, limits, headers=self._headers, body=body)
+
+    def _trouble(self, status: int, retry_after: str) -> FailedTry:
+        if status in REFUSALS:
+            return FailedTry(_unauthorised(self.host), is_final=True)
+        if status == HTTPStatus.NOT_FOUND:
+            return FailedTry(failed(self.host, "does not know the model that it was asked for"), is_final=True)
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            when = f"in {retry_after} s" if retry_after.isdecimal() else "later"
+            pause = float(retry_after[:9]) if retry_after.isdecimal() else None
+            return FailedTry(failed(self.host, f"limits how often it is asked; it may be asked again {when}"), pause)
+        return FailedTry(failed(self.host, f"answered with status {status}"), is_final=status not in TRANSIENT)
+
+
+def _unauthorised(host: str) -> EngineError:
+    return EngineError(
+        f"{host} does not accept the key",
+        slug="embedder-unauthorised",
+        hint="Give a key that is valid for embeddings (docs/embedders.md), or set retrieve.embedder to local or none.",
+    )
 
 
 class Service(NamedTuple):

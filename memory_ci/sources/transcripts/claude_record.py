@@ -1,4 +1,10 @@
-"""Claude Code: one record, its queue of typed messages, and its own texts; an unexpected shape is empty."""
+"""Claude Code: one record, its queue of typed messages, and its own texts; an unexpected shape is empty.
+
+The queue holds what is typed while the agent works: `enqueue` has the words. `remove` hands them to the running turn,
+and mostly no other record has them; newer versions write a `queued_command` attachment just before it. `dequeue` starts
+a turn with them, which a `user` record follows. `popAll` takes them back into the editor.
+Wordings are those of versions 1.0 to 2.1. A text is a person's only after all texts of Claude Code are ruled out.
+"""
 
 from __future__ import annotations
 

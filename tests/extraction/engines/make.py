@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
-from memory_ci.extraction.engines.calls import Clock
+from memory_ci.extraction.engines.faults import Clock
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.engine import Request
 from tests.extraction.make import make_piece

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import EngineError, UsageError
-from memory_ci.extraction.engines.command import CommandEngine
+from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.config import EngineConfig
 from tests.extraction.engines.make import make_request

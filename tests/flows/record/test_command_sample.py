@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.extraction.engines.command import CommandEngine
+from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import parse_reply, parse_risks
 from memory_ci.flows.record.apply import apply_plan

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.extraction.engines.command import CommandEngine
+from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.promotion import agreed_by_model, promote_globally, propose_globally
 from memory_ci.flows.record.run import RecordOptions, plan_record
