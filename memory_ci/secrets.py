@@ -445,7 +445,6 @@ def _find_places(pattern: Pattern, keywords: Iterable[str], text: str, lowered: 
 
 
 def _starts(places: Iterable[int], reach: int) -> Iterator[int]:
-    """Where a match may begin, each place once, ascending."""
     tried = 0
     for at in sorted(places):
         yield from range(max(tried, at - reach), at + 1)

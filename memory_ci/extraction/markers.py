@@ -283,7 +283,6 @@ def _fix(fixes: Fixes, subject: str, end: int, start: int = 0) -> str:
 
 
 def _join(block: list[str]) -> str:
-    """Wrapped lines in one, bullets each on their own."""
     return "".join(("\n" if BULLET.fullmatch(line) else " ") + line for line in block).strip()
 
 

@@ -1,19 +1,22 @@
-"""Closed requests: listed in one go, and completed one by one with no more than half of what a run may spend.
+"""Requests with all that was said of them, read alike from every forge.
 
-So a heap of them, which anyone can make, leaves enough to read what was merged.
+Closed ones are listed in one go, and completed one by one with no more than half of what a run may spend: so a heap of
+them, which anyone can make, leaves enough to read what was merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.failures import LASTING
-from memory_ci.forge.limits import Budget
-from memory_ci.forge.rest import Listing, T
-from memory_ci.records.forge import PullRequest
+from memory_ci.forge.rest import Client, Listing, T
+from memory_ci.records.forge import Check, PullRequest
+
+Found = TypeVar("Found")
 
 
 class Problems:
@@ -45,28 +48,46 @@ def require(listing: Listing[T]) -> Listing[T]:
     return listing
 
 
-def complete_closed(
-    with_reviews: Callable[[Problems], PullRequest], with_commits: Callable[[PullRequest, Problems], PullRequest]
-) -> PullRequest:
-    """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
-    problems = Problems()
-    request = with_reviews(problems)
-    if request.permission != "read":
-        request = with_commits(request, problems)
-    return replace(request, problems=problems.texts)
+class RequestReader(Generic[Found]):
+    """What is read of requests alike from every forge, under `root`. `Found` is a request as the forge tells of it."""
 
+    def __init__(self, client: Client, root: str) -> None:
+        self._client, self._root = client, root
+        self._closed: dict[int, Found] = {}
 
-def complete_each(
-    requests: Iterable[PullRequest], complete: Callable[[int], PullRequest], budget: Budget
-) -> Listing[PullRequest]:
-    """What `complete` makes of each number, in order; where nothing more can be asked, what came before, and why."""
-    done: list[PullRequest] = []
-    try:
-        with budget.half():
-            for request in requests:
-                done.append(complete(request.number))  # noqa: PERF401 - what was done before an error is kept
-    except EngineError as error:
-        if error.slug not in LASTING:
-            raise
-        return Listing(tuple(done), error.message, error.slug)
-    return Listing(tuple(done))
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """As in Forge: in order; where nothing more can be asked, what came before, and why."""
+        done: list[PullRequest] = []
+        try:
+            with self._client.budget.half():
+                for request in requests:
+                    done.append(self._complete_closed(request.number))  # noqa: PERF401 - kept before an error
+        except EngineError as error:
+            if error.slug not in LASTING:
+                raise
+            return Listing(tuple(done), error.message, error.slug)
+        return Listing(tuple(done))
+
+    def _complete_closed(self, number: int) -> PullRequest:
+        """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
+        problems = Problems()
+        request = self._with_reviews(self._closed[number], problems)
+        if request.permission != "read":
+            request = self._with_commits(request, problems)
+        return replace(request, problems=problems.texts)
+
+    def _complete(self, found: Found) -> PullRequest:
+        """The record with all parts; each costs one request or more."""
+        problems = Problems()
+        request = self._with_commits(self._with_reviews(found, problems), problems)
+        checks = self._checks(request, problems)
+        return replace(request, checks=checks, problems=problems.texts)
+
+    def _with_reviews(self, found: Found, problems: Problems) -> PullRequest:
+        raise NotImplementedError
+
+    def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
+        raise NotImplementedError
+
+    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
+        raise NotImplementedError

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from urllib.parse import quote
 
 import msgspec
@@ -12,7 +10,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import github_shapes as shapes
-from memory_ci.forge.closed import Problems, complete_closed, complete_each, require
+from memory_ci.forge.closed import Problems, RequestReader, require
 from memory_ci.forge.failures import LASTING
 from memory_ci.forge.rest import Client, Listing
 from memory_ci.records.forge import Check, Permission, PullRequest
@@ -29,14 +27,12 @@ class Granted(msgspec.Struct, frozen=True):
     permission: str = ""
 
 
-class GitHub:
+class GitHub(RequestReader[shapes.Pull]):
     """The pull requests of `repository` (`owner/name`)."""
 
     def __init__(self, client: Client, repository: str) -> None:
-        self._client = client
-        self._root = f"/repos/{quote(repository)}"
+        super().__init__(client, f"/repos/{quote(repository)}")
         self._permissions: dict[str, Permission | None] = {}
-        self._closed: dict[int, shapes.Pull] = {}
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """As in Forge."""
@@ -61,20 +57,6 @@ class GitHub:
         self._closed |= {pull.number: pull for pull in closed}
         return Listing(tuple(map(shapes.sketch_request, closed)), listing.problem, listing.slug)
 
-    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
-        """As in Forge."""
-        return complete_each(requests, self._complete_closed, self._client.budget)
-
-    def _complete(self, pull: shapes.Pull) -> PullRequest:
-        """The record with all parts; each costs one request or more."""
-        problems = Problems()
-        request = self._with_commits(self._with_reviews(pull, problems), problems)
-        checks = self._checks(request.commits, problems)
-        return replace(request, checks=checks, problems=problems.texts)
-
-    def _complete_closed(self, number: int) -> PullRequest:
-        return complete_closed(partial(self._with_reviews, self._closed[number]), self._with_commits)
-
     def _with_reviews(self, pull: shapes.Pull, problems: Problems) -> PullRequest:
         pulls, issues = f"{self._root}/pulls/{pull.number}", f"{self._root}/issues/{pull.number}"
         reviews = problems.note(self._client.list_all(f"{pulls}/reviews", shapes.PullReview))
@@ -97,8 +79,9 @@ class GitHub:
             last_commit_at=signature.date if signature else None,
         )
 
-    def _checks(self, shas: Sequence[str], problems: Problems) -> tuple[Check, ...]:
+    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
         """Check runs of each commit, or else its statuses. The first refusal is the last: it holds for all commits."""
+        shas = request.commits
         if len(shas) > MAX_CHECKED:
             problems.add(f"the checks of the first {len(shas) - MAX_CHECKED} commits were not read")
         found: list[Check] = []

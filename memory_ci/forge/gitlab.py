@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from urllib.parse import quote
 
 import msgspec
@@ -12,7 +10,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import gitlab_shapes as shapes
-from memory_ci.forge.closed import Problems, complete_closed, complete_each, require
+from memory_ci.forge.closed import Problems, RequestReader, require
 from memory_ci.forge.failures import LASTING
 from memory_ci.forge.rest import Client, Listing
 from memory_ci.records.forge import Check, Permission, PullRequest
@@ -31,14 +29,12 @@ class GitLabMember(msgspec.Struct, frozen=True):
     access_level: int = 0
 
 
-class GitLab:
+class GitLab(RequestReader[shapes.MergeRequest]):
     """The merge requests of `project`, its number or its path."""
 
     def __init__(self, client: Client, project: str) -> None:
-        self._client = client
-        self._root = f"/projects/{quote(project, safe='')}"
+        super().__init__(client, f"/projects/{quote(project, safe='')}")
         self._permissions: dict[int, Permission] = {}
-        self._closed: dict[int, shapes.MergeRequest] = {}
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """As in Forge."""
@@ -60,20 +56,6 @@ class GitLab:
         found = tuple(shapes.sketch_request(request) for request in listing.items)
         return Listing(found, listing.problem, listing.slug)
 
-    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
-        """As in Forge."""
-        return complete_each(requests, self._complete_closed, self._client.budget)
-
-    def _complete(self, found: shapes.MergeRequest) -> PullRequest:
-        """The record with all parts; each costs one request or more."""
-        problems = Problems()
-        request = self._with_commits(self._with_reviews(found, problems), problems)
-        checks = self._checks(f"{self._root}/merge_requests/{found.iid}", problems)
-        return replace(request, checks=checks, problems=problems.texts)
-
-    def _complete_closed(self, number: int) -> PullRequest:
-        return complete_closed(partial(self._with_reviews, self._closed[number]), self._with_commits)
-
     def _with_reviews(self, found: shapes.MergeRequest, problems: Problems) -> PullRequest:
         path = f"{self._root}/merge_requests/{found.iid}/discussions"
         discussions = problems.note(self._client.list_all(path, shapes.Discussion))
@@ -93,9 +75,10 @@ class GitLab:
             last_commit_at=commits[0].committed_date if commits else None,
         )
 
-    def _checks(self, root: str, problems: Problems) -> tuple[Check, ...]:
+    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
         """The jobs of each pipeline, the oldest first. The first refusal is the last: it holds for all pipelines."""
-        pipelines = problems.note(self._client.list_all(f"{root}/pipelines", shapes.Pipeline))
+        path = f"{self._root}/merge_requests/{request.number}/pipelines"
+        pipelines = problems.note(self._client.list_all(path, shapes.Pipeline))
         if len(pipelines) > MAX_CHECKED:
             problems.add(f"the jobs of the first {len(pipelines) - MAX_CHECKED} pipelines were not read")
         found: list[Check] = []

@@ -162,7 +162,6 @@ class BuriedTrailers:
         return found
 
     def _reckon(self, pairs: Iterable[Pair]) -> None:
-        """Learn the ids of those patches that are not known."""
         missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
         self._patch_ids |= dict.fromkeys(missing, "") | list_patch_ids(self._repo, missing)
 

@@ -210,7 +210,6 @@ def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
 
 
 def _update(repo: Repository, commands: list[str]) -> None:
-    """Perform commands of `update-ref --stdin`, all or none."""
     if commands:
         lines = "".join(f"{one}\n" for one in commands).encode()
         with signals_held():

@@ -190,7 +190,6 @@ def _refuse_pipes(path: Path) -> None:
 
 
 def _inode(path: Path | None) -> int | None:
-    """Which file stands at `path` now; None for none."""
     with suppress(OSError):
         return path.stat().st_ino if path else None
     return None

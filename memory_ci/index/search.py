@@ -137,7 +137,6 @@ def _clauses(filters: Filters) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def _is_in(column: str, wanted: Iterable[str] | None) -> Iterator[tuple[str, dict[str, object]]]:
-    """That a column has one of the values; nothing for None."""
     if wanted is not None:
         name = column.removeprefix("e.")
         yield f"{column} IN (SELECT value FROM json_each(:{name}))", {name: json.dumps(list(wanted))}  # noqa: S608

@@ -191,7 +191,6 @@ def _listed(row: tuple[Any, ...]) -> Listed:
 
 
 def _look_up(index: Index, rows: Sequence[int]) -> dict[int, Located]:
-    """The entries in these rows of the index."""
     return dict(index.read(LOOK_UP, (json.dumps(rows),), lambda row: (row[0], located_of(row[1:]))))
 
 
@@ -215,7 +214,6 @@ def _coverage(index: Index, model_id: str, listed: Sequence[Listed]) -> tuple[li
 
 
 def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
-    """What each of these entries is embedded by, under its hash."""
     located = _look_up(index, [row for row, _ in listed])
     entries = ((name, located[row].entry) for row, name in listed)
     return {name: f"{entry.title}\n{entry.body}" for name, entry in entries}
@@ -239,7 +237,6 @@ def _read_data(index: Index, model_id: str) -> bytes:
 
 
 def _by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
-    """Each hash and its share of `data`."""
     width = len(data) // (len(hashes) or 1)
     return {name: data[place * width : (place + 1) * width] for place, name in enumerate(hashes)}
 

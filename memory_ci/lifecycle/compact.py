@@ -143,12 +143,10 @@ def _take_in(survivor: Located, others: Iterable[Located]) -> list[Located]:
 
 
 def _names(entry: Entry) -> set[str]:
-    """The ids by which an entry is found."""
     return {entry.id, *map(str.lower, entry.supersedes)}
 
 
 def _opposed(entry: Entry) -> set[str]:
-    """The ids that an entry contradicts by its relations."""
     return {relation.id for relation in relations_of(entry) if relation.kind == "contradicts"} - {entry.id}
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry
-from memory_ci.records.episode import Amendment, Episode, Feedback, Outcome, Telling
+from memory_ci.records.episode import Amendment, Episode, Feedback, Outcome, Telling, in_utc
 
 WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
 """Outcomes from good to bad: of two that were told at the same time the worse stands."""
@@ -28,8 +28,8 @@ def make_amendment(
     text: str = "",
 ) -> Amendment:
     """An amendment whose id follows from what it says: two writers of the same thing write the same file."""
-    said = tuple(replace(item, at=_utc(item.at)) for item in unique_events(feedback))
-    told = Amendment(id="", at=_utc(at), amends=amends, outcome=outcome, valence=valence, feedback=said, text=text)
+    said = tuple(replace(item, at=in_utc(item.at)) for item in unique_events(feedback))
+    told = Amendment(id="", at=in_utc(at), amends=amends, outcome=outcome, valence=valence, feedback=said, text=text)
     digest = hashlib.sha256(_canonical(told)).hexdigest()[:12]
     return replace(told, id=f"{amends or 'feedback'}+{digest}")
 
@@ -82,11 +82,6 @@ def _amend(versions: Sequence[Episode], amendments: Sequence[Amendment]) -> Epis
         valence=max(valences)[-1] if valences else episode.valence,
         feedback=unique_events(said for one in told for said in one.feedback),
     )
-
-
-def _utc(time: datetime) -> datetime:
-    """The same moment in UTC; one without a zone as it is, for no store takes it."""
-    return time if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _canonical(telling: Any) -> bytes:  # noqa: ANN401 - any record

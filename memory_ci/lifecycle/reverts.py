@@ -177,7 +177,6 @@ class _History:
 
 
 def _number(message: str) -> str | None:
-    """The pull request that a message is of."""
     return next((match[1] for pattern in NUMBERS if (match := pattern.search(message))), None)
 
 
@@ -201,7 +200,6 @@ def _titles(commit: Commit) -> Iterator[str]:
 
 
 def _bare(title: str) -> str:
-    """A title without the number that a squash adds."""
     return NUMBER_AT_END.sub("", title).strip()
 
 

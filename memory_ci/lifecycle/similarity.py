@@ -135,7 +135,6 @@ def _count_to(least: int, numbers: Collection[int], every: int) -> int:
 
 
 def _places(bits: int) -> Iterator[int]:
-    """The places of the bits that are set, lowest first."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1

@@ -73,6 +73,5 @@ def time_context(at: datetime) -> dict[str, str]:
 
 
 def _part_of(path: str) -> str:
-    """The first directory of a path that is a part."""
     directories = path.split("/")[:-1]
     return next((name for name in directories if name not in CONTAINERS), "")

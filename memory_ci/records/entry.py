@@ -68,6 +68,11 @@ class ScopeOf(msgspec.Struct, frozen=True):
     name: ScopeName
     where: str = ""
 
+    @property
+    def target(self) -> str:
+        """`project`, or `team:src/api`: the inverse of `store.layout.parse_target`."""
+        return f"{self.name}:{self.where}" if self.where else self.name
+
 
 PROJECT = ScopeOf("project")  # Where what names no scope goes.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
@@ -11,6 +11,11 @@ Outcome = Literal["success", "partial", "failure", "neutral"]
 """Merged and kept; merged after requested changes; closed unmerged or reverted within 30 days; talk only."""
 
 FeedbackKind = Literal["confirmed", "corrected", "rejected", "undone", "ignored"]
+
+
+def in_utc(time: datetime) -> datetime:
+    """The same moment in UTC; one without a zone as it is, for no store takes it."""
+    return time if time.tzinfo is None else time.astimezone(UTC)
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):

@@ -230,7 +230,6 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _line(text: str, width: int) -> str:
-    """`text` in one line of at most `width` characters."""
     return shorten(neutralise(shorten(text, 2 * width)), width)
 
 

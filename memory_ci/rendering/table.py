@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from memory_ci.records.entry import Located, ScopeOf
+from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, Level
 from memory_ci.text import plural, shorten
 
@@ -34,7 +34,7 @@ def render_entries(ranked: Sequence[tuple[float, Located]]) -> str:
             place.entry.id[:8],
             f"{value:.2f}",
             place.entry.type,
-            scope_name(place.scope),
+            place.scope.target,
             f"{'' if place.entry.status == 'active' else f'({place.entry.status}) '}{shorten(place.entry.title, 80)}",
         )
         for value, place in ranked
@@ -42,11 +42,6 @@ def render_entries(ranked: Sequence[tuple[float, Located]]) -> str:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)) for row in rows]
     return "".join(f"{printable(line)}\n" for line in lines)
-
-
-def scope_name(scope: ScopeOf) -> str:
-    """`project`, or `team:src/api`."""
-    return f"{scope.name}:{scope.where}" if scope.where else scope.name
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from memory_ci.records.anchor import Verdict
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.records.why import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.rendering.context import explain_task, render_task
-from memory_ci.rendering.table import printable, scope_name
+from memory_ci.rendering.table import printable
 from memory_ci.text import plural, shorten
 
 
@@ -34,7 +34,7 @@ def _facts(retrieval: Retrieval) -> Iterator[str]:
 
 def _name(hit: Hit) -> str:
     place = hit.located
-    return f"{place.entry.id[:8]} {shorten(place.entry.title, 80)} ({place.entry.type}, {scope_name(place.scope)})"
+    return f"{place.entry.id[:8]} {shorten(place.entry.title, 80)} ({place.entry.type}, {place.scope.target})"
 
 
 def _reasons(hit: Hit) -> Iterator[str]:
@@ -68,7 +68,7 @@ def render_why(why: Why) -> str:
 def _lines(why: Why) -> Iterator[str]:
     place, entry = why.located, why.located.entry
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
-    yield f"  {entry.type}, {scope_name(place.scope)}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
+    yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
     yield from _origin(why)
     yield f"prominence {why.prominence:.3f} = {_product(why.parts)}"
     yield f"utility    {why.utility:.3f} from {plural(len(why.heard), 'event')}{' (low)' if why.is_low else ''}"

@@ -81,6 +81,5 @@ def _terms(text: str) -> Iterator[str]:
 
 
 def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:
-    """`counts` in the same order, without `terms`."""
     left_out = frozenset(terms)
     return Counter({term: count for term, count in counts.items() if term not in left_out})

@@ -213,7 +213,6 @@ def _known(ids: Ids, places: Mapping[str, int]) -> list[str]:
 
 
 def _newest(olders: Mapping[str, Ids]) -> list[str]:
-    """The ids that nothing supersedes."""
     superseded = {older for ids in olders.values() for older in ids}
     return [id_ for id_ in olders if id_ not in superseded]
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.records.episode import Amendment, Episode, Telling
+from memory_ci.records.episode import Amendment, Episode, Telling, in_utc
 from memory_ci.records.report import Finding
 from memory_ci.store.frontmatter import MAX_COUNT, SURROGATE, UUID, format_share
 from memory_ci.store.layout import EPISODES
@@ -353,14 +353,10 @@ def _check_times(nodes: Mapping[str, YamlNode]) -> None:
 
 
 def _in_utc(telling: Telling) -> Telling:
-    feedback = tuple(replace(said, at=_utc(said.at)) for said in telling.feedback)
+    feedback = tuple(replace(said, at=in_utc(said.at)) for said in telling.feedback)
     if isinstance(telling, Episode):
-        return replace(telling, feedback=feedback, occurred_at=_utc(telling.occurred_at))
-    return replace(telling, feedback=feedback, at=_utc(telling.at))
-
-
-def _utc(time: datetime) -> datetime:
-    return time if time.tzinfo is None else time.astimezone(UTC)
+        return replace(telling, feedback=feedback, occurred_at=in_utc(telling.occurred_at))
+    return replace(telling, feedback=feedback, at=in_utc(telling.at))
 
 
 def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:

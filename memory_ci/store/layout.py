@@ -101,11 +101,6 @@ def parse_target(target: str) -> ScopeOf:
     return ScopeOf(name, clean)  # type: ignore[arg-type] # membership was checked just above
 
 
-def format_target(scope: ScopeOf) -> str:
-    """The inverse of parse_target."""
-    return f"{scope.name}:{scope.where}" if scope.where else scope.name
-
-
 def is_legacy(path: str) -> bool:
     """Whether `path` is of the layout that is read and never written."""
     return LEGACY_TEAM.fullmatch(path) is not None

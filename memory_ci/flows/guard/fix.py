@@ -21,7 +21,7 @@ from memory_ci.store.byhand import Adopted, adopt
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import classify_scope, format_target, fragment_path, is_fragment, scope_path, serves_prose
+from memory_ci.store.layout import classify_scope, fragment_path, is_fragment, scope_path, serves_prose
 
 ORIGIN = "refs/remotes/origin/"
 
@@ -122,7 +122,7 @@ def _fragments(segments: list[Segment], path: str, scope: ScopeOf) -> Iterator[t
     for segment in segments:
         entry = segment.entry
         if entry is not None:
-            scoped = msgspec.structs.replace(entry, scope=format_target(scope))
+            scoped = msgspec.structs.replace(entry, scope=scope.target)
             text = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped]).segments[0].raw
             plain = text.replace("\r\n", "\n").rstrip() + "\n"
             yield Moved(entry.id, entry.title, path, fragment_path(entry.id)), plain.encode()

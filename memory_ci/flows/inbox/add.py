@@ -18,7 +18,7 @@ from memory_ci.store.byhand import demote_headings
 from memory_ci.store.document import find_long
 from memory_ci.store.edit import format_entry
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import format_target, fragment_path, parse_target
+from memory_ci.store.layout import fragment_path, parse_target
 
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
 """What may stand before a title that was written as a heading; the # of `C#` is none."""
@@ -45,7 +45,7 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     if target.name == "global":
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
         raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)
-    entry = msgspec.structs.replace(entry, scope=format_target(target))
+    entry = msgspec.structs.replace(entry, scope=target.target)
     text = format_entry(entry)
     new = Located(entry, "", 1, target)
     for finding in find_long(new):

@@ -24,7 +24,7 @@ from memory_ci.store.byhand import demote_headings
 from memory_ci.store.document import find_long, parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file, format_entry
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import INBOX, classify_scope, format_target, fragment_path, parse_target
+from memory_ci.store.layout import INBOX, classify_scope, fragment_path, parse_target
 from memory_ci.store.legacy import LegacyFile, LegacyLearning, find_sections, not_understood
 
 Source = Literal["teaparty", "claude-code", "legacy"]
@@ -145,7 +145,7 @@ def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning:
         raise UsageError(f"{path} is not of the scope {options.scope!r}", slug="bad-scope", hint=hint)
     target = path if options.replace else fragment_path(learning.entry.id)
     body = demote_headings(learning.entry.body)
-    entry = msgspec.structs.replace(learning.entry, body=body, scope=None if options.replace else format_target(scope))
+    entry = msgspec.structs.replace(learning.entry, body=body, scope=None if options.replace else scope.target)
     return _Item(file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target)
 
 

@@ -15,7 +15,6 @@ from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import words_of
 from memory_ci.records.entry import Located
 from memory_ci.records.why import Edge, Graph, Node
-from memory_ci.rendering.table import scope_name
 from memory_ci.text import plural
 
 MAX_NODES = 200
@@ -113,4 +112,4 @@ def _node(id_: str, distance: int, place: Located | None) -> Node:
     if place is None:
         return Node(id_, distance, is_missing=True)
     entry, scope = place.entry, place.scope
-    return Node(id_, distance, entry.title, entry.type, entry.status, scope_name(scope), place.path, place.line)
+    return Node(id_, distance, entry.title, entry.type, entry.status, scope.target, place.path, place.line)

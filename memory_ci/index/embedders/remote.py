@@ -82,7 +82,6 @@ class Wire:
         return outcome
 
     def _wait(self, seconds: float) -> bool:
-        """Wait, or return False at once when there is no time for it."""
         if self._clock() + seconds >= self._end:
             return False
         self._sleep(seconds)

@@ -45,7 +45,6 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _spaced(text: str) -> str:
-    """`text` with blanks around ideographs."""
     return "".join(f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char for char in text)
 
 
