@@ -15,7 +15,7 @@ import msgspec
 from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.reply import QUOTE_WIDTH
 from memory_ci.extraction.scopes import SCOPES
-from memory_ci.records.engine import Request
+from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Adoption, Domain, EntryType
 from memory_ci.records.event import Evidence
 

@@ -11,7 +11,7 @@ from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.rules import is_telling
 from memory_ci.extraction.gate import QUOTABLE
 from memory_ci.extraction.scopes import scopes_for
-from memory_ci.records.engine import EngineReply, Known, Request
+from memory_ci.records.candidate import EngineReply, Known, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import EvidenceSet
 from memory_ci.text import estimate_tokens

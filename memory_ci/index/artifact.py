@@ -11,10 +11,20 @@ from pathlib import Path
 
 from memory_ci.errors import RepositoryError
 from memory_ci.index.build import ADD_ENTRY, ADD_FEEDBACK, ADD_FILE
-from memory_ci.index.database import Index, check_identity, check_schema, connect, create
+from memory_ci.index.database import (
+    LIST_FEEDBACK,
+    LIST_FILES,
+    Index,
+    check_identity,
+    check_schema,
+    connect,
+    create,
+    entries_by_path,
+    feedback_by_path,
+    prove,
+)
 from memory_ci.index.key import SCHEMA_VERSION
 from memory_ci.index.rows import ENTRY_COLUMNS, HASH_BYTES, Row
-from memory_ci.index.trust import LIST_FEEDBACK, LIST_FILES, entries_by_path, feedback_by_path, prove
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexStats
 

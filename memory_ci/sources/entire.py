@@ -19,8 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
-from memory_ci.sources.transcripts.fields import as_dict, as_list, as_text, decode
+from memory_ci.sources.transcripts.builder import SessionBuilder, as_dict, as_list, as_text, decode, parse_time
 from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = re.compile(r"[0-9a-f]{12}")

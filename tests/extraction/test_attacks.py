@@ -13,8 +13,7 @@ import pytest
 from memory_ci.extraction.gate import check_candidate, find_ungrounded
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.records.candidate import Quote
-from memory_ci.records.engine import Request
+from memory_ci.records.candidate import Quote, Request
 from memory_ci.records.event import Evidence
 from tests.extraction.make import make_candidate, make_piece
 

@@ -12,8 +12,7 @@ from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES
-from memory_ci.records.candidate import Judged
-from memory_ci.records.engine import EngineReply, Request
+from memory_ci.records.candidate import EngineReply, Judged, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import EvidenceSet
 from tests.extraction.make import judge, judge_messages, make_piece, written

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory_ci.extraction.prompt import build_prompt, request_key
 from memory_ci.extraction.scopes import SCOPES
-from memory_ci.records.engine import Known, Request
+from memory_ci.records.candidate import Known, Request
 from tests.extraction.make import make_piece
 
 PIECE = make_piece(

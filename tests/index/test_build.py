@@ -17,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.index.build import open_index, sync
-from memory_ci.index.database import SCHEMA, Index
+from memory_ci.index.database import SCHEMA, Index, entries_by_path
 from memory_ci.index.key import TOKENIZER
 from memory_ci.index.search import list_entries, list_findings, list_prose, search
-from memory_ci.index.trust import entries_by_path
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import LoadedFile
 from tests.index.trees import Tree, make_loaded, make_tree

@@ -9,9 +9,8 @@ import pytest
 
 from memory_ci.index.artifact import count_index, verify
 from memory_ci.index.build import open_index, sync
-from memory_ci.index.database import connect
+from memory_ci.index.database import LIST_FILES, connect, entries_by_path, wrong_files
 from memory_ci.index.rows import digest, text_hash
-from memory_ci.index.trust import LIST_FILES, entries_by_path, wrong_files
 from memory_ci.records.report import Finding
 from tests.index.trees import Tree, make_loaded, make_tree
 from tests.make import make_entry

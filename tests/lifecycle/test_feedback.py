@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.feedback import find_commands
+from memory_ci.lifecycle.episodes import find_commands
 
 ID = "0f6f1f0e"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_ci.records.plan import Change, Counts, EngineUse, Plan, PlannedStep, Step
-from memory_ci.rendering.message import render_commit_message
+from memory_ci.rendering.plan import render_commit_message
 from tests.make import make_entry
 
 TITLE = "Learning number 1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from memory_ci.records.engine import EngineReply, Request
+from memory_ci.records.candidate import EngineReply, Request
 
 
 class Engine(Protocol):

@@ -27,8 +27,8 @@ from memory_ci.extraction.engines.faults import (
 )
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.prompt import Prompt, build_prompt
+from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.records.config import EngineConfig, Provider
-from memory_ci.records.engine import EngineReply, Request, Usage
 from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, read_message
 from memory_ci.extraction.engines.faults import scrub
 from memory_ci.extraction.prompt import build_prompt
-from memory_ci.records.engine import EngineReply, Request, Usage
+from memory_ci.records.candidate import EngineReply, Request, Usage
 
 MAX_REQUESTS = 100_000
 MAX_BYTES = 200_000_000  # The API's limits are 100,000 requests and 256 MB of JSON.

@@ -20,8 +20,8 @@ from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.faults import scrub
 from memory_ci.extraction.engines.program import MAX_SECONDS, Finished, empty_directory, find_program, run_program
 from memory_ci.extraction.prompt import Prompt, build_prompt
+from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.engine import EngineReply, Request, Usage
 
 PASSED = frozenset(
     """PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TMPDIR XDG_CONFIG_HOME XDG_DATA_HOME CLAUDE_CONFIG_DIR

@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
+from memory_ci.records.candidate import Usage
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.engine import Usage
 
 MILLION = 1_000_000
 LONG_PROMPT_TOKENS = 100_000

@@ -18,8 +18,8 @@ from typing import IO, NamedTuple
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.faults import scrub
 from memory_ci.extraction.prompt import build_prompt
+from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.engine import EngineReply, Request
 
 MAX_OUTPUT = 8_000_000  # Bytes that a program may print, on standard output and standard error together.
 MAX_SECONDS = 300  # For one answer, whatever the deadline of the run allows.

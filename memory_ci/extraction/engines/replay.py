@@ -21,7 +21,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.prompt import request_key
 from memory_ci.extraction.reply import parse_reply
 from memory_ci.files import read_regular
-from memory_ci.records.engine import EngineReply, Request, Usage
+from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.secrets import find_secrets
 
 HAND_WRITTEN = "hand-written"

@@ -18,7 +18,7 @@ from memory_ci.extraction.wording import (
     make_title,
     weakness,
 )
-from memory_ci.records.engine import EngineReply, Request
+from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
 
 SUSPECT_IMPORTANCE = 0.4

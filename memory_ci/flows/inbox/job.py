@@ -17,7 +17,7 @@ from memory_ci.files import read_regular
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, work_tree
-from memory_ci.records.engine import Request
+from memory_ci.records.candidate import Request
 from memory_ci.records.episode import Assumption, Risk
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.retrieval import Hit

@@ -19,9 +19,8 @@ from memory_ci.extraction.scopes import scopes_for
 from memory_ci.files import read_regular
 from memory_ci.flows.model import choose_model
 from memory_ci.flows.samples import sample_entry
-from memory_ci.records.candidate import Judged
+from memory_ci.records.candidate import EngineReply, Judged, Known, Request
 from memory_ci.records.config import EngineConfig, EngineName
-from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.records.quality import Evaluation, GoldPiece, GoldWindow
 from memory_ci.secrets import find_secrets

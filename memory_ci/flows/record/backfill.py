@@ -27,7 +27,7 @@ from memory_ci.flows.record.batch_replies import BatchReplies, Collector, known_
 from memory_ci.flows.record.learner import Progress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace
-from memory_ci.records.engine import EngineReply, Request
+from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.plan import Plan
 from memory_ci.text import plural
 

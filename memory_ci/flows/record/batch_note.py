@@ -13,7 +13,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.engines.batches import Batch
 from memory_ci.gitrepo.repo import Repository, find_commit
-from memory_ci.records.engine import Known
+from memory_ci.records.candidate import Known
 from memory_ci.store.files import write_file
 
 

@@ -10,7 +10,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.prompt import request_key
-from memory_ci.records.engine import EngineReply, Known, Request
+from memory_ci.records.candidate import EngineReply, Known, Request
 
 
 class Collector:

@@ -13,7 +13,7 @@ from memory_ci.gitrepo.blobs import find_obstacle
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.feedback import BY_FACTS
+from memory_ci.lifecycle.episodes import BY_FACTS
 from memory_ci.records.episode import Action, Episode, Telling
 from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.records.plan import EpisodeFile, Plan

@@ -30,8 +30,15 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.lifecycle.anchors import parse_anchor
-from memory_ci.lifecycle.episodes import combine, make_amendment
-from memory_ci.lifecycle.feedback import MergedWork, derive_feedback, find_commands, is_spoken_of, undone_feedback
+from memory_ci.lifecycle.episodes import (
+    MergedWork,
+    combine,
+    derive_feedback,
+    find_commands,
+    is_spoken_of,
+    make_amendment,
+    undone_feedback,
+)
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.lifecycle.situation import situation_of, time_context

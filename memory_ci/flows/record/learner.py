@@ -34,8 +34,7 @@ from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.reinforce import Use
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.records.candidate import Candidate, Judged
-from memory_ci.records.engine import Request
+from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Phase, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.forge import PullRequest

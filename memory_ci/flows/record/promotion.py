@@ -16,11 +16,11 @@ from memory_ci.flows.workspace import Snapshot, Workspace, open_committed, works
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promote import plan_promotion
-from memory_ci.records.engine import Request
+from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, Plan, PlannedStep
-from memory_ci.rendering.message import render_commit_message
+from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.document import load_file
 from memory_ci.store.edit import apply_changes
 

@@ -13,7 +13,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.evidence.content import redact
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.event import Event, Session
-from memory_ci.sources.transcripts.merge import merge_sessions
+from memory_ci.sources.transcripts.builder import merge_sessions
 from memory_ci.sources.transcripts.registry import find_transcripts, read_transcript, usual_places
 
 

@@ -5,7 +5,6 @@ Services are asked only when they are named: no key that happens to be set sends
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -77,10 +76,10 @@ def _remote(name: str, model: str, environ: Mapping[str, str], patience: Patienc
     if key and not environ.get(key):
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
     from memory_ci.index.embedders.remote import HURRIED, RemoteEmbedder
+    from memory_ci.index.embedders.services import MAKERS
 
-    module = importlib.import_module(f"memory_ci.index.embedders.{name}")
     try:
-        embedder = RemoteEmbedder(module.make_service(model, environ), patience or HURRIED)
+        embedder = RemoteEmbedder(MAKERS[name](model, environ), patience or HURRIED)
     except (MemoryCIError, ValueError) as error:
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)

@@ -1,16 +1,89 @@
-"""The embedder that needs no key, no server and no download: a package brings the weights (`memory-ci[vectors]`)."""
+"""The embedder that needs no key, server or download: a package has the weights (`memory-ci[vectors]`)."""
 
 from __future__ import annotations
 
 import importlib.util
+import unicodedata
 from array import array
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_ci.index.embedders import Purpose, Vectors, failed
-from memory_ci.index.embedders.wordpiece import tokenize
+
+VOCABULARY = Path(__file__).with_name("vocab.txt")
+UNKNOWN, START, END = 100, 101, 102
+MAX_WORD = 100  # A longer word is unknown as a whole, as in the reference.
+MAX_TOKENS = 256  # What all-MiniLM-L6-v2 was trained to read, start and end included; the rest of a text is not seen.
+CJK = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2CEB0), (0x2F800, 0x2FA20))
+"""Half-open ranges of ideographs, each of which is a word of its own (Hangul, Hiragana and Katakana are not)."""
+
+
+def tokenize(text: str) -> list[int]:
+    """Token ids of `text`, between the marks of start and end, cut to 256.
+
+    >>> tokenize("Naïve retries!")
+    [101, 15743, 2128, 21011, 999, 102]
+    """
+    ids = [START]
+    for word in _words(text):
+        ids += _pieces(word)
+        if len(ids) >= MAX_TOKENS:
+            break
+    return [*ids[: MAX_TOKENS - 1], END]
+
+
+def _words(text: str) -> Iterator[str]:
+    """Lower-case words and single marks of punctuation, in order."""
+    plain = text.lower() if text.isascii() else unicodedata.normalize("NFD", _spaced(text).lower())
+    for chunk in plain.split():
+        if chunk.isalnum() and chunk.isascii():
+            yield chunk
+        else:
+            yield from _parted(chunk)
+
+
+def _spaced(text: str) -> str:
+    return "".join(f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char for char in text)
+
+
+def _parted(chunk: str) -> Iterator[str]:
+    word = ""
+    for char in chunk:
+        category = unicodedata.category(char)
+        if category == "Mn" or (category[0] == "C" and category != "Cn") or char == "\ufffd":
+            continue  # an accent, or nothing that is written
+        if category[0] == "P" or (char.isascii() and not char.isalnum()):
+            yield from (part for part in (word, char) if part)
+            word = ""
+        else:
+            word += char
+    if word:
+        yield word
+
+
+def _pieces(word: str) -> list[int]:
+    """The longest pieces that `word` is made of, from its start, or unknown."""
+    vocabulary = _vocabulary()
+    if len(word) > MAX_WORD:
+        return [UNKNOWN]
+    ids, start = [], 0
+    while start < len(word):
+        prefix = "##" if start else ""
+        end = next((end for end in range(len(word), start, -1) if prefix + word[start:end] in vocabulary), None)
+        if end is None:
+            return [UNKNOWN]
+        ids.append(vocabulary[prefix + word[start:end]])
+        start = end
+    return ids
+
+
+@cache
+def _vocabulary() -> dict[str, int]:
+    lines = VOCABULARY.read_text(encoding="utf-8").split("\n")
+    return {piece: number for number, piece in enumerate(lines) if piece}
+
 
 if TYPE_CHECKING:
     from memory_ci.index.embedders.minilm import MiniLM

@@ -10,7 +10,18 @@ from datetime import datetime
 from typing import BinaryIO, NamedTuple
 
 from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
+from memory_ci.sources.transcripts.builder import (
+    MAX_LINE,
+    SessionBuilder,
+    as_dict,
+    as_text,
+    decode,
+    encode,
+    join_parts,
+    joined_text,
+    parse_time,
+    session_name,
+)
 from memory_ci.sources.transcripts.claude_record import (
     DENIED,
     IGNORED,
@@ -28,16 +39,6 @@ from memory_ci.sources.transcripts.claude_record import (
     paths_of,
     said_words,
     uid_of,
-)
-from memory_ci.sources.transcripts.fields import (
-    MAX_LINE,
-    as_dict,
-    as_text,
-    decode,
-    encode,
-    join_parts,
-    joined_text,
-    session_name,
 )
 
 SNIFFED_LINES = 20

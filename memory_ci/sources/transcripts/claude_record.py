@@ -13,8 +13,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from memory_ci.sources.transcripts.builder import parse_time
-from memory_ci.sources.transcripts.fields import as_dict, as_list, as_text
+from memory_ci.sources.transcripts.builder import as_dict, as_list, as_text, parse_time
 
 Record = dict[str, Any]
 

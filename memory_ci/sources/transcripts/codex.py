@@ -14,13 +14,14 @@ from datetime import datetime
 from typing import Any, BinaryIO, NamedTuple
 
 from memory_ci.records.event import MID_TURN, Actor, Session
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
-from memory_ci.sources.transcripts.fields import (
+from memory_ci.sources.transcripts.builder import (
+    SessionBuilder,
     as_dict,
     as_text,
     decode,
     encode,
     joined_text,
+    parse_time,
     read_objects,
     relative_paths,
     session_name,

@@ -14,15 +14,16 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, EventKind, Session
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
-from memory_ci.sources.transcripts.fields import (
+from memory_ci.sources.transcripts.builder import (
     Document,
+    SessionBuilder,
     as_dict,
     as_list,
     as_text,
     decode,
     encode,
     joined_text,
+    parse_time,
     read_objects,
     session_name,
     text_parts,

@@ -14,18 +14,19 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
-from memory_ci.sources.transcripts.claude_record import INTERRUPT, REJECTED
-from memory_ci.sources.transcripts.fields import (
+from memory_ci.sources.transcripts.builder import (
     MAX_DOCUMENT,
+    SessionBuilder,
     as_dict,
     as_list,
     as_text,
     decode,
     encode,
+    parse_time,
     session_name,
     touched_paths,
 )
+from memory_ci.sources.transcripts.claude_record import INTERRUPT, REJECTED
 from memory_ci.sources.transcripts.prose import add_turn, typed_words
 
 FORMAT = "git-ai-note"

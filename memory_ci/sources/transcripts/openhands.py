@@ -12,14 +12,15 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, EventKind, Session
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
-from memory_ci.sources.transcripts.fields import (
+from memory_ci.sources.transcripts.builder import (
     Document,
+    SessionBuilder,
     as_dict,
     as_list,
     as_text,
     encode,
     joined_text,
+    parse_time,
     session_name,
     touched_paths,
 )

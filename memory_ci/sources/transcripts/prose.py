@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import BinaryIO
 
-from memory_ci.sources.transcripts.builder import SessionBuilder
+from memory_ci.sources.transcripts.builder import SessionBuilder, session_name
 from memory_ci.sources.transcripts.claude_record import INTERRUPT, is_injected, said_words
 from memory_ci.sources.transcripts.codex import IDE_CONTEXT, IDE_REQUEST, WRAPPERS
-from memory_ci.sources.transcripts.fields import session_name
 
 MAX_LINE = 2**20  # Bytes of one line; a longer one is counted as bad.
 SUMMARY = "This session is being continued from a previous conversation"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session, Severity
-from memory_ci.sources.transcripts.builder import SessionBuilder
-from memory_ci.sources.transcripts.fields import (
+from memory_ci.sources.transcripts.builder import (
     Document,
+    SessionBuilder,
     as_dict,
     as_list,
     as_text,

@@ -8,8 +8,8 @@ from typing import Any
 
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
 from memory_ci.extraction.engines.faults import Clock
+from memory_ci.records.candidate import Request
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.engine import Request
 from tests.extraction.make import make_piece
 
 KEY = "key-of-the-test-0123456789"

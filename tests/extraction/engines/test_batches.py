@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.batches import Batch, poll, results, submit
-from memory_ci.records.engine import EngineReply, Usage
+from memory_ci.records.candidate import EngineReply, Usage
 from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
 from tests.extraction.engines.model_double import (
     Answer,

@@ -13,8 +13,8 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.claude_cli import ClaudeCliEngine
 from memory_ci.extraction.prompt import build_prompt
+from memory_ci.records.candidate import EngineReply, Usage
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.engine import EngineReply, Usage
 from tests.extraction.engines.make import make_request
 from tests.extraction.engines.programs import make_program
 

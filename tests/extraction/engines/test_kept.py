@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.replay import KeptReplies
-from memory_ci.records.engine import EngineReply, Request, Usage
+from memory_ci.records.candidate import EngineReply, Request, Usage
 from tests.extraction.make import make_piece
 
 GOOD = '{"learnings": []}'

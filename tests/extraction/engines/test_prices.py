@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.meter import DEAREST, PRICES, Meter, cost, cost_bound, find_price
+from memory_ci.records.candidate import Usage
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.engine import Usage
 
 HAIKU = "claude-haiku-5-5"
 MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)

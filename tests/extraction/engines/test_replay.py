@@ -10,7 +10,7 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.replay import ReplayEngine, record_reply
 from memory_ci.extraction.prompt import request_key
-from memory_ci.records.engine import EngineReply, Usage
+from memory_ci.records.candidate import EngineReply, Usage
 from tests.extraction.engines.make import make_request
 
 REPLY = EngineReply(text='{"learnings": []}', stop_reason="end_turn", usage=Usage(10, 7), model="claude-haiku-5-5")

@@ -16,8 +16,8 @@ from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import parse_reply, parse_risks
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.run import RecordOptions, plan_record
+from memory_ci.records.candidate import Request
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.engine import Request
 from tests.extraction.engines.make import make_request
 from tests.flows.project import NOW, TODAY, Project
 

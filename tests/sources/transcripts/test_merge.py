@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.event import Session
+from memory_ci.sources.transcripts.builder import merge_sessions
 from memory_ci.sources.transcripts.claude_code import read
-from memory_ci.sources.transcripts.merge import merge_sessions
 from tests.sources.transcripts.claude import Record, human_texts, make_lines, make_queue, make_user
 
 TURNS = [make_user(text, number) for number, text in enumerate(["fix it", "yes", "yes", "push"], 1)]
