@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import SessionBuilder, as_dict, as_list, as_text, decode, parse_time
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, as_dict, as_list, as_text, decode, parse_time
 from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = re.compile(r"[0-9a-f]{12}")
@@ -144,7 +144,7 @@ def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) 
     builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
     at = parse_time(metadata.get("created_at"))
     for section, text, paths in _summary_texts(as_dict(metadata.get("summary"))):
-        builder.add("agent", "text", text, line=1, at=at, paths=paths, labels=(SUMMARY, ("section", section)))
+        builder.add("agent", "text", text, Place(1, at), paths=paths, labels=(SUMMARY, ("section", section)))
     built, whole = builder.build(), session.counts
     counts = replace(
         built.counts,

@@ -14,7 +14,7 @@ from itertools import count
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, parse_time
 from memory_ci.sources.transcripts.prose import dated_name, read_lines
 
 CHAT = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
@@ -138,9 +138,9 @@ class _Reader:
 
     def _reply(self, text: str) -> None:
         if self.is_printing:
-            self.builder.add("tool", "tool_result", text, line=self.line, at=self.started)
+            self.builder.add("tool", "tool_result", text, Place(self.line, self.started))
         else:
-            self.builder.add("agent", "text", text, line=self.line, at=self.started)
+            self.builder.add("agent", "text", text, Place(self.line, self.started))
 
     def _tool(self, lines: list[str]) -> None:
         for offset, text in enumerate(lines):
@@ -148,14 +148,14 @@ class _Reader:
                 self.is_scripted = True
             elif commit := COMMIT.fullmatch(text):
                 labels = (("sha", commit[1]),)
-                self.builder.add("agent", "commit", commit[2], line=self.line + offset, at=self.started, labels=labels)
+                self.builder.add("agent", "commit", commit[2], Place(self.line + offset, self.started), labels=labels)
             elif text.startswith("^C") and self.is_working:
-                self.builder.add("human", "interrupt", text, line=self.line + offset, at=self.started)
+                self.builder.add("human", "interrupt", text, Place(self.line + offset, self.started))
                 self.is_working = False
             elif text.startswith("Tokens: "):
                 self.is_working = False
         if text := "\n".join(lines).strip():
-            self.builder.add("tool", "tool_result", text, line=self.line, at=self.started)
+            self.builder.add("tool", "tool_result", text, Place(self.line, self.started))
 
     def _turn(self, text: str) -> None:
         command = COMMAND.match(text)
@@ -163,7 +163,7 @@ class _Reader:
         if command:
             self._command(command["name"], command["rest"].strip())
         elif self.echo and text.strip() == self.echo:
-            self.builder.add("human", "text", text, line=self.line, uid=self.echo_uid)
+            self.builder.add("human", "text", text, Place(self.line), uid=self.echo_uid)
             self.echo = ""
         else:
             self._words(text)
@@ -173,16 +173,16 @@ class _Reader:
             self.echo, self.echo_uid = rest, f"{self.builder.id}:{self.line}"  # aider writes the words once more
             self._words(rest, uid=self.echo_uid)
         elif name == UNDO:
-            self.builder.add("human", "rejection", "", line=self.line, at=self.started, tool=UNDO)
+            self.builder.add("human", "rejection", "", Place(self.line, self.started), tool=UNDO)
         else:
-            self.builder.add("system", "tool_call", rest, line=self.line, at=self.started, tool=name)
+            self.builder.add("system", "tool_call", rest, Place(self.line, self.started), tool=name)
 
     def _words(self, text: str, uid: str = "") -> None:
         self.is_working = True
         if self.is_scripted or _is_output(text):
-            self.builder.add("injected", "text", text, line=self.line, at=self.started, uid=uid)
+            self.builder.add("injected", "text", text, Place(self.line, self.started), uid=uid)
         elif text.strip():
-            self.builder.add("human", "text", text.strip(), line=self.line, at=self.started, uid=uid)
+            self.builder.add("human", "text", text.strip(), Place(self.line, self.started), uid=uid)
 
 
 def _is_output(text: str) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +27,13 @@ from memory_ci.secrets import find_secrets
 
 MAX_TOOL_TEXT = 2_000
 """Characters kept of what a tool was given or answered: it only corroborates, and is never quoted."""
+
+
+class Place(NamedTuple):
+    """Where a record stands in the file, from line 1, and when it was written."""
+
+    line: int
+    at: datetime | None = None
 
 
 class SessionBuilder:
@@ -58,17 +65,19 @@ class SessionBuilder:
         actor: Actor,
         kind: EventKind,
         text: str,
+        place: Place,
         *,
-        line: int,
-        at: datetime | None = None,
         uid: str = "",
         tool: str | None = None,
         ok: bool | None = None,
-        severity: Severity = "info",
+        severity: Severity | None = None,
         paths: tuple[str, ...] = (),
         labels: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        """One event found at `line` (from 1). An event whose `uid` was seen before is counted as a duplicate."""
+        """One event found at `place`. An event whose `uid` was seen before is counted as a duplicate.
+
+        A tool's result that failed is an error where no `severity` is named.
+        """
         if uid and uid in self._seen:
             self._duplicates += 1
             return
@@ -76,14 +85,14 @@ class SessionBuilder:
         self.events.append(
             Event(
                 seq=len(self.events),
-                at=at or UNKNOWN_TIME,
+                at=place.at or UNKNOWN_TIME,
                 actor=actor,
                 kind=kind,
                 text=text[:MAX_TOOL_TEXT] if kind in ("tool_call", "tool_result") else text,
-                origin=Origin(kind="session", id=f"{self.agent}:{self.id}", path=self.path, line=line),
+                origin=Origin(kind="session", id=f"{self.agent}:{self.id}", path=self.path, line=place.line),
                 tool=tool,
                 ok=ok,
-                severity=severity,
+                severity=severity or ("error" if kind == "tool_result" and ok is False else "info"),
                 paths=paths,
                 labels=labels,
                 session=f"{self.agent}:{self.id}",

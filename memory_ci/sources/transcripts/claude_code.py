@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
 from memory_ci.sources.transcripts.builder import (
     MAX_LINE,
+    Place,
     SessionBuilder,
     as_dict,
     as_text,
@@ -154,7 +155,7 @@ class _Reader:
             return
         labels = (MID_TURN,) if has_waited or is_beside else ()
         uid = uid_of(record, "t")
-        self.builder.add("human", "text", text, line=line, at=_time(record), uid=uid, labels=labels)
+        self.builder.add("human", "text", text, Place(line, _time(record)), uid=uid, labels=labels)
 
     def _injected(self, line: int, record: Record, text: str, uid: str) -> None:
         self.queue.has_waited(text.strip())
@@ -236,9 +237,9 @@ class _Reader:
     def _say_waiting(self, waiting: Waiting, is_person: bool) -> None:
         said = "" if is_injected(waiting.text) else said_words(waiting.text)
         if is_person and said:
-            self.builder.add("human", "text", said, line=waiting.line, at=waiting.at, labels=(MID_TURN,))
+            self.builder.add("human", "text", said, Place(waiting.line, waiting.at), labels=(MID_TURN,))
         else:
-            self.builder.add("injected", "text", waiting.text, line=waiting.line, at=waiting.at)
+            self.builder.add("injected", "text", waiting.text, Place(waiting.line, waiting.at))
 
     def _add(
         self,
@@ -253,7 +254,7 @@ class _Reader:
         severity: Severity = "info",
     ) -> None:
         tool, paths, at = call.tool, call.paths, _time(record)
-        self.builder.add(actor, kind, text, line=line, at=at, uid=uid, tool=tool, ok=ok, severity=severity, paths=paths)
+        self.builder.add(actor, kind, text, Place(line, at), uid=uid, tool=tool, ok=ok, severity=severity, paths=paths)
 
 
 def _decode(line: bytes) -> Record | None:

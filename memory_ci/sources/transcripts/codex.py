@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from memory_ci.records.event import MID_TURN, Actor, Session
 from memory_ci.sources.transcripts.builder import (
+    Place,
     SessionBuilder,
     as_dict,
     as_text,
@@ -99,13 +99,6 @@ IDE_REQUEST = "## My request for Codex:"
 """Editors put open files before what was typed; the words of the person come after the second heading."""
 
 
-class Place(NamedTuple):
-    """Where a record stands in the file, from line 1, and when it was written."""
-
-    line: int
-    at: datetime | None
-
-
 def sniff(head: bytes) -> bool:
     """True if one of the first lines is a rollout's record, or the bare header of the old form."""
     lines = head.lstrip().split(b"\n")
@@ -163,7 +156,7 @@ class _Reader:
             self._event(payload, place)
         elif kind == "compacted":
             self.flush()
-            self.builder.add("injected", "compaction", as_text(payload.get("message")), line=place.line, at=place.at)
+            self.builder.add("injected", "compaction", as_text(payload.get("message")), place)
         elif kind not in SILENT:
             self.builder.unknown(kind or "untyped")
 
@@ -209,7 +202,7 @@ class _Reader:
         if text.lstrip().startswith(ABORTED):
             self._interrupted(place)
         elif _is_wrapper(text) or payload.get("kind", "plain") != "plain":
-            self.builder.add("injected", "text", text, line=place.line, at=place.at)
+            self.builder.add("injected", "text", text, place)
         else:
             self._human(text, place, as_text(item.get("id")))
 
@@ -224,12 +217,12 @@ class _Reader:
     def _human(self, text: str, place: Place, uid: str = "") -> None:
         is_mid_turn = self.is_in_turn and self.is_busy and self.person == "human"
         labels = (MID_TURN,) if is_mid_turn else ()
-        self.builder.add(self.person, "text", _typed_words(text), line=place.line, at=place.at, uid=uid, labels=labels)
+        self.builder.add(self.person, "text", _typed_words(text), place, uid=uid, labels=labels)
 
     def _interrupted(self, place: Place) -> None:
         """An event and a marker of role user tell of one interruption."""
         if not self.builder.events or self.builder.events[-1].kind != "interrupt":
-            self.builder.add(self.person, "interrupt", "", line=place.line, at=place.at)
+            self.builder.add(self.person, "interrupt", "", place)
 
     def _rolled_back(self, turns: object, place: Place) -> None:
         """What a person took back counts no more; that it was taken back does."""
@@ -237,7 +230,7 @@ class _Reader:
         typed = [event.seq for event in self.builder.events if (event.actor, event.kind) == (self.person, "text")]
         if isinstance(turns, int) and turns > 0 and typed:
             del self.builder.events[typed[-min(turns, len(typed))] :]
-        self.builder.add(self.person, "interrupt", "", line=place.line, at=place.at, labels=(("via", "rollback"),))
+        self.builder.add(self.person, "interrupt", "", place, labels=(("via", "rollback"),))
 
     def _item(self, item: dict[str, Any], place: Place, *, is_old: bool) -> None:
         kind = as_text(item.get("type"))
@@ -258,15 +251,15 @@ class _Reader:
             self._user(text, place, is_old)
         elif role == "assistant":
             self._works()
-            self.builder.add(self.agent, "text", text, line=place.line, at=place.at, uid=as_text(item.get("id")))
+            self.builder.add(self.agent, "text", text, place, uid=as_text(item.get("id")))
         else:
-            self.builder.add("injected", "text", text, line=place.line, at=place.at, uid=as_text(item.get("id")))
+            self.builder.add("injected", "text", text, place, uid=as_text(item.get("id")))
 
     def _user(self, text: str, place: Place, is_old: bool) -> None:
         if text.lstrip().startswith(ABORTED):
             self._interrupted(place)
         elif _is_wrapper(text):
-            self.builder.add("injected", "text", text, line=place.line, at=place.at)
+            self.builder.add("injected", "text", text, place)
         elif is_old:
             self._human(text, place)
         elif heard := next((heard for heard in self.heard if heard in text), None):
@@ -281,7 +274,7 @@ class _Reader:
     def flush(self) -> None:
         """Messages of role user that no event proved: nobody typed them, as far as the file tells."""
         for place, text in self.held:
-            self.builder.add("injected", "text", text, line=place.line, at=place.at)
+            self.builder.add("injected", "text", text, place)
         self.held, self.heard = [], []
 
     def _call(self, kind: str, item: dict[str, Any], place: Place) -> None:
@@ -291,34 +284,15 @@ class _Reader:
         uid, tool = as_text(item.get("call_id")), as_text(item.get("name")) or kind.removesuffix("_call")
         self.tools[uid] = tool
         paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
-        self.builder.add(
-            self.agent,
-            "tool_call",
-            text,
-            line=place.line,
-            at=place.at,
-            uid=uid and f"{uid}:call",
-            tool=tool,
-            paths=paths,
-        )
+        self.builder.add(self.agent, "tool_call", text, place, uid=uid and f"{uid}:call", tool=tool, paths=paths)
 
     def _output(self, item: dict[str, Any], place: Place) -> None:
         uid = as_text(item.get("call_id"))
         tool, (text, ok) = self.tools.get(uid), outcome(item.get("output"))
         if text.strip() in REJECTED and self.person == "human":
-            self.builder.add("human", "rejection", "", line=place.line, at=place.at, uid=uid, tool=tool, ok=False)
+            self.builder.add("human", "rejection", "", place, uid=uid, tool=tool, ok=False)
             return
-        self.builder.add(
-            "tool",
-            "tool_result",
-            text,
-            line=place.line,
-            at=place.at,
-            uid=uid,
-            tool=tool,
-            ok=ok,
-            severity="error" if ok is False else "info",
-        )
+        self.builder.add("tool", "tool_result", text, place, uid=uid, tool=tool, ok=ok)
 
 
 def _is_wrapper(text: str) -> bool:

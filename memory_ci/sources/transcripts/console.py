@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import SessionBuilder
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder
 from memory_ci.sources.transcripts.prose import dated_name, read_lines, typed_words
 
 PROMPT = re.compile(r"[>\u276f] (?P<words>\S.*)")
@@ -97,20 +97,20 @@ class _Reader:
 
     def _prompt(self, text: str, answered_by: str) -> None:
         if answered_by in ("agent", "thinking") and typed_words(text) == text:
-            self.builder.add("human", "text", text, line=self.line)
+            self.builder.add("human", "text", text, Place(self.line))
         else:
-            self.builder.add("injected", "text", text, line=self.line)
+            self.builder.add("injected", "text", text, Place(self.line))
 
     def _agent(self, text: str) -> None:
         if call := CALL.fullmatch(text):
-            self.builder.add("agent", "tool_call", call["given"], line=self.line, tool=call["tool"])
+            self.builder.add("agent", "tool_call", call["given"], Place(self.line), tool=call["tool"])
         else:
-            self.builder.add("agent", "text", text.removeprefix(AGENT), line=self.line)
+            self.builder.add("agent", "text", text.removeprefix(AGENT), Place(self.line))
 
     def _result(self, text: str) -> None:
         if text == REFUSED:
-            self.builder.add("human", "rejection", "", line=self.line)
+            self.builder.add("human", "rejection", "", Place(self.line))
         elif text == STOPPED:
-            self.builder.add("human", "interrupt", text, line=self.line)
+            self.builder.add("human", "interrupt", text, Place(self.line))
         else:
-            self.builder.add("tool", "tool_result", text, line=self.line)
+            self.builder.add("tool", "tool_result", text, Place(self.line))

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import Actor, EventKind, Session
 from memory_ci.sources.transcripts.builder import (
     Document,
+    Place,
     SessionBuilder,
     as_dict,
     as_list,
@@ -181,8 +182,8 @@ class _Message:
     """One message on its way to events."""
 
     def __init__(self, builder: SessionBuilder, uid: str, line: int, message: dict[str, Any]) -> None:
-        self.builder, self.uid, self.line, self.found = builder, uid, line, message
-        self.at = parse_time(message.get("timestamp"))
+        self.builder, self.uid, self.found = builder, uid, message
+        self.place = Place(line, parse_time(message.get("timestamp")))
 
     def add(self, person: Actor, agent: Actor) -> None:
         kind = self.found.get("type")
@@ -191,7 +192,7 @@ class _Message:
         elif kind == "gemini":
             self._agent(person, agent)
         elif kind == REWIND:
-            self.builder.add(person, "interrupt", "", line=self.line, labels=(("via", "rewind"),))
+            self.builder.add(person, "interrupt", "", self.place, labels=(("via", "rewind"),))
         elif kind in ("info", "warning", "error"):
             self._notice()
         else:
@@ -204,30 +205,30 @@ class _Message:
         for number, text in enumerate(typed):
             self._typed(person, text, f"{self.uid}:{number}" if number else self.uid)
         if rest:
-            self.builder.add("injected", "text", rest, line=self.line, at=self.at)
+            self.builder.add("injected", "text", rest, self.place)
         for part in as_list(content):
             if answer := as_dict(as_dict(part).get("functionResponse")):
                 self._result(answer, as_text(answer.get("name")), None)
 
     def _typed(self, person: Actor, text: str, uid: str) -> None:
         if SUMMARY in text:
-            self.builder.add("injected", "compaction", text, line=self.line, at=self.at, uid=uid)
+            self.builder.add("injected", "compaction", text, self.place, uid=uid)
         else:
             actor: Actor = "injected" if text.lstrip().startswith(INJECTED) else person
-            self.builder.add(actor, "text", text, line=self.line, at=self.at, uid=uid)
+            self.builder.add(actor, "text", text, self.place, uid=uid)
 
     def _notice(self) -> None:
         text = joined_text(self.found.get("content"))
         is_compaction = "history compressed from" in text.lower()
         kind: EventKind = "compaction" if is_compaction else "text"
-        self.builder.add("system", kind, text, line=self.line, at=self.at, uid=self.uid)
+        self.builder.add("system", kind, text, self.place, uid=self.uid)
 
     def _agent(self, person: Actor, agent: Actor) -> None:
         content = self.found.get("content")
         parts = as_list(content)
         spoken = [part for part in parts if not as_dict(part).get("thought")]
         if text := joined_text(spoken if parts else content):
-            self.builder.add(agent, "text", text, line=self.line, at=self.at, uid=self.uid)
+            self.builder.add(agent, "text", text, self.place, uid=self.uid)
         for call in as_list(self.found.get("toolCalls")):
             self._call(as_dict(call), person, agent)
         for part in parts:
@@ -241,8 +242,7 @@ class _Message:
             agent,
             "tool_call",
             encode(call.get("args")),
-            line=self.line,
-            at=self.at,
+            self.place,
             uid=uid and f"{uid}:call",
             tool=tool,
             paths=touched_paths(call.get("args"), "file_path", "absolute_path", "path"),
@@ -259,7 +259,7 @@ class _Message:
         bare = reason.rstrip(".").lower()
         kind: EventKind = "interrupt" if bare in ABORTS else "rejection"
         text = "" if bare in ABORTS | DENIALS else reason
-        self.builder.add(person, kind, text, line=self.line, at=self.at, uid=uid, tool=tool, ok=False)
+        self.builder.add(person, kind, text, self.place, uid=uid, tool=tool, ok=False)
 
     def _result(self, answer: dict[str, Any], tool: str, status: object) -> None:
         response = as_dict(answer.get("response"))
@@ -268,13 +268,5 @@ class _Message:
         exit_code = EXIT_CODE.search(text)
         failed = status == "error" or bool(error) or (exit_code is not None and exit_code[1] != "0")
         self.builder.add(
-            "tool",
-            "tool_result",
-            text,
-            line=self.line,
-            at=self.at,
-            uid=as_text(answer.get("id")),
-            tool=tool,
-            ok=not failed,
-            severity="error" if failed else "info",
+            "tool", "tool_result", text, self.place, uid=as_text(answer.get("id")), tool=tool, ok=not failed
         )

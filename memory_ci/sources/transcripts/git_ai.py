@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import (
     MAX_DOCUMENT,
+    Place,
     SessionBuilder,
     as_dict,
     as_list,
@@ -111,7 +112,7 @@ class _Reader:
         elif kind in ("assistant", "plan"):
             self.is_working, self.open_calls, self.wrapped_at = False, 0, None
             if text.strip():
-                self.builder.add("agent", "text", text, line=line, at=at)
+                self.builder.add("agent", "text", text, Place(line, at))
         elif kind == "tool_use":
             self._call(line, message, at)
         elif kind != "thinking":
@@ -123,7 +124,7 @@ class _Reader:
         given, tool = message.get("input"), as_text(message.get("name")) or None
         text = as_text(as_dict(given).get("command")) or encode(given)
         paths = touched_paths(given, *FILES)
-        self.builder.add("agent", "tool_call", text, line=line, at=at, tool=tool, paths=paths)
+        self.builder.add("agent", "tool_call", text, Place(line, at), tool=tool, paths=paths)
 
     def _user(self, line: int, text: str, at: datetime | None) -> None:
         if self.builder.agent == "cursor":
@@ -131,11 +132,11 @@ class _Reader:
         elif self.is_working and not (self.stopped_at and at and at > self.stopped_at):
             self._result(line, text, at)
         elif self._is_expansion(text, at):
-            self.builder.add("injected", "text", text, line=line, at=at)
+            self.builder.add("injected", "text", text, Place(line, at))
         else:
             self.is_working = False
             self.wrapped_at = None if typed_words(text) else (at,)
-            add_turn(self.builder, text, line=line, at=at)
+            add_turn(self.builder, text, Place(line, at))
 
     def _is_expansion(self, text: str, at: datetime | None) -> bool:
         """Whether Claude Code made `text` of a command or skill, whose time it then has."""
@@ -147,11 +148,11 @@ class _Reader:
         """What came while a tool worked; after a refusal, with all calls answered, the next turn is a person's."""
         self.open_calls -= 1
         if REJECTED.match(text):
-            self.builder.add("human", "rejection", "", line=line, at=at)
+            self.builder.add("human", "rejection", "", Place(line, at))
         elif text.startswith(INTERRUPT):
-            self.builder.add("human", "interrupt", text, line=line, at=at)
+            self.builder.add("human", "interrupt", text, Place(line, at))
         else:
-            self.builder.add("tool", "tool_result", text, line=line, at=at)
+            self.builder.add("tool", "tool_result", text, Place(line, at))
             return
         self.stopped_at = at if self.open_calls <= 0 else None
 
@@ -162,5 +163,5 @@ class _Reader:
         else:
             around, words = (text, "") if WRAPPED.search(text) else ("", text)
         if around.strip():
-            self.builder.add("injected", "text", around, line=line, at=at)
-        add_turn(self.builder, words, line=line, at=at)
+            self.builder.add("injected", "text", around, Place(line, at))
+        add_turn(self.builder, words, Place(line, at))

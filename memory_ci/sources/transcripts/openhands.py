@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, EventKind, Session
 from memory_ci.sources.transcripts.builder import (
     Document,
+    Place,
     SessionBuilder,
     as_dict,
     as_list,
@@ -70,12 +70,11 @@ class _Reader:
         self.builder = builder
         self.delegates = 0
         self.tool = ""
-        self.line = 1
-        self.at: datetime | None = None
+        self.place = Place(1)
 
     def take(self, line: int, event: object) -> None:
         found = as_dict(event)
-        self.line, self.at = line, parse_time(found.get("timestamp"))
+        self.place = Place(line, parse_time(found.get("timestamp")))
         if kind := as_text(found.get("kind")):
             self._sdk(kind, found)
         elif action := as_text(found.get("action")):
@@ -88,7 +87,7 @@ class _Reader:
             self.builder.bad_line()
 
     def _add(self, actor: Actor, kind: EventKind, text: str, uid: object = "", **fields: Any) -> None:  # noqa: ANN401 - SessionBuilder.add checks them
-        self.builder.add(actor, kind, text, line=self.line, at=self.at, uid=as_text(uid), **fields)
+        self.builder.add(actor, kind, text, self.place, uid=as_text(uid), **fields)
 
     @property
     def _agent(self) -> Actor:
@@ -153,7 +152,7 @@ class _Reader:
         self._add("human", "rejection", text, uid, tool=tool, ok=False)
 
     def _result(self, text: str, tool: str, ok: bool | None, uid: object = "") -> None:
-        self._add("tool", "tool_result", text, uid, tool=tool, ok=ok, severity="error" if ok is False else "info")
+        self._add("tool", "tool_result", text, uid, tool=tool, ok=ok)
 
     def _sdk(self, kind: str, event: dict[str, Any]) -> None:
         uid, tool = event.get("id"), as_text(event.get("tool_name"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import BinaryIO
 
-from memory_ci.sources.transcripts.builder import SessionBuilder, session_name
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, session_name
 from memory_ci.sources.transcripts.claude_record import INTERRUPT, is_injected, said_words
 from memory_ci.sources.transcripts.codex import IDE_CONTEXT, IDE_REQUEST, WRAPPERS
 
@@ -55,11 +55,11 @@ def typed_words(text: str) -> str:
     return said_words(IMAGE.sub("", text))
 
 
-def add_turn(builder: SessionBuilder, text: str, *, line: int, at: datetime | None) -> None:
+def add_turn(builder: SessionBuilder, text: str, place: Place) -> None:
     """A turn under a user's name: an interrupt, a person's words, or else what a tool put there."""
     if text.startswith(INTERRUPT):
-        builder.add("human", "interrupt", text, line=line, at=at)
+        builder.add("human", "interrupt", text, place)
     elif words := typed_words(text):
-        builder.add("human", "text", words, line=line, at=at)
+        builder.add("human", "text", words, place)
     elif text.strip():
-        builder.add("injected", "compaction" if text.startswith(SUMMARY) else "text", text, line=line, at=at)
+        builder.add("injected", "compaction" if text.startswith(SUMMARY) else "text", text, place)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import BinaryIO, NamedTuple
 
-from memory_ci.records.event import Actor, Session, Severity
-from memory_ci.sources.transcripts.builder import SessionBuilder, parse_time
+from memory_ci.records.event import Actor, Session
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, parse_time
 from memory_ci.sources.transcripts.claude_record import REJECTED
 from memory_ci.sources.transcripts.prose import add_turn, dated_name, read_lines
 
@@ -143,9 +143,9 @@ class _Reader:
 
     def _add_words(self, line: int, text: str) -> None:
         if self.turn.is_user and not self.turn.is_side:
-            add_turn(self.builder, text, line=line, at=self.turn.at)
+            add_turn(self.builder, text, Place(line, self.turn.at))
         else:
-            self.builder.add(self._by("agent"), "text", text, line=line, at=self.turn.at)
+            self.builder.add(self._by("agent"), "text", text, Place(line, self.turn.at))
 
     def _by(self, actor: Actor) -> Actor:
         return "subagent" if self.turn.is_side else actor
@@ -153,17 +153,16 @@ class _Reader:
     def _add_tool(self, line: int, text: str) -> None:
         found, (given, output) = TOOL_NAME.search(text), _split_output(text)
         at, tool, paths = self.turn.at, found[1] if found else None, tuple(TOOL_PATH.findall(given)[:1])
-        self.builder.add(self._by("agent"), "tool_call", given, line=line, at=at, tool=tool, paths=paths)
+        self.builder.add(self._by("agent"), "tool_call", given, Place(line, at), tool=tool, paths=paths)
         if REJECTED.match(output):
-            self.builder.add("human", "rejection", "", line=line, at=at, tool=tool, paths=paths)
+            self.builder.add("human", "rejection", "", Place(line, at), tool=tool, paths=paths)
         elif output:
             self._add_result(line, output, tool)
 
     def _add_result(self, line: int, text: str, tool: str | None) -> None:
         ok = not text.startswith("<tool_use_error>")
-        severity: Severity = "info" if ok else "error"
         actor, at = self._by("tool"), self.turn.at
-        self.builder.add(actor, "tool_result", text, line=line, at=at, tool=tool, ok=ok, severity=severity)
+        self.builder.add(actor, "tool_result", text, Place(line, at), tool=tool, ok=ok)
 
 
 def _split_output(text: str) -> tuple[str, str]:

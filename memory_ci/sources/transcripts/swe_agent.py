@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from memory_ci.records.event import Session, Severity
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import (
     Document,
+    Place,
     SessionBuilder,
     as_dict,
     as_list,
@@ -59,24 +60,23 @@ def _add(builder: SessionBuilder, number: int, message: dict[str, Any], has_begu
     if role not in ("system", "user", "tool", "assistant"):
         builder.unknown(as_text(role) or "untyped")
     elif role == "system" or message.get("is_demo") or not has_begun:
-        builder.add("injected", "text", text, line=number)
+        builder.add("injected", "text", text, Place(number))
     elif role == "assistant":
         _add_step(builder, number, message, text)
     else:
         failed = FAILED.match(text.lstrip()) is not None
-        severity: Severity = "error" if failed else "info"
-        builder.add("tool", "tool_result", text, line=number, ok=False if failed else None, severity=severity)
+        builder.add("tool", "tool_result", text, Place(number), ok=False if failed else None)
 
 
 def _add_step(builder: SessionBuilder, number: int, message: dict[str, Any], text: str) -> None:
     """A thought and the calls or the command that follow it."""
     if said := as_text(message.get("thought")).strip() or text.strip():
-        builder.add("agent", "text", said, line=number)
+        builder.add("agent", "text", said, Place(number))
     functions = [as_dict(as_dict(call).get("function")) for call in as_list(message.get("tool_calls"))]
     for function in functions:
         given = as_text(function.get("arguments"))
         paths = touched_paths(decode(given.encode(errors="replace")), "path", "filename")
-        builder.add("agent", "tool_call", given, line=number, tool=as_text(function.get("name")) or None, paths=paths)
+        builder.add("agent", "tool_call", given, Place(number), tool=as_text(function.get("name")) or None, paths=paths)
     command = as_text(message.get("action")).strip()
     if command and not functions:
-        builder.add("agent", "tool_call", command, line=number, tool=command.split()[0])
+        builder.add("agent", "tool_call", command, Place(number), tool=command.split()[0])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_ci.evidence.content import redact
 from memory_ci.records.event import Event, Session
-from memory_ci.sources.transcripts.builder import SessionBuilder
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder
 from memory_ci.sources.transcripts.digest import MAX_TEXT, read, sniff, write_digest
 
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -33,16 +33,16 @@ def make_session() -> Session:
     builder.branch = "retry"
     builder.pull_requests.append(128)
     builder.unknown("mystery")
-    builder.add("injected", "text", "AGENTS.md says", line=1, at=START)
-    builder.add("human", "text", "Charge the card once.", line=2, at=START, uid="u2")
-    builder.add("agent", "text", "I shall.\nFirst the client.", line=4, at=START + timedelta(seconds=3))
-    builder.add("agent", "tool_call", "rm -rf build", line=5, tool="Bash", paths=("build",))
-    builder.add("tool", "tool_result", "all went well", line=6, tool="Bash", ok=True)
-    builder.add("tool", "tool_result", "E" * 5000, line=8, tool="Bash", ok=False, severity="error")
-    builder.add("human", "rejection", "not that file", line=9, tool="Edit", paths=("src/client.py",))
-    builder.add("human", "text", "Use a key.", line=12, labels=(("via", "queue"),), at=START + timedelta(minutes=1))
-    builder.add("system", "compaction", "This session is being continued", line=13)
-    builder.add("human", "interrupt", "", line=14, at=START + timedelta(minutes=2))
+    builder.add("injected", "text", "AGENTS.md says", Place(1, START))
+    builder.add("human", "text", "Charge the card once.", Place(2, START), uid="u2")
+    builder.add("agent", "text", "I shall.\nFirst the client.", Place(4, START + timedelta(seconds=3)))
+    builder.add("agent", "tool_call", "rm -rf build", Place(5), tool="Bash", paths=("build",))
+    builder.add("tool", "tool_result", "all went well", Place(6), tool="Bash", ok=True)
+    builder.add("tool", "tool_result", "E" * 5000, Place(8), tool="Bash", ok=False, severity="error")
+    builder.add("human", "rejection", "not that file", Place(9), tool="Edit", paths=("src/client.py",))
+    builder.add("human", "text", "Use a key.", Place(12, START + timedelta(minutes=1)), labels=(("via", "queue"),))
+    builder.add("system", "compaction", "This session is being continued", Place(13))
+    builder.add("human", "interrupt", "", Place(14, START + timedelta(minutes=2)))
     return builder.build()
 
 
@@ -80,16 +80,16 @@ def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shorten
 
 def test_what_a_person_said_is_never_shortened() -> None:
     builder = SessionBuilder("codex", "s", "codex", "s.jsonl")
-    builder.add("human", "text", "word " * 3000, line=1)
+    builder.add("human", "text", "word " * 3000, Place(1))
     assert reread(write_digest(builder.build(), LIMIT, unmasked)).events[0].text == "word " * 3000
 
 
 def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
     builder = SessionBuilder("codex", "s", "codex", "/home/ada/s.jsonl")
-    builder.add("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, line=1)
-    builder.add("human", "text", f"the token is {token}", line=2, labels=(("note", token),))
-    builder.add("agent", "tool_call", "", line=3, tool="Edit", paths=("/home/ada/shop/a.py", f"/srv/{token}"))
+    builder.add("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, Place(1))
+    builder.add("human", "text", f"the token is {token}", Place(2), labels=(("note", token),))
+    builder.add("agent", "tool_call", "", Place(3), tool="Edit", paths=("/home/ada/shop/a.py", f"/srv/{token}"))
     data = write_digest(builder.build(), LIMIT, masked)
     assert b"ghp_" not in data
     assert b"ada" not in data
