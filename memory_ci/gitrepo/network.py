@@ -177,12 +177,7 @@ def deepen(repo: Repository, remote: Remote, branch: str, step: str) -> None:
 
 
 def push_tip(
-    repo: Repository,
-    remote: Remote,
-    branch: str,
-    new: str | None,
-    expected: str | None,
-    options: tuple[str, ...] = (),
+    repo: Repository, remote: Remote, branch: str, new: str | None, expected: str | None, options: tuple[str, ...] = ()
 ) -> PushOutcome:
     """Move a branch of the remote from `expected` (None: it is not there) to `new` (None: it goes away), or not at all.
 

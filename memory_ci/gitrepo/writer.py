@@ -55,13 +55,7 @@ class PlannedCommit(msgspec.Struct, frozen=True):
 
 
 def commit_series(
-    repo: Repository,
-    *,
-    ref: str,
-    expected: str,
-    commits: Sequence[PlannedCommit],
-    identity: Identity,
-    when: datetime,
+    repo: Repository, *, ref: str, expected: str, commits: Sequence[PlannedCommit], identity: Identity, when: datetime
 ) -> str:
     """Put commits on top of `expected` and move the branch `ref` (a full name) there; its new tip is returned.
 

@@ -45,10 +45,7 @@ class UtilityStep(msgspec.Struct, frozen=True):
 
 
 def replay(
-    feedback: Iterable[Feedback],
-    policy: Literal["split", "full"],
-    start: float = NO_FEEDBACK,
-    heirs: Heirs = NO_HEIRS,
+    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
     """The utility of each entry of which something was said, whatever order that comes in; each event counts once.
 
@@ -68,10 +65,7 @@ def replay_some(
 
 
 def list_turns(
-    feedback: Iterable[Feedback],
-    policy: Literal["split", "full"],
-    start: float = NO_FEEDBACK,
-    heirs: Heirs = NO_HEIRS,
+    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
 ) -> Iterator[UtilityStep]:
     """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay.
 

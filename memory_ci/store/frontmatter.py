@@ -13,14 +13,7 @@ import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, Priority, Status
-from memory_ci.store.yamltext import (
-    Field,
-    YamlTextError,
-    format_scalar,
-    parse_fields,
-    quote_scalar,
-    trailing_comment,
-)
+from memory_ci.store.yamltext import Field, YamlTextError, format_scalar, parse_fields, quote_scalar, trailing_comment
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SURROGATE = re.compile("[\ud800-\udfff]")

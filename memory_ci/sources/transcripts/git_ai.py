@@ -31,9 +31,7 @@ from memory_ci.sources.transcripts.claude_record import INTERRUPT, REJECTED
 from memory_ci.sources.transcripts.prose import add_turn, typed_words
 
 FORMAT = "git-ai-note"
-NOTE = re.compile(
-    rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.',
-)
+NOTE = re.compile(rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.')
 DIVIDER = re.compile(rb"^---\n", re.MULTILINE)
 MESSAGE = re.compile(rb'^ {10}"type": ', re.MULTILINE)
 """Where git-ai's own indentation puts the type of a message; no text of a message can begin a line."""
