@@ -5,9 +5,9 @@ The token goes to the host of the API and to no other, wherever a redirect leads
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memory_ci.deadline import call_bounded
 from memory_ci.errors import EngineError
@@ -23,6 +23,8 @@ REPLY_SECONDS = 60.0
 """For one reply in all, headers included: a byte now and then keeps within any bound on a single read."""
 
 MAX_HOPS = 4
+T = TypeVar("T")
+
 MAX_BYTES = 20_000_000
 CHUNK = 65_536
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -51,6 +53,23 @@ class FailedTry(NamedTuple):
     error: EngineError
     pause: float | None = None
     is_final: bool = False
+
+
+def try_again(
+    attempt: Callable[[], T | FailedTry], pauses: Iterable[float], wait: Callable[[float], bool]
+) -> T | FailedTry:
+    """What `attempt` gives; made again after each of `pauses` (or the one it names), unless its failure is final.
+
+    `wait` waits for so many seconds, or gives False when there is no time for it.
+    """
+    outcome = attempt()
+    for usual in pauses:
+        if not isinstance(outcome, FailedTry) or outcome.is_final:
+            break
+        if not wait(usual if outcome.pause is None else outcome.pause):
+            break
+        outcome = attempt()
+    return outcome
 
 
 def open_pool() -> PoolManager:

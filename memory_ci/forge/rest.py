@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -29,7 +30,7 @@ from memory_ci.forge.failures import (
     unauthorised,
     unreachable,
 )
-from memory_ci.forge.http import FailedTry, HttpReply, Transport
+from memory_ci.forge.http import FailedTry, HttpReply, Transport, try_again
 from memory_ci.forge.limits import Budget, find_limit
 
 
@@ -200,13 +201,7 @@ class Client:
         """After several tries. A limit that is longer than a run waits holds for all that follows: no more is asked."""
         if self._limited:
             raise self._limited
-        outcome = self._try(url)
-        for usual in PAUSES:
-            if not isinstance(outcome, FailedTry):
-                break
-            if outcome.is_final or not self._transport.budget.wait(usual if outcome.pause is None else outcome.pause):
-                break
-            outcome = self._try(url)
+        outcome = try_again(partial(self._try, url), PAUSES, self.budget.wait)
         if isinstance(outcome, FailedTry):
             self._limited = outcome.error if outcome.error.slug in LASTING else None
             raise outcome.error

@@ -9,6 +9,7 @@ import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.failures import is_loopback, is_secure
-from memory_ci.forge.http import FailedTry, HttpReply, Limits, exchange, open_pool
+from memory_ci.forge.http import FailedTry, HttpReply, Limits, exchange, open_pool, try_again
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.text import estimate_tokens
 
@@ -72,11 +73,7 @@ class Wire:
     def post(self, payload: object, shape: type[T]) -> T:
         """What the service answers to `payload`, as `shape`. Raises EngineError (embedder-…)."""
         body = msgspec.json.encode(payload)
-        outcome = self._try(body, shape)
-        for usual in self._patience.pauses:
-            if not isinstance(outcome, FailedTry) or outcome.is_final or not self._wait(outcome.pause or usual):
-                break
-            outcome = self._try(body, shape)
+        outcome = try_again(partial(self._try, body, shape), self._patience.pauses, self._wait)
         if isinstance(outcome, FailedTry):
             raise outcome.error
         return outcome
