@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import github_shapes as shapes
-from memory_ci.forge.closed import Problems, RequestReader, require
 from memory_ci.forge.failures import LASTING
+from memory_ci.forge.requests import Problems, RequestReader, require
 from memory_ci.forge.rest import Client, Listing
 from memory_ci.records.forge import Check, Permission, PullRequest
 

@@ -26,10 +26,10 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.relations import find_dangling
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
-from memory_ci.store.byhand import find_remarks
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import is_episode_path
 from memory_ci.store.layout import serves_prose
+from memory_ci.store.manual_notes import find_remarks
 
 
 class CheckReport(msgspec.Struct, frozen=True):

@@ -14,11 +14,11 @@ from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import is_kept
 from memory_ci.records.entry import Entry, Located
-from memory_ci.store.byhand import demote_headings
 from memory_ci.store.document import find_long
 from memory_ci.store.edit import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
+from memory_ci.store.manual_notes import demote_headings
 
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
 """What may stand before a title that was written as a heading; the # of `C#` is none."""

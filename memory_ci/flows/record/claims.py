@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from memory_ci.flows.record.episode_facts import GIVEN, USED
-from memory_ci.gitrepo.buried import is_inverse
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
+from memory_ci.gitrepo.squash_trailers import is_inverse
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.records.episode import Episode

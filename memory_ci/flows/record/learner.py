@@ -28,8 +28,8 @@ from memory_ci.flows.record.episode_writer import Chronicle, Uses
 from memory_ci.flows.record.gatherer import Gathered, Gatherer, start_of
 from memory_ci.flows.stage import find_project
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
+from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.reinforce import Use

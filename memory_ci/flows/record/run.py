@@ -33,7 +33,6 @@ from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.stage import current_phases
 from memory_ci.flows.workspace import Snapshot, Workspace, list_memory_files, memory_test, workspace_at
 from memory_ci.forge.choose import choose_forge
-from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import (
     Cursor,
     commit_time,
@@ -47,6 +46,7 @@ from memory_ci.gitrepo.history import (
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import find_commit, find_setting, head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.sessionrefs import fetch
+from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import Revert, find_reverts

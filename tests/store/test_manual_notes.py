@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_ci.store.byhand import adopt, find_remarks
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edit import format_entry
+from memory_ci.store.manual_notes import adopt, find_remarks
 from tests.make import make_entry
 
 TODAY = date(2026, 11, 21)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.gitrepo.buried import Buried, BuriedTrailers, list_patch_ids
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import find_repository
+from memory_ci.gitrepo.squash_trailers import Buried, BuriedTrailers, list_patch_ids
 from memory_ci.records.history import MergedChange
 from tests.repos import RepoBuilder, make_repo
 
