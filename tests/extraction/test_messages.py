@@ -14,6 +14,11 @@ def test_fenced_code_and_quoted_text_are_not_searched() -> None:
     assert texts(message) == ["fix: x", "after"]
 
 
+def test_a_fence_ends_with_one_of_its_kind_that_is_as_long() -> None:
+    message = "fix: x\n\n````\n```\nDecision: in code\n````\nsaid\n- ~~~\n  Decision: in a list\n  ~~~\nafter"
+    assert texts(message) == ["fix: x", "said", "after"]
+
+
 def test_a_squash_message_gives_each_line_its_own_subject() -> None:
     lines = searchable_lines("Retries (#7)\n\n* fix: one\n\nbody one\n\n* test: two\n\nbody two\n* a bullet\n")
     assert {line.text: line.subject for line in lines if line.text.startswith("body")} == {
