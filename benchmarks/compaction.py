@@ -10,7 +10,7 @@ from datetime import date
 from itertools import combinations
 
 from benchmarks.timing import Row
-from memory_ci.lifecycle.compact import plan_compaction
+from memory_ci.lifecycle.compaction import plan_compaction
 from memory_ci.lifecycle.similarity import said, similar_pairs
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.text import jaccard

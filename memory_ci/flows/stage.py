@@ -12,7 +12,7 @@ from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import FileVersion, list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
-from memory_ci.lifecycle.compact import plan_stage_retirement
+from memory_ci.lifecycle.compaction import plan_stage_retirement
 from memory_ci.lifecycle.stage import Reading, find_stage
 from memory_ci.records.entry import Located, Phase
 from memory_ci.records.history import Commit

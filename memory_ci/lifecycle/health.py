@@ -12,7 +12,7 @@ from functools import lru_cache
 from statistics import median
 from typing import NamedTuple
 
-from memory_ci.lifecycle.consolidate import find_contradictions
+from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, find_partners, said

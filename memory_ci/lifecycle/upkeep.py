@@ -8,7 +8,7 @@ from datetime import date
 from msgspec.structs import replace
 
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
-from memory_ci.lifecycle.compact import KEPT
+from memory_ci.lifecycle.compaction import KEPT
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change

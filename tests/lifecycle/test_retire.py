@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from memory_ci.lifecycle.compact import plan_stage_retirement
+from memory_ci.lifecycle.compaction import plan_stage_retirement
 from memory_ci.records.entry import Located
 from tests.make import make_located
 

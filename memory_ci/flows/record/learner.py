@@ -32,7 +32,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_auth
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered
-from memory_ci.lifecycle.reinforce import Use
+from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Phase, ScopeOf

@@ -15,7 +15,7 @@ from memory_ci.flows.draft import Draft
 from memory_ci.flows.workspace import Snapshot, Workspace, open_committed, workspace_at
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.fold import is_same_learning
-from memory_ci.lifecycle.promote import plan_promotion
+from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin

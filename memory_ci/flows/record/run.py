@@ -48,7 +48,7 @@ from memory_ci.gitrepo.repo import find_commit, find_setting, head_branch, is_an
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
-from memory_ci.lifecycle.reinforce import plan_reinforcement
+from memory_ci.lifecycle.reinforcement import plan_reinforcement
 from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.records.config import EngineName
 from memory_ci.records.names import SHA_WIDTH

@@ -15,9 +15,9 @@ from memory_ci.flows.record.promotion import names_of
 from memory_ci.flows.stage import plan_retirements
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import find_cursor, list_replacing
-from memory_ci.lifecycle.compact import list_unlike, plan_compaction
-from memory_ci.lifecycle.consolidate import plan_consolidation
-from memory_ci.lifecycle.promote import plan_promotion
+from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
+from memory_ci.lifecycle.consolidation import plan_consolidation
+from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.entry import Entry, Located

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.promote import Promotion, is_agnostic, is_personal, plan_promotion
+from memory_ci.lifecycle.promotion import Promotion, is_agnostic, is_personal, plan_promotion
 from memory_ci.records.entry import Located, ScopeName, ScopeOf
 from memory_ci.records.plan import Change
 from tests.make import make_entry, make_id, make_located

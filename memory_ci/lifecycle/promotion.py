@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.consolidate import JOBS
+from memory_ci.lifecycle.consolidation import JOBS
 from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance
-from memory_ci.lifecycle.reinforce import list_occurrences, unite_occurrences
+from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
 from memory_ci.records.entry import Entry, Located, ScopeOf

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
-from memory_ci.lifecycle.reinforce import unite_occurrences
+from memory_ci.lifecycle.reinforcement import unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
 from memory_ci.records.entry import Entry, Located, Phase, ScopeName

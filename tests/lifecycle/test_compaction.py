@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.compact import list_unlike, plan_compaction
+from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from memory_ci.lifecycle.reinforce import Use, plan_reinforcement
+from memory_ci.lifecycle.reinforcement import Use, plan_reinforcement
 from tests.make import make_id, make_located
 
 DAY = date(2026, 10, 1)

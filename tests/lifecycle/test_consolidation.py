@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.consolidate import demote, find_contradictions, plan_consolidation
+from memory_ci.lifecycle.consolidation import demote, find_contradictions, plan_consolidation
 from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.plan import Change
