@@ -13,11 +13,13 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # where it is ignored (`&`, nohup) it stays so
         signal.signal(signal.SIGINT, _interrupt)
     from memory_ci.cli.plain import guard_job_log
-    from memory_ci.cli.shortcut import run_shortcut
 
     guard_job_log(os.environ)
-    if run_shortcut(sys.argv[1:], os.environ):
-        os._exit(0)  # all is written and closed; to take the modules apart costs as much again as bare Python
+    if sys.argv[1:2] == ["retrieve"]:
+        from memory_ci.cli.shortcut import run_shortcut
+
+        if run_shortcut(sys.argv[1:], os.environ):
+            os._exit(0)  # all is written and closed; to take the modules apart costs as much again as bare Python
     from memory_ci.cli.main import main as group
 
     group()

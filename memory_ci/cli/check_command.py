@@ -13,6 +13,8 @@ from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.flows.guard.check import CheckReport
+    from memory_ci.flows.guard.fix import Moved
+    from memory_ci.store.byhand import Adopted
 
 
 @click.command()
@@ -56,9 +58,6 @@ def command(
       memory-ci check --fix --dry-run
     """
     from memory_ci.flows.guard.check import check_memory
-    from memory_ci.flows.guard.cited_code import add_touched
-    from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
-    from memory_ci.flows.guard.priorities import add_priorities
     from memory_ci.flows.workspace import STAGED
 
     if staged and view:
@@ -68,10 +67,18 @@ def command(
     if (base or dry_run) and not fix:
         raise click.UsageError("--base and --dry-run belong to --fix.")
     where = workspace(is_quiet=True)  # what is told on stderr elsewhere is a finding here
-    adopted = adopt_by_hand(where, today(), dry_run=dry_run) if fix else ()
-    moved = move_to_inbox(where, base, dry_run=dry_run) if fix else ()
+    adopted: tuple[Adopted, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    if fix:
+        from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
+
+        adopted = adopt_by_hand(where, today(), dry_run=dry_run)
+        moved = move_to_inbox(where, base, dry_run=dry_run)
     report = check_memory(where, STAGED if staged else view, paths)
     if written_range is not None:
+        from memory_ci.flows.guard.cited_code import add_touched
+        from memory_ci.flows.guard.priorities import add_priorities
+
         report = add_priorities(where, add_touched(where, report, written_range), written_range)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
