@@ -324,6 +324,9 @@ def _by_word(keywords: Iterable[tuple[int, str]]) -> dict[str, list[tuple[int, s
 
 
 ANCHORED = [pattern for pattern in PATTERNS if pattern.anchor]
+SHORTEST_ANCHORED = 34
+"""Characters without a blank that any of them has at least; few texts have so long a word."""
+
 KEYWORDS = [(number, keyword) for number, pattern in enumerate(PATTERNS) for keyword in pattern.keywords]
 WITHIN_WORDS = [
     (number, keyword)
@@ -391,8 +394,9 @@ def _find(text: str) -> Iterator[Secret]:
     lowered = lower_case(text)
     for number, keywords in _near_keywords(lowered).items():
         yield from _matches(PATTERNS[number], keywords, text, lowered)
-    for pattern in ANCHORED:
-        yield from _matches(pattern, [], text, lowered)
+    if max(map(len, text.split()), default=0) >= SHORTEST_ANCHORED:
+        for pattern in ANCHORED:
+            yield from _matches(pattern, [], text, lowered)
 
 
 def mask_secrets(text: str) -> str:

@@ -122,13 +122,13 @@ def check_text(title: str, body: str) -> list[str]:
     return list(dict.fromkeys(reasons + check_words(whole)))
 
 
-def check_words(text: str) -> list[str]:
-    """Reasons that hold for any text that ends up in a memory file."""
+def check_words(text: str, *, credentials: bool = True) -> list[str]:
+    """Reasons that hold for any text that ends up in a memory file; without `credentials`, where those are known."""
     reasons = ["hidden-characters"] if has_hidden(text) else []
     lowered = lower_case(text)
     reasons += [form.reason for form in FORM if _has_form(form, text, lowered)]
     reasons += ["mixed-script"] if not text.isascii() and re.search(MIXED_SCRIPT, text) else []
-    reasons += ["credential"] if find_secrets(text) else []
+    reasons += ["credential"] if credentials and find_secrets(text) else []
     return reasons + [injection.reason for injection in find_injection(text)]
 
 

@@ -29,33 +29,36 @@ UNSAFE_HINT = "Reword or remove it; it is not given to agents as it stands."
 CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold it."
 
 
-def screen(file: LoadedFile) -> LoadedFile:
-    """The file without the entries and the prose that must not be served, and with a finding for each."""
-    entry_findings = {place.line: tuple(find_unsafe(place)) for place in file.entries}
+def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
+    """The file without the entries and the prose that must not be served, and with a finding for each.
+
+    Without `credentials` they are not looked for: `find_credentials` names them, wherever in a file they stand.
+    """
+    entry_findings = {place.line: tuple(find_unsafe(place, credentials=credentials)) for place in file.entries}
     entries = tuple(place for place in file.entries if not entry_findings[place.line])
-    prose_findings = {line: tuple(_unsafe_prose(file.path, line, text)) for line, text in file.prose}
+    prose_findings = {line: tuple(_unsafe_prose(file.path, line, text, credentials)) for line, text in file.prose}
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
     found = [finding for group in (*entry_findings.values(), *prose_findings.values()) for finding in group]
     return msgspec.structs.replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
 
 
-def find_unsafe(place: Located) -> Iterator[Finding]:
+def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
     """Why this entry must not be served; nothing for almost every entry."""
     entry = place.entry
     kept = (entry.instead, entry.source, entry.session, entry.engine, *entry.evidence, *entry.cites, *entry.relations)
     unknown = (f"{key}:{raw}" for key, raw in entry.extra)
     texts = (entry.title, entry.body, *(text for text in kept if text), *unknown, place.path)
-    yield from _unsafe(place.path, place.line, "\n".join(texts))
+    return _unsafe(place.path, place.line, "\n".join(texts), credentials)
 
 
 def is_unsafe(text: str) -> bool:
     """Whether a text of somebody's must not be given to an agent, by the rules that hold for entries."""
-    return any(_unsafe("", 1, text))
+    return any(_unsafe("", 1, text, credentials=True))
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
     """Why a text that stands at a line of a file must not be served, credentials apart: they are named by their own."""
-    return (finding for finding in _unsafe(path, line, text) if finding.code != "credential")
+    return _unsafe(path, line, text, credentials=False)
 
 
 def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
@@ -70,14 +73,14 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
         yield Finding(shown, line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT)
 
 
-def _unsafe_prose(path: str, line: int, text: str) -> Iterator[Finding]:
+def _unsafe_prose(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
     """Prose may hold comments, such as the introduction that `init` writes: they are not served."""
-    return (finding for finding in _unsafe(path, line, text) if finding.code != "html-comment")
+    return (finding for finding in _unsafe(path, line, text, credentials) if finding.code != "html-comment")
 
 
-def _unsafe(path: str, line: int, text: str) -> Iterator[Finding]:
+def _unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
     text = text.replace("\r\n", "\n")
-    for reason in check_words(text):
+    for reason in check_words(text, credentials=credentials):
         if reason == "credential":
             yield Finding(path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT)
         elif reason in UNSAFE:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,9 @@ from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import EPISODES, classify_scope, is_fragment, memory_pathspecs
+
+if TYPE_CHECKING:
+    from memory_ci.store.document import MemoryFile
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """A memory file over this size is not read: it is a finding, and everything else is served."""
@@ -170,18 +174,20 @@ def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) 
     return tree_at(repo, sha).select(pathspecs) if sha else ()
 
 
-def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, LoadedFile]]:
-    """Each file's bytes and what they hold; one that cannot be read has neither, but a finding that says why."""
-    from memory_ci.store.document import load_file  # 15 ms of codec, which an unchanged index does not need
+def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, MemoryFile, LoadedFile]]:
+    """Each file's bytes, parsed, and what they hold; one that cannot be read has a finding that says why."""
+    # 15 ms of codec, which an unchanged index does not need
+    from memory_ci.store.document import MemoryFile, locate_entries, parse_memory_file
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
         if content.data is not None:
-            yield content.data, load_file(path, content.data, workspace.config.scopes)
+            parsed = parse_memory_file(path, content.data)
+            yield content.data, parsed, locate_entries(parsed, workspace.config.scopes)
             continue
         hint = "Split it, or restore it from git." if "limit" in content.problem else "Check the file's permissions."
         finding = Finding(path, 1, "file-unreadable", f"the file {content.problem}", hint)
-        yield b"", LoadedFile(path=path, scope=PROJECT, findings=(finding,))
+        yield b"", MemoryFile(path, (), ()), LoadedFile(path=path, scope=PROJECT, findings=(finding,))
 
 
 def readable_path(file: TreeFile) -> str:
@@ -191,7 +197,7 @@ def readable_path(file: TreeFile) -> str:
 
 def load_files(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
     """Each file as entries, prose and findings."""
-    return (loaded for _, loaded in read_memory(workspace, files))
+    return (loaded for _, _, loaded in read_memory(workspace, files))
 
 
 def work_tree(workspace: Workspace) -> Path:

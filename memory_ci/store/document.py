@@ -94,7 +94,7 @@ class _Scanner:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.raw_lines = text.split("\n")
-        self.lines = [line.removesuffix("\r") for line in self.raw_lines]
+        self.lines = [line.removesuffix("\r") for line in self.raw_lines] if "\r" in text else self.raw_lines
         self.fenced = fenced_lines(self.lines)
         self.separators = [
             number
@@ -102,6 +102,9 @@ class _Scanner:
             if line.startswith(("---", "\ufeff---")) and line.rstrip() in ("---", "\ufeff---")
         ]
         self.bounds = [number for number in self.separators if not self.fenced[number]]
+        others = (number for number, line in enumerate(self.lines) if _may_begin(line) and not self.fenced[number])
+        self.stops = sorted({*self.bounds, *others})
+        """The lines at which a segment may begin: separators, level-1 headings, and entries all in one line."""
         self.findings: list[Finding] = []
         self.segments: list[Segment] = []
 
@@ -122,7 +125,7 @@ class _Scanner:
         spans: list[tuple[int, int]] = []
         opened: int | None = None
         for number, line in enumerate(self.lines):
-            if self.fenced[number]:
+            if line[:1] not in ("<", ">") or self.fenced[number]:
                 continue
             if line.startswith("<<<<<<< ") and opened is None:
                 opened = number
@@ -148,7 +151,7 @@ class _Scanner:
         closers = dict(pairwise(separators))
         head: _Head | None = None
         begin = start
-        for number in self._stops(start, end, separators):
+        for number in self.stops[bisect_left(self.stops, start) : bisect_left(self.stops, end)]:
             if head is not None and number <= head.close:
                 continue
             opened = self._open(number, closers.get(number))
@@ -159,11 +162,6 @@ class _Scanner:
             self._close(begin, number, head)
             begin, head = number, opened
         self._close(begin, end, head)
-
-    def _stops(self, start: int, end: int, separators: Sequence[int]) -> list[int]:
-        """The lines at which a segment may begin: separators, level-1 headings, and entries all in one line."""
-        others = [n for n in range(start, end) if not self.fenced[n] and _may_begin(self.lines[n])]
-        return sorted({*separators, *others})
 
     def _open(self, first: int, close: int | None) -> _Head | None:
         """The front matter from a separator to the next, or None when what they enclose is not meant as one."""
@@ -191,6 +189,8 @@ class _Scanner:
 
         A lone `id:` in prose is not, unless it is a UUID.
         """
+        if lines and IS_ID.match(lines[0]):
+            return True
         told = _dedented(lines)
         keys = _keys(told)
         if any(map(IS_ID.match, told)) or ("id" in keys and len(keys) > 1):
@@ -308,7 +308,12 @@ def _place(finding: Finding) -> tuple[int, str, str]:
 
 def load_file(path: str, data: bytes, patterns: ScopePatterns) -> LoadedFile:
     """Read one memory file. Never raises: what cannot be served is in the findings."""
-    file = parse_memory_file(path, data)
+    return locate_entries(parse_memory_file(path, data), patterns)
+
+
+def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
+    """The entries of a parsed file, each with its place and scope."""
+    path = file.path
     scope = classify_scope(path, patterns) or PROJECT
     findings = list(file.findings)
     entries = tuple(

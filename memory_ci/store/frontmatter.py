@@ -132,12 +132,13 @@ REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_r
 def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldProblem]]:
     """Typed values of the known fields, and what is wrong with the others."""
     values: dict[str, Any] = {}
+    present = {field.key for field in fields}
     problems = [
         FieldProblem(
             -1, "missing-field", f"the required field {key!r} is missing", "Add it, or let `memory-ci check --fix`."
         )
         for key in REQUIRED
-        if key not in {field.key for field in fields}
+        if key not in present
     ]
     for field in fields:
         if field.key not in CONVERTERS or (field.value == "" and field.key not in REQUIRED):

@@ -65,7 +65,7 @@ FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 def fenced_lines(lines: Sequence[str]) -> list[bool]:
     """For each line, whether it belongs to a closed fenced code block, its two fence lines included."""
     fenced = [False] * len(lines)
-    marks = [(n, m.group(1), m.group(2)) for n, line in enumerate(lines) if (m := FENCE.match(line))]
+    marks = [(n, m[1], m[2]) for n, line in enumerate(lines) if line[:1] in "`~ " and (m := FENCE.match(line))]
     unclosed: dict[str, int] = {}  # the shortest fence of each kind that nothing below closes
     at = 0
     while at < len(marks):

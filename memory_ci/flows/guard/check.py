@@ -26,7 +26,6 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.relations import find_dangling
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
-from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import is_episode_path
 from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
@@ -95,12 +94,11 @@ def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list
     """The files, and what in them must not be in memory: credentials, injections, hidden characters."""
     loaded: list[LoadedFile] = []
     findings: list[Finding] = []
-    for data, file in read_memory(workspace, files):
+    for data, parsed, file in read_memory(workspace, files):
         loaded.append(file)
         findings += find_credentials(file.path, data)
-        parsed = parse_memory_file(file.path, data)
         findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
-        findings += (f for f in screen(file).findings if f.code != "credential")
+        findings += screen(file, credentials=False).findings
     return Memory(tuple(loaded)), findings
 
 

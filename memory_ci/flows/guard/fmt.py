@@ -41,7 +41,7 @@ def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: 
     files = select_files(workspace, paths)
     texts: dict[str, bytes] = {}
     findings: list[Finding] = []
-    for file, (data, loaded) in zip(files, read_memory(workspace, files), strict=True):
+    for file, (data, _, loaded) in zip(files, read_memory(workspace, files), strict=True):
         findings += (finding for finding in loaded.findings if finding.level == "error")
         formatted = canonical_file(loaded.path, data)
         if formatted != data:

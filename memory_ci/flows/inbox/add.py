@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date
 
 import msgspec
@@ -10,11 +11,12 @@ import msgspec
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
-from memory_ci.flows.workspace import Workspace, load_memory, work_tree
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, readable_path, work_tree
+from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import is_kept
 from memory_ci.records.entry import Entry, Located
-from memory_ci.store.document import find_long
+from memory_ci.store.document import find_long, load_file
 from memory_ci.store.edit import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
@@ -52,13 +54,22 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
     for finding in find_unsafe(new):
         raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
-    for place in load_memory(workspace, None).located:
+    for place in _find_same_body(workspace, entry):
         if is_kept(new, place):
             return Added(place.path, place.entry, is_new=False)
     path = fragment_path(entry.id)
     if not dry_run:
         write_file(root / path, text.encode(), root)
     return Added(path, entry, is_new=True)
+
+
+def _find_same_body(workspace: Workspace, entry: Entry) -> Iterator[Located]:
+    """The entries of files in which the body of `entry` stands, but for case and blanks: few need to be parsed."""
+    words = " ".join(entry.body.lower().split())
+    for content in read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES):
+        data = content.data or b""
+        if words in " ".join(data.decode("utf-8", "replace").lower().split()):
+            yield from load_file(readable_path(content.file), data, workspace.config.scopes).entries
 
 
 def split_text(text: str) -> tuple[str, str]:
