@@ -13,8 +13,7 @@ from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.flows.guard.check import CheckReport
-    from memory_ci.flows.guard.fix import Moved
-    from memory_ci.store.byhand import Adopted
+    from memory_ci.flows.guard.fix import Adopted, Moved
 
 
 @click.command()

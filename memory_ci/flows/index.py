@@ -19,7 +19,7 @@ from memory_ci.flows.workspace import (
     readable_path,
 )
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.index.build import SyncReport, open_index, sync
+from memory_ci.index.build import Known, SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours
 from memory_ci.index.key import cache_key
 from memory_ci.records.entry import ScopeOf
@@ -45,12 +45,15 @@ def index_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "index.db"
 
 
-def load_indexed(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
-    """Each of these files as the index holds it, without what must not be served."""
+def load_indexed(
+    workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
+) -> Iterator[LoadedFile]:
+    """Each of these files as the index holds it, without what must not be served; of entries that are `known` see
+    `load_file`."""
     from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
 
     wanted = tuple(files)
-    yield from map(screen, load_files(workspace, [file for file in wanted if not is_told(file)]))
+    yield from map(screen, load_files(workspace, [file for file in wanted if not is_told(file)], known))
     if episodes := [file for file in wanted if is_told(file)]:
         from memory_ci.flows.feedback_index import load_feedback
 
@@ -140,12 +143,12 @@ def synced_index(workspace: Workspace) -> Iterator[Index]:
 def _sync(
     workspace: Workspace, index: Index, files: Mapping[str, TreeFile], outside: Mapping[str, bytes]
 ) -> SyncReport:
-    def load(paths: Collection[str]) -> Iterator[LoadedFile]:
+    def load(paths: Mapping[str, Known]) -> Iterator[LoadedFile]:
         from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
         from memory_ci.store.document import load_file
 
-        yield from load_indexed(workspace, [files[path] for path in sorted(paths) if path in files])
-        for path in sorted(outside.keys() & set(paths)):
+        yield from load_indexed(workspace, [files[path] for path in sorted(paths) if path in files], paths)
+        for path in sorted(outside.keys() & paths.keys()):
             yield screen(_as_global(load_file(path, outside[path], workspace.config.scopes)))
 
     oids = {path: file.oid for path, file in files.items()} | _hashes(outside)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -181,13 +181,17 @@ def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tup
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
-        if content.data is not None:
+        if content.data is None:
+            yield b"", MemoryFile(path, (), ()), _unreadable(path, content.problem)
+        else:
             parsed = parse_memory_file(path, content.data)
             yield content.data, parsed, locate_entries(parsed, workspace.config.scopes)
-            continue
-        hint = "Split it, or restore it from git." if "limit" in content.problem else "Check the file's permissions."
-        finding = Finding(path, 1, "file-unreadable", f"the file {content.problem}", hint)
-        yield b"", MemoryFile(path, (), ()), LoadedFile(path=path, scope=PROJECT, findings=(finding,))
+
+
+def _unreadable(path: str, problem: str) -> LoadedFile:
+    hint = "Split it, or restore it from git." if "limit" in problem else "Check the file's permissions."
+    finding = Finding(path, 1, "file-unreadable", f"the file {problem}", hint)
+    return LoadedFile(path=path, scope=PROJECT, findings=(finding,))
 
 
 def readable_path(file: TreeFile) -> str:
@@ -195,9 +199,18 @@ def readable_path(file: TreeFile) -> str:
     return file.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def load_files(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[LoadedFile]:
-    """Each file as entries, prose and findings."""
-    return (loaded for _, _, loaded in read_memory(workspace, files))
+def load_files(
+    workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
+) -> Iterator[LoadedFile]:
+    """Each file as entries, prose and findings, but for the entries that are `known`: see `load_file`."""
+    from memory_ci.store.document import load_file  # 15 ms of codec, which an unchanged index does not need
+
+    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+        path = readable_path(content.file)
+        if content.data is None:
+            yield _unreadable(path, content.problem)
+        else:
+            yield load_file(path, content.data, workspace.config.scopes, known.get(path, ()))
 
 
 def work_tree(workspace: Workspace) -> Path:

@@ -28,6 +28,8 @@ from memory_ci.index.rows import ENTRY_COLUMNS, HASH_BYTES, Row
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexStats
 
+LIST_ENTRIES = f"SELECT {ENTRY_COLUMNS}, digest FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
+
 
 def write_artifact(index: Index, path: Path) -> None:
     """Write what `index` knows to `path`, rows in order of content, words in one segment, pages in order.
@@ -61,7 +63,7 @@ def _fill(target: sqlite3.Connection, source: sqlite3.Connection) -> None:
     target.execute("BEGIN")
     create(target)
     target.executemany(ADD_FILE, source.execute(LIST_FILES))
-    target.executemany(ADD_ENTRY, source.execute(f"SELECT {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"))  # noqa: S608
+    target.executemany(ADD_ENTRY, source.execute(LIST_ENTRIES))
     target.executemany(ADD_FEEDBACK, source.execute(LIST_FEEDBACK))
     target.execute("INSERT INTO entries_fts (entries_fts) VALUES ('rebuild')")
     target.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")

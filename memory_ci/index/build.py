@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,7 @@ from memory_ci.index.rows import (
     FILE_COLUMNS,
     Row,
     digest,
+    entry_digest,
     entry_row,
     feedback_rows,
     file_row,
@@ -27,13 +28,16 @@ from memory_ci.index.rows import (
 from memory_ci.records.entry import Located
 from memory_ci.records.report import LoadedFile
 
-Load = Callable[[Collection[str]], Iterable[LoadedFile]]
+Known = Mapping[bytes, bytes]
+"""Digests of rows that the index has of a file, by the source that each was read from."""
+
+Load = Callable[[Mapping[str, Known]], Iterable[LoadedFile]]
 
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process. Tens of thousands of entries take less; who waits longer builds in memory."""
 
 # Strings of this module put together, values always bound.
-KNOWN_ROWS = f"SELECT row, {ENTRY_COLUMNS} FROM entries WHERE path = ? ORDER BY row"  # noqa: S608
+KNOWN_ROWS = "SELECT row, line, source, digest FROM entries WHERE path = ? ORDER BY row"
 FORGET_TEXT = """
 INSERT INTO entries_fts (entries_fts, rowid, title, body, parts)
 SELECT 'delete', row, title, body, parts FROM entries_text
@@ -41,9 +45,8 @@ WHERE row IN (SELECT value FROM json_each(?))
 """
 FORGET_ENTRIES = "DELETE FROM entries WHERE row IN (SELECT value FROM json_each(?))"
 MOVE_ENTRY = "UPDATE entries SET line = ? WHERE row = ?"
-LINE = ENTRY_COLUMNS.split(", ").index("line")
 ADD_TEXT = "INSERT INTO entries_fts (rowid, title, body, parts) VALUES (?, ?, ?, ?)"
-ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks(ENTRY_COLUMNS)})"  # noqa: S608
+ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}, digest) VALUES ({marks(ENTRY_COLUMNS)}, ?)"  # noqa: S608
 ADD_FEEDBACK = f"INSERT INTO feedback ({FEEDBACK_COLUMNS}) VALUES ({marks(FEEDBACK_COLUMNS)})"  # noqa: S608
 FORGET_FEEDBACK = "DELETE FROM feedback WHERE path = ?"
 ADD_FILE = f"INSERT INTO files ({FILE_COLUMNS}, digest) VALUES ({marks(FILE_COLUMNS)}, ?)"  # noqa: S608
@@ -77,6 +80,8 @@ def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iter
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """Make the index equal to `files`, path -> object id; `load` is asked once, for what is new to the index.
 
+    It is told what is known of each path, and may give those entries as `LoadedFile.kept`.
+
     An id of "" means: read it every time. A path that `load` does not give back is asked for again at the next sync.
     """
 
@@ -97,41 +102,48 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     stale = {path for path, oid in known.items() if not oid or files.get(path) != oid}
     connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale])
     connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale])
-    wanted = sorted(path for path, oid in files.items() if not oid or known.get(path) != oid)
-    read = [_put(connection, file, files[file.path], file.path in stale) for file in load(wanted)] if wanted else []
+    paths = sorted(path for path, oid in files.items() if not oid or known.get(path) != oid)
+    rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale}
+    wanted = {path: {source: hashed for *_, source, hashed in rows.get(path, ()) if source} for path in paths}
+    loaded = load(wanted) if wanted else ()
+    read = [_put(connection, file, files[file.path], wanted[file.path], rows.get(file.path, [])) for file in loaded]
     for path in stale.difference(read):
-        _keep_rows(connection, path, [])
+        _keep_rows(connection, rows[path], [])
     was_rebuilt, index.is_new = index.is_new, False
     (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
     return SyncReport(len(read), entries, was_rebuilt)
 
 
-def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, is_known: bool) -> str:
-    """Make the rows of one file what it holds now, and give back its path; `is_known`: there are some already.
+def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Known, before: Sequence[Row]) -> str:
+    """Make the rows of one file what it holds now, and give back its path.
 
     A file grows by an entry far more often than it is rewritten: what it still holds keeps its row, and its words are
     not indexed anew.
     """
-    values, rows, feedback = file_row(file, oid), list(map(entry_row, file.entries)), list(feedback_rows(file))
-    connection.execute(ADD_FILE, (*values, digest(values, rows, feedback)))
+    values, feedback = file_row(file, oid), list(feedback_rows(file))
+    rows = [entry_row(place, file.sources.get(place.line)) for place in file.entries]
+    kept = [(line, known[source]) for source, line in file.kept]
+    digests = [*kept, *map(entry_digest, rows)]
+    connection.execute(ADD_FILE, (*values, digest(values, digests, feedback)))
     connection.executemany(ADD_FEEDBACK, feedback)
-    new = _keep_rows(connection, file.path, rows) if is_known else range(len(rows))
+    new = _keep_rows(connection, before, digests)
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
-    connection.executemany(ADD_ENTRY, [rows[at] for at in new])  # SQLite takes the largest number and adds one
-    connection.executemany(ADD_TEXT, map(_text_row, count(last + 1), (file.entries[at] for at in new)))
+    # SQLite takes the largest number and adds one.
+    connection.executemany(ADD_ENTRY, ((*rows[at - len(kept)], digests[at][1]) for at in new))
+    connection.executemany(ADD_TEXT, map(_text_row, count(last + 1), (file.entries[at - len(kept)] for at in new)))
     return file.path
 
 
-def _keep_rows(connection: sqlite3.Connection, path: str, rows: Sequence[Row]) -> list[int]:
-    """Keep of a file only these rows, moved to their lines; gives back the places of those that the index lacks."""
-    kept: dict[Row, list[tuple[int, int]]] = {}
-    for row, *values in connection.execute(KNOWN_ROWS, (path,)):
-        kept.setdefault(_without_line(values), []).append((row, values[LINE]))
+def _keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]) -> list[int]:
+    """Keep of the rows of a file only those of these lines and digests; gives back which of those the index lacks."""
+    kept: dict[bytes, list[tuple[int, int]]] = {}
+    for row, line, _, hashed in before:
+        kept.setdefault(hashed, []).append((row, line))
     new, moved = [], []
-    for at, values in enumerate(rows):
-        if places := kept.get(_without_line(values)):
-            row, line = places.pop(0)
-            moved += [(values[LINE], row)] if line != values[LINE] else []
+    for at, (line, hashed) in enumerate(wanted):
+        if places := kept.get(hashed):
+            row, stood = places.pop(0)
+            moved += [(line, row)] if stood != line else []
         else:
             new.append(at)
     gone = json.dumps([row for places in kept.values() for row, _ in places])
@@ -140,10 +152,6 @@ def _keep_rows(connection: sqlite3.Connection, path: str, rows: Sequence[Row]) -
         connection.execute(FORGET_ENTRIES, (gone,))
     connection.executemany(MOVE_ENTRY, moved)
     return new
-
-
-def _without_line(values: Sequence[object]) -> Row:
-    return (*values[:LINE], *values[LINE + 1 :])
 
 
 def _text_row(row: int, located: Located) -> Row:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from memory_ci.files import read_regular
 from memory_ci.index.key import SCHEMA_VERSION, TOKENIZER
-from memory_ci.index.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, Row, digest, hidden_parts
+from memory_ci.index.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, Row, digest, entry_digest, hidden_parts
 
 LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608 - a constant of ours
 LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
@@ -57,7 +57,7 @@ def wrong_files(connection: sqlite3.Connection) -> Iterator[str]:
     rows, feedback = entries_by_path(connection), feedback_by_path(connection)
     for *values, written in connection.execute(LIST_FILES).fetchall():
         path = values[0]
-        if digest(tuple(values), rows.pop(path, []), feedback.pop(path, [])) != written:
+        if digest(tuple(values), map(entry_digest, rows.pop(path, [])), feedback.pop(path, [])) != written:
             yield path
     yield from rows.keys() | feedback.keys()
 

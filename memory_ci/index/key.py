@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-SCHEMA_VERSION = 5  # Version of schema.sql, whose head says when to raise it.
+SCHEMA_VERSION = 6  # Version of schema.sql, whose head says when to raise it.
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """English stems, any script, accents folded: the tokenizer that schema.sql names."""
 
 
 def cache_key(files: Mapping[str, str]) -> str:
-    """`memory-ci-index-v5-…`: the same for two trees exactly when one index serves both.
+    """`memory-ci-index-v6-…`: the same for two trees exactly when one index serves both.
 
     `files` maps path to object id, as for `build.sync`.
     """

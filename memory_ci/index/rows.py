@@ -26,8 +26,9 @@ FRONT = tuple(name for name in Entry.__struct_fields__ if name not in {*WORDS, *
 
 ENTRY_COLUMNS = (
     "id, path, line, scope, scope_where, type, domain, status, phase, session, "
-    "last_reinforced, created_at, occurred_at, valid_until, text_hash, front, title, body"
+    "last_reinforced, created_at, occurred_at, valid_until, text_hash, front, title, body, source"
 )
+LINE = ENTRY_COLUMNS.split(", ").index("line")
 FILE_COLUMNS = "path, oid, scope, scope_where, prose, findings"
 FEEDBACK_COLUMNS = "path, place, line, entry, kind, at, by, ref, job"
 
@@ -49,8 +50,8 @@ SHAPES = bytes(ord("a" if chr(byte) in SMALL else "A" if chr(byte) in OTHER else
 PARTS = re.compile(CAMEL.pattern.encode())
 
 
-def entry_row(located: Located) -> Row:
-    """The values of ENTRY_COLUMNS."""
+def entry_row(located: Located, source: bytes | None) -> Row:
+    """The values of ENTRY_COLUMNS; by `source` its text is known in the file (`LoadedFile.sources`)."""
     entry, scope = located.entry, located.scope
     return (
         entry.id,
@@ -71,12 +72,13 @@ def entry_row(located: Located) -> Row:
         pack(front_of(entry)),
         entry.title,
         entry.body,
+        source,
     )
 
 
 def located_of(row: Row) -> Located:
     """The record of an `entry_row`. Raises ValueError or TypeError for a row that is damaged."""
-    entry_id, path, line, scope, where, *words, last, created, occurred, until, _, packed, title, body = row
+    entry_id, path, line, scope, where, *words, last, created, occurred, until, _, packed, title, body, _ = row
     days = (day and date.fromisoformat(day) for day in (last, created, occurred, until))
     fields: dict[str, Any] = {"id": entry_id, "title": title, "body": body}
     fields |= zip(WORDS[1:], words, strict=True)
@@ -107,9 +109,19 @@ def marks(columns: str) -> str:
     return ", ".join("?" for _ in columns.split(","))
 
 
-def digest(file: Row, entries: Iterable[Row], feedback: Iterable[Row] = ()) -> bytes:
-    """What rows of one file hash to: by it damage and edits show, not a forger who computes it anew."""
-    return hashlib.blake2b(pack((file, list(entries), list(feedback))), digest_size=HASH_BYTES).digest()
+def digest(file: Row, entries: Iterable[tuple[int, bytes]], feedback: Iterable[Row] = ()) -> bytes:
+    """What rows of one file hash to, `entries` as lines and digests: by it damage and edits show, not a forger who
+    computes it anew."""
+    return _hash((file, sorted(entries), list(feedback)))
+
+
+def entry_digest(row: Row) -> tuple[int, bytes]:
+    """The line of an entry, and what the rest of its row hashes to."""
+    return row[LINE], _hash((*row[:LINE], *row[LINE + 1 :]))
+
+
+def _hash(values: Row) -> bytes:
+    return hashlib.blake2b(pack(values), digest_size=HASH_BYTES).digest()
 
 
 def text_hash(entry: Entry) -> bytes:

@@ -10,6 +10,7 @@
 --   3  feedback, from the episode files
 --   4  a job is told by `r:` and its ref or by `b:`, who and when, so that one is never taken for the other
 --   5  occurrences of entries; a phase that is unknown is none
+--   6  what an entry's text hashes to, so that a file that changed is not read whole
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -53,9 +54,11 @@ CREATE TABLE entries (
     text_hash       BLOB NOT NULL,        -- BLAKE2b, 16 bytes, of title, newline and body: what vectors are joined by
     front           BLOB NOT NULL,        -- the other fields of Entry in its order, a MessagePack array: JSON has no NaN
     title           TEXT NOT NULL,
-    body            TEXT NOT NULL
+    body            TEXT NOT NULL,
+    source          BLOB,                 -- LoadedFile.sources: by it an entry is known when its file is read again
+    digest          BLOB NOT NULL         -- rows.entry_digest of the columns above, without the line
 );
-CREATE INDEX entries_by_path ON entries (path, line);
+CREATE INDEX entries_by_path ON entries (path);
 
 -- What episode files say of entries: one row each time that it is said, the same event twice if two files say so. The
 -- entry need not be there. What an entry is worth is replayed from these rows at each reading and stands nowhere.

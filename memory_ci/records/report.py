@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -30,6 +31,9 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     An entry that cannot be read is in `findings`, not in `entries`; the others are served. An episode file has neither
     entries nor prose, but `feedback`, each with the line of the episode that says so.
+
+    `sources`: by the line of an entry the hash of its text, where that alone makes it what it is. `kept`: the hashes
+    and lines of entries that whoever asked knows by them, which are not in `entries`.
     """
 
     path: str
@@ -38,3 +42,5 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
     prose: tuple[tuple[int, str], ...] = ()
     feedback: tuple[tuple[int, Feedback], ...] = ()
     findings: tuple[Finding, ...] = ()
+    sources: Mapping[int, bytes] = {}
+    kept: tuple[tuple[bytes, int], ...] = ()

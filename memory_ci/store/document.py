@@ -5,19 +5,22 @@ The segments' raw texts joined are the file, so whatever is not edited stays byt
 
 from __future__ import annotations
 
+import hashlib
 import re
+import sys
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.report import Finding, Level, LoadedFile
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, UUID, parse_extra, parse_values
-from memory_ci.store.headings import fenced_lines, is_heading_2, is_underlined, parse_title
+from memory_ci.store.headings import FENCE, fenced_lines, is_heading_2, is_underlined, parse_title
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
@@ -29,6 +32,9 @@ KEY = re.compile(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
 IS_ID = re.compile(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
 OLD_MAC = re.compile(r"(?:^|\r)---[ \t]*\r")
 LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
+ENTRY_START = b"\n---\nid: "
+BOM = b"\xef\xbb\xbf"
+CONFLICT = (b"<<<<<<< ", b">>>>>>> ")
 FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
 
 
@@ -306,9 +312,91 @@ def _place(finding: Finding) -> tuple[int, str, str]:
     return finding.line, finding.code, finding.message
 
 
-def load_file(path: str, data: bytes, patterns: ScopePatterns) -> LoadedFile:
-    """Read one memory file. Never raises: what cannot be served is in the findings."""
-    return locate_entries(parse_memory_file(path, data), patterns)
+def load_file(path: str, data: bytes, patterns: ScopePatterns, known: Collection[bytes] = ()) -> LoadedFile:
+    """Read one memory file. Never raises: what cannot be served is in the findings.
+
+    Entries whose hash is in `known` are not read again (`LoadedFile.kept`), if every entry of the file that is not
+    begins with `---` and its id, and nothing in it reaches beyond it: no open fence, no third `---`, no conflict.
+    """
+    loaded = _load_unknown(path, data, patterns, set(known)) if known and not is_fragment(path) else None
+    return loaded or locate_entries(parse_memory_file(path, data), patterns)
+
+
+def _load_unknown(path: str, data: bytes, patterns: ScopePatterns, known: set[bytes]) -> LoadedFile | None:
+    scope = classify_scope(path, patterns) or PROJECT
+    hasher = _piece_hasher(scope)
+    first, *pieces = (b"\n" + data).split(ENTRY_START)
+    if not pieces:
+        return None
+    line = first.count(b"\n") + 1
+    texts = [(1, first[1:] + b"\n", 0)] if first else []
+    kept = []
+    for piece in pieces:
+        source = hasher(piece)
+        if source in known:
+            known.discard(source)  # a second copy is read, and may be known by then
+            kept.append((source, line))
+        else:
+            texts.append((line, ENTRY_START[1:] + piece, 2))
+        line += piece.count(b"\n") + 2
+    loaded = []
+    for line, text, separators in texts:
+        if not _is_closed(text, separators):
+            return None
+        part = locate_entries(parse_memory_file(path, text), patterns)
+        if separators and (not part.entries or part.prose):
+            return None  # what opens here, or ends here, may be something else in its place
+        loaded.append(_move(part, line - 1))
+    return LoadedFile(
+        path=path,
+        scope=scope,
+        entries=tuple(place for part in loaded for place in part.entries),
+        prose=tuple(prose for part in loaded for prose in part.prose),
+        findings=tuple(finding for part in loaded for finding in part.findings),
+        sources={line: source for part in loaded for line, source in part.sources.items()},
+        kept=tuple(kept),
+    )
+
+
+def _move(file: LoadedFile, lines: int) -> LoadedFile:
+    return replace(
+        file,
+        entries=tuple(replace(place, line=place.line + lines) for place in file.entries),
+        prose=tuple((line + lines, text) for line, text in file.prose),
+        findings=tuple(replace(finding, line=finding.line + lines) for finding in file.findings),
+        sources={line + lines: source for line, source in file.sources.items()},
+    )
+
+
+def _is_closed(text: bytes, separators: int) -> bool:
+    """Whether a piece of a file is read alone as it is read in its place, by signs that are found quickly."""
+    if (b"\n" + text).count(b"\n---") != separators or any(sign in text for sign in (b"\r", BOM, *CONFLICT)):
+        return False
+    try:
+        lines = text.decode().split("\n")
+    except UnicodeDecodeError:
+        return False
+    if b"```" not in text and b"~~~" not in text:
+        return True
+    fenced = fenced_lines(lines)
+    return all(fenced[at] for at, line in enumerate(lines) if FENCE.match(line))
+
+
+def _piece_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
+    """By what an entry is known: its text from behind `id: ` to before the next entry, and the scope of its file."""
+    key = hashlib.blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
+    return lambda piece: hashlib.blake2b(piece, digest_size=16, key=key).digest()
+
+
+def _sources(file: MemoryFile, scope: ScopeOf, findings: Sequence[Finding]) -> Iterator[tuple[int, bytes]]:
+    hasher, lines = _piece_hasher(scope), sorted({finding.line for finding in findings})
+    ends = [segment.line for segment in file.segments[1:]] + [sys.maxsize]
+    for segment, end in zip(file.segments, ends, strict=True):
+        text = segment.raw.encode() if segment.entry else b""
+        is_sound = bisect_left(lines, segment.line) == bisect_left(lines, end)
+        if is_sound and text.startswith(ENTRY_START[1:]) and _is_closed(text, 2):
+            piece = text[len(ENTRY_START) - 1 :]
+            yield segment.line, hasher(piece if end == sys.maxsize else piece.removesuffix(b"\n"))
 
 
 def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
@@ -326,7 +414,15 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
         findings.append(Finding(path, 1, "bad-fragment", "an inbox file must hold exactly one entry", hint))
     prose = tuple((s.line, s.raw) for s in file.segments if s.entry is None and not s.is_broken and s.raw.strip())
-    return LoadedFile(path=path, scope=scope, entries=entries, prose=prose, findings=tuple(findings))
+    sources = dict(_sources(file, scope, findings)) if entries else {}
+    return LoadedFile(
+        path=path,
+        scope=scope,
+        entries=entries,
+        prose=prose,
+        findings=tuple(sorted(findings, key=_place)),
+        sources=sources,
+    )
 
 
 def find_long(place: Located) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import pytest
 from memory_ci.index.artifact import count_index, verify
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import LIST_FILES, connect, entries_by_path, wrong_files
-from memory_ci.index.rows import digest, text_hash
+from memory_ci.index.rows import digest, entry_digest, text_hash
 from memory_ci.records.report import Finding
 from tests.index.trees import Tree, make_loaded, make_tree
 from tests.make import make_entry
@@ -46,7 +46,7 @@ def forge(path: Path, statement: str) -> None:
     connection.execute(statement)
     rows = entries_by_path(connection)
     for *values, _ in connection.execute(LIST_FILES).fetchall():
-        seal = digest(tuple(values), rows.get(values[0], []))
+        seal = digest(tuple(values), map(entry_digest, rows.get(values[0], [])))
         connection.execute("UPDATE files SET digest = ? WHERE path = ?", (seal, values[0]))
     connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('rebuild')")
     connection.close()

@@ -21,7 +21,8 @@ from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, ren
 from memory_ci.store.edit import edit_file
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import classify_scope, fragment_path, is_fragment, scope_path, serves_prose
-from memory_ci.store.manual_notes import Adopted, adopt
+from memory_ci.store.manual_notes import Adopted as Adopted
+from memory_ci.store.manual_notes import adopt
 
 ORIGIN = "refs/remotes/origin/"
 
