@@ -7,33 +7,93 @@ run finds the note, waits for the batches to end, and plans the record run with 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NoReturn
 
 import msgspec
 
-from memory_ci.errors import EngineError, UsageError
+from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, is_configured
-from memory_ci.extraction.engines.batches import poll, results, submit
+from memory_ci.extraction.engines.batches import Batch, poll, results, submit
 from memory_ci.extraction.engines.prices import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.model import Model, choose_model, trusted_config
-from memory_ci.flows.record.batch_note import Estimate, Sent, find_sent, remove_sent, save_sent
-from memory_ci.flows.record.batch_replies import BatchReplies, Collector, known_as
 from memory_ci.flows.record.learner import Progress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace
-from memory_ci.records.engine import EngineReply, Request
+from memory_ci.gitrepo.repo import Repository, find_commit
+from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.plan import Plan
+from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 CHUNK_REQUESTS = 1_000
 CHUNK_BYTES = 64_000_000
 """A batch is kept far below the limits of the API, so that one that fails costs little."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """What will be asked: about so many tokens in, and at most so many USD, each answer at its full length."""
+
+    requests: int
+    batches: int
+    input_tokens: int
+    cost_usd: float
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The batches of the changes after `since` on `ref`, which was at `base`.
+
+    `known` is the digest of memory that all of them were sent with. `is_whole` is False until the last was sent.
+    """
+
+    version: Literal[1] = 1
+    ref: str
+    base: str
+    since: str | None
+    known: tuple[Known, ...]
+    estimate: Estimate
+    batches: tuple[Batch, ...] = ()
+    is_whole: bool = False
+
+
+def find_sent(repo: Repository) -> Sent | None:
+    """What an earlier run sent. Raises RepositoryError: bad-batch-state, foreign-batch-state."""
+    path = _place(repo)
+    try:
+        sent = msgspec.json.decode(path.read_bytes(), type=Sent)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError, UnicodeError) as error:
+        _refuse(path, f"cannot be read: {error}", "bad-batch-state", error)
+    if find_commit(repo, sent.base) != sent.base:
+        _refuse(path, f"is of another repository: commit {sent.base[:12]} is not here", "foreign-batch-state")
+    return sent
+
+
+def save_sent(repo: Repository, sent: Sent) -> None:
+    """Write the note, whole or not at all. Raises RepositoryError (write-failed)."""
+    write_file(_place(repo), msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n")
+
+
+def remove_sent(repo: Repository) -> None:
+    """Forget what was sent; there may be nothing."""
+    _place(repo).unlink(missing_ok=True)
+
+
+def _place(repo: Repository) -> Path:
+    return repo.common_dir / "memory-ci" / "backfill.json"
+
+
+def _refuse(path: Path, what: str, slug: str, error: Exception | None = None) -> NoReturn:
+    hint = "Remove the file; the same range is then sent and paid for again."
+    raise RepositoryError(f"the note of a backfill, {path}, {what}", slug=slug, hint=hint) from error
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -245,3 +305,50 @@ def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
         slug="no-batches",
         hint=hint,
     )
+
+
+class Collector:
+    """An engine that keeps what it is asked and answers nothing; a reply without a stop reason is not kept."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def extract(self, request: Request) -> EngineReply:
+        """No learnings."""
+        self.requests.append(request)
+        return EngineReply(text='{"learnings": []}', stop_reason="")
+
+
+class BatchReplies:
+    """An engine that answers with what came back, keyed by the request as it was sent: with memory as `known` then.
+
+    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back
+    is metered when it is read.
+    """
+
+    def __init__(
+        self, engine: Engine, known: tuple[Known, ...], found: Mapping[str, EngineReply | EngineError]
+    ) -> None:
+        self._engine, self._known, self._found = engine, known, found
+        self._again: Counter[str] = Counter()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(
+            f"{count} of the batches' answers, so the model is asked again: {reason}"
+            for reason, count in sorted(self._again.items())
+        )
+
+    def extract(self, request: Request) -> EngineReply:
+        """The reply from a batch, else that of the engine. Raises EngineError as the engine."""
+        found = self._found.get(request_key(known_as(request, self._known)))
+        if isinstance(found, EngineReply):
+            return found
+        reason = "range, model or prompt changed since" if found is None else "failed, expired or missing"
+        self._again[reason] += 1
+        return self._engine.extract(request)
+
+
+def known_as(request: Request, known: tuple[Known, ...] | None) -> Request:
+    """The request as it is with this digest of memory; None leaves its own."""
+    return request if known is None else msgspec.structs.replace(request, existing=known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from memory_ci.flows.record.episode_facts import GIVEN, USED
+from memory_ci.flows.record.episode_writer import GIVEN, USED
 from memory_ci.gitrepo.inverse import is_inverse
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor

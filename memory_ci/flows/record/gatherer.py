@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
 
+from memory_ci.config import CONFIG_FILE
+from memory_ci.evidence.redact import redact
 from memory_ci.evidence.trust import is_author
-from memory_ci.flows.record.declined_requests import MAX_DECLINED, Window, choose_declined
+from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.forge import Forge
 from memory_ci.gitrepo.blobs import Tree
+from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.past import commit_time
+from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
@@ -23,8 +29,56 @@ from memory_ci.sources.jobs import job_events, job_paths
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
 
+MAX_DECLINED = 40
+"""Requests that one run completes: each costs three questions or more, of the 600 that it may ask."""
+
+BACKLOG = timedelta(days=90)
+
 MAX_NAMED = 10
 """Requests that one line of the report names."""
+
+
+class Window(NamedTuple):
+    """`since` the last run ended; back to `start` earlier runs may have left some; the ids of what was told."""
+
+    since: datetime
+    start: datetime
+    told: frozenset[str] = frozenset()
+
+
+def find_window(
+    workspace: Workspace, base: str, since: datetime, told: frozenset[str], episodes: Collection[Episode]
+) -> Window:
+    """Back to the newest declined request that was told, for the oldest come first; never before memory-ci came in."""
+    added = find_addition(workspace.repo, base, CONFIG_FILE)
+    if added is None or not workspace.config.episodes.write:
+        return Window(since, since, told)
+    earliest = max(commit_time(workspace.repo, added), commit_time(workspace.repo, base) - BACKLOG)
+    declined = [episode.occurred_at for episode in episodes if episode.action.pr and not episode.action.commit]
+    return Window(since, min(since, max([earliest, *declined])), told)
+
+
+def choose_declined(requests: Iterable[PullRequest], window: Window) -> list[PullRequest]:
+    """Those to read, by the time of their closing: what is new before what was told, which may have new comments."""
+    found = [request for request in requests if _is_asked(request, window)]
+    return sorted(found, key=lambda request: (is_told(request, window), *_when(request)))
+
+
+def is_told(request: PullRequest, window: Window) -> bool:
+    """Whether an earlier run wrote the episode of the request."""
+    return f"pr-{request.number}" in window.told
+
+
+def _is_asked(request: PullRequest, window: Window) -> bool:
+    """Closed since the last run; or before that and of the house, as far as the list shows, and not told."""
+    if request.closed_at is None or request.closed_at < window.start:
+        return False
+    is_ours = request.permission != "read" or not request.is_fork
+    return request.closed_at >= window.since or (is_ours and not is_told(request, window))
+
+
+def _when(request: PullRequest) -> tuple[datetime, int]:
+    return (request.closed_at or request.created_at).astimezone(UTC), request.number
 
 
 class Gathered(NamedTuple):
@@ -157,6 +211,16 @@ def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[
     before = dict(_texts(Tree(workspace.repo, start), paths)) if start else {}
     for path, text in _texts(tree, paths):
         yield from job_events(merged, path, text, before.get(path, ""))
+
+
+def read_said(workspace: Workspace, merged: MergedChange, adr_paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What a run reads in the commits of a change and the files that came in with them, by shortened commit."""
+    for event in (*commit_events(merged), *file_events(workspace, merged, adr_paths)):
+        yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(event.text).text)
+
+
+def fold_blanks(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:

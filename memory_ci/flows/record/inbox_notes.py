@@ -8,8 +8,7 @@ from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-from memory_ci.flows.record.additions import fold_blanks, read_said
-from memory_ci.flows.record.gatherer import Gatherer
+from memory_ci.flows.record.gatherer import Gatherer, fold_blanks, read_said
 from memory_ci.flows.workspace import Snapshot, Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
 from memory_ci.gitrepo.merges import find_landing

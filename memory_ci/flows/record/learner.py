@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -21,15 +22,14 @@ from memory_ci.flows.asker import Asker
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.claims import find_claimed_uses
-from memory_ci.flows.record.commit_copies import Copies
-from memory_ci.flows.record.declined_requests import find_window
-from memory_ci.flows.record.episode_facts import list_uses
-from memory_ci.flows.record.episode_writer import Chronicle, Uses
-from memory_ci.flows.record.gatherer import Gathered, Gatherer, start_of
+from memory_ci.flows.record.episode_writer import GIVEN, USED, Chronicle, Uses, list_uses
+from memory_ci.flows.record.gatherer import Gathered, Gatherer, find_window, start_of
 from memory_ci.flows.stage import find_project
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.buried import BuriedTrailers
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
+from memory_ci.gitrepo.log import read_log
+from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.feedback import work_ref
 from memory_ci.lifecycle.fold import is_covered
@@ -58,6 +58,9 @@ MAX_FAILURES = 3
 
 EARLIEST = date(2000, 1, 1)
 """Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
+
+Authorship = tuple[str, str, str]
+"""What a copy keeps: the author, when it was written, and what it is called."""
 
 
 class Work(NamedTuple):
@@ -347,3 +350,38 @@ def find_fault(entry: Entry) -> str | None:
 def merged_on(merged: MergedChange) -> date:
     """The day of the merge, in UTC."""
     return merged.tip.committed_at.astimezone(UTC).date()
+
+
+class Copies:
+    """Knows the commits with trailers before a range, and those of the range that it was asked about, oldest first."""
+
+    def __init__(self, repo: Repository, since: str | None) -> None:
+        self._repo, self._since = repo, since
+
+    def is_copy(self, commit: Commit) -> bool:
+        """Whether an older commit is this one: told of the same author, time and subject."""
+        if not _has_trailers(commit):
+            return False
+        return self._known.setdefault(_authorship(commit), commit.sha) != commit.sha
+
+    @cached_property
+    def _known(self) -> dict[Authorship, str]:
+        """The first commit of each authorship; one git process, and only where the range has trailers."""
+        start = self._since and find_commit(self._repo, self._since)
+        if not start:
+            return {}
+        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={GIVEN}:", f"--grep={USED}:", "--reverse")
+        log = read_log(self._repo, *grep, "--end-of-options", start, "--")
+        known: dict[Authorship, str] = {}
+        for commit, _ in log:
+            known.setdefault(_authorship(commit), commit.sha)
+        return known
+
+
+def _has_trailers(commit: Commit) -> bool:
+    words = commit.message.lower()
+    return any(f"{key.lower()}:" in words for key in (GIVEN, USED))
+
+
+def _authorship(commit: Commit) -> Authorship:
+    return commit.email, commit.authored_at.isoformat(), commit.subject

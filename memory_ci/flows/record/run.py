@@ -20,12 +20,11 @@ from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.record.claims import Claims, list_refused, unproved
-from memory_ci.flows.record.commit_copies import Copies
 from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.record.episode_writer import Chronicle
 from memory_ci.flows.record.gatherer import Gatherer
 from memory_ci.flows.record.inbox_notes import find_note_claims, list_strangers, prove
-from memory_ci.flows.record.learner import Learner, Progress
+from memory_ci.flows.record.learner import Copies, Learner, Progress
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.screening import find_unsafe

@@ -12,7 +12,7 @@ import pytest
 
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.record.apply import apply_plan, parse_plan
-from memory_ci.flows.record.declined_requests import MAX_DECLINED, Window, choose_declined, find_window
+from memory_ci.flows.record.gatherer import MAX_DECLINED, Window, choose_declined, find_window
 from memory_ci.flows.record.run import RecordOptions, format_plan, plan_record
 from memory_ci.records.episode import Action, Episode, Situation
 from memory_ci.records.forge import PullRequest
