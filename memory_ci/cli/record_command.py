@@ -71,6 +71,7 @@ def command(
     dry_run: bool,
     as_json: bool,
     yes: bool,
+    fetch: bool,
     **arguments: RangeArguments,
 ) -> None:
     """Turn merged work into committed memory.
@@ -106,15 +107,15 @@ def command(
         raise click.UsageError("--wait is for --backfill")
     if mode and (backfill or dry_run):
         raise click.UsageError("--push goes with neither --backfill nor --dry-run")
-    arguments["fetch"] = bool(arguments["fetch"]) and not dry_run
+    fetch &= not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     if options.ref is None:
         options = msgspec.structs.replace(options, ref=check_branch(where))
     plan: Plan | Pending | None
     if backfill:
-        plan, published = _backfill(where, options, wait=wait, dry_run=dry_run)
+        plan, published = _backfill(where, options, wait=wait, fetch=fetch, dry_run=dry_run)
     else:
-        plan, published = _record(where, options, mode, dry_run=dry_run, is_agreed=yes)
+        plan, published = _record(where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes)
     if isinstance(plan, Pending):
         echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
         return
@@ -134,12 +135,12 @@ def command(
 
 
 def _record(
-    where: Workspace, options: RecordOptions, mode: PublishMode | None, *, dry_run: bool, is_agreed: bool
+    where: Workspace, options: RecordOptions, mode: PublishMode | None, *, fetch: bool, dry_run: bool, is_agreed: bool
 ) -> tuple[Plan | None, Published | None]:
     from memory_ci.flows.branch import branch_tip
     from memory_ci.flows.publish.publish import PublishOptions, publish
     from memory_ci.flows.record.consent import check_range, count_unasked
-    from memory_ci.flows.record.run import plan_record
+    from memory_ci.flows.record.run import fetch_sessions, plan_record
 
     with progress("Reading merged work") as advance:
 
@@ -147,6 +148,8 @@ def _record(
             ref, base = branch_tip(where, ref)
             asked = msgspec.structs.replace(options, ref=ref, base=base)
             check_range(where, asked, base)
+            if fetch:
+                asked = msgspec.structs.replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
             plan = plan_record(where, asked, today(), advance, os.environ)
             if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
                 _ask(count)
@@ -167,13 +170,16 @@ def _ask(count: int) -> None:
 
 
 def _backfill(
-    where: Workspace, options: RecordOptions, *, wait: bool, dry_run: bool
+    where: Workspace, options: RecordOptions, *, wait: bool, fetch: bool, dry_run: bool
 ) -> tuple[Plan | Pending, Published | None]:
     """A backfill is of a clone that somebody sits before: its commits stay local."""
     from memory_ci.flows.publish.publish import PublishOptions, publish
     from memory_ci.flows.record.backfill import Backfill, Pending
+    from memory_ci.flows.record.run import fetch_sessions
 
     with progress("Reading merged work") as advance:
+        if fetch:
+            options = msgspec.structs.replace(options, problems=fetch_sessions(where, options.ref, os.environ))
         batches = Backfill(where, options, now(), advance, os.environ)
         plan = batches.plan(_wait if wait else None, dry_run=dry_run)
     if isinstance(plan, Pending) or dry_run:

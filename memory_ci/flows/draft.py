@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 import msgspec
 
@@ -38,6 +39,12 @@ class Draft:
         """The file of a scope, unless the tree has a link, a submodule or a directory there, or no directory above."""
         path = scope_path(scope, self._patterns)
         return path if path is not None and find_obstacle(path, self._modes) is None else None
+
+    def copy(self) -> Draft:
+        """A draft that can be changed without this one."""
+        draft = copy(self)
+        draft.kept, draft.inbox = [*self.kept], [*self.inbox]
+        return draft
 
     def take(self, changes: Iterable[Change]) -> tuple[Change, ...]:
         """Do the changes to the draft, and give them back."""

@@ -21,7 +21,7 @@ from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.publish.stop_report import Stop, find_stop
 from memory_ci.flows.record.apply import parse_plan, preview_plan
 from memory_ci.flows.record.learner import Progress
-from memory_ci.flows.record.run import RecordOptions, plan_record, save_plan
+from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.index import IndexUse
@@ -108,9 +108,13 @@ def _planner(
     if options.apply is not None:
         given = parse_plan(options.apply)
         return lambda ref: move_plan(workspace, given, ref)
-    asked = RecordOptions(engine=options.engine, fetch=not options.dry_run)
-    today = now.date()
-    return lambda ref: plan_record(workspace, msgspec.structs.replace(asked, ref=ref), today, progress, environ)
+
+    def make_plan(ref: str | None) -> Plan:
+        problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
+        asked = RecordOptions(ref=ref, engine=options.engine, problems=problems)
+        return plan_record(workspace, asked, now.date(), progress, environ)
+
+    return make_plan
 
 
 def _index(workspace: Workspace, ref: str) -> IndexUse:

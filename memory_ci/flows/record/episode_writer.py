@@ -13,12 +13,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from memory_ci.evidence.redact import redact
-from memory_ci.flows.draft import Draft
 from memory_ci.flows.eligible import is_work, own_commits, title_of
 from memory_ci.flows.episodes import Episodes
-from memory_ci.flows.record.gatherer import Gathered
+from memory_ci.flows.record.gatherer import Gathered, RecordRun
 from memory_ci.flows.screening import is_unsafe
-from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
@@ -29,7 +27,6 @@ from memory_ci.lifecycle.names import find_id
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert
 from memory_ci.lifecycle.situation import situation_of, time_context
 from memory_ci.records.candidate import Judged
-from memory_ci.records.entry import Phase
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
@@ -146,19 +143,11 @@ class Uses(msgspec.Struct, frozen=True):
 class Chronicle:
     """Tells one change after another. `tellings` are new; what an earlier run told is not told again.
 
-    `base` is the commit that holds all of them; `deleted` are ids of what a person took out, which stays out.
+    `known` is what earlier runs told; `deleted` are ids of what a person took out, which stays out.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        base: str,
-        known: Episodes,
-        deleted: frozenset[str],
-        draft: Draft,
-        phase: Phase | None,
-    ) -> None:
-        self._workspace, self._base, self._draft, self._phase = workspace, base, draft, phase
+    def __init__(self, run: RecordRun, known: Episodes, deleted: frozenset[str]) -> None:
+        self._run = run
         self._episodes = {episode.id: episode for episode in combine(known.tellings)}
         self._known = {telling.id for telling in known.tellings} | deleted
         self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
@@ -183,7 +172,7 @@ class Chronicle:
         What reviewers said of entries by command counts in any case.
         """
         commands = tuple(self._commands(gathered.request))
-        if is_work(self._workspace, merged):
+        if is_work(self._run.workspace, merged):
             self._tell(self._merged_episode(merged, gathered, uses, judged, commands))
         else:
             self._hear(commands)
@@ -289,7 +278,7 @@ class Chronicle:
             "branch": safe(shorten(branch, BRANCH_WIDTH)),
             "agent": ", ".join(sorted({key.partition(":")[0] for key in sessions})),
             "sessions": ", ".join(sessions),
-            "stage": self._phase or "",
+            "stage": self._run.phases.get("") or "",
             **time_context(at),
         }
         return {key: value for key, value in found.items() if value}
@@ -303,7 +292,7 @@ class Chronicle:
 
     def _places_of(self, entry_id: str) -> frozenset[str]:
         """The files that an entry cites, and the directory whose memory it stands in."""
-        place = self._draft.by_id.get(entry_id)
+        place = self._run.draft.by_id.get(entry_id)
         if place is None:
             return frozenset()
         anchors = (parse_anchor(cite) for cite in place.entry.cites)
@@ -316,7 +305,7 @@ class Chronicle:
             if review.permission != "write" or review.is_bot:
                 continue
             for kind, prefix in find_commands(review.body):
-                if (entry_id := find_id(self._draft.entries, prefix)) and request:
+                if (entry_id := find_id(self._run.draft.entries, prefix)) and request:
                     ref, at = f"review:{request.number}#{review.id}", review.at.astimezone(UTC)
                     yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
 
@@ -331,7 +320,7 @@ class Chronicle:
         if found:
             return found
         commits = sorted(name for name in names if ":" not in name)[:MAX_ASKED]
-        bringers = (find_bringer(self._workspace.repo, name, self._base) for name in commits)
+        bringers = (find_bringer(self._run.workspace.repo, name, self._run.base.sha) for name in commits)
         gone = self._reverted | names
         whole = {one.merge for one in bringers if one and gone.issuperset(sha[:SHA_WIDTH] for sha in one.brought)}
         return [episode for episode in self._episodes.values() if episode.action.commit in whole]

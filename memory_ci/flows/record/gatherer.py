@@ -1,9 +1,14 @@
-"""Gathering: everything that is known of a merged change, as events, and where it was found."""
+"""Gathering: all that is known of a merged change or a declined request, as events, and where it was found.
+
+Of requests that were closed without a merge a run reads so many, the oldest first. What one run leaves the next ones
+find: work of the house has an episode as soon as it was read. Of strangers there is none, so theirs are only looked for
+among what was closed since the last run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -12,12 +17,15 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.redact import redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.cites import SHA_WIDTH
+from memory_ci.flows.asker import Asker
+from memory_ci.flows.draft import Draft
 from memory_ci.flows.sessions.session_join import SessionFinder
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.forge import Forge
 from memory_ci.gitrepo.blobs import Tree
-from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.history import Cursor, find_addition
 from memory_ci.gitrepo.past import commit_time
+from memory_ci.records.entry import Phase
 from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
@@ -46,14 +54,13 @@ class Window(NamedTuple):
     told: frozenset[str] = frozenset()
 
 
-def find_window(
-    workspace: Workspace, base: str, since: datetime, told: frozenset[str], episodes: Collection[Episode]
-) -> Window:
+def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]) -> Window:
     """Back to the newest declined request that was told, for the oldest come first; never before memory-ci came in."""
-    added = find_addition(workspace.repo, base, CONFIG_FILE)
-    if added is None or not workspace.config.episodes.write:
+    repo = base.workspace.repo
+    added = find_addition(repo, base.sha, CONFIG_FILE)
+    if added is None or not base.workspace.config.episodes.write:
         return Window(since, since, told)
-    earliest = max(commit_time(workspace.repo, added), commit_time(workspace.repo, base) - BACKLOG)
+    earliest = max(commit_time(repo, added), commit_time(repo, base.sha) - BACKLOG)
     declined = [episode.occurred_at for episode in episodes if episode.action.pr and not episode.action.commit]
     return Window(since, min(since, max([earliest, *declined])), told)
 
@@ -122,10 +129,11 @@ class Gatherer:
 
     # -- what was declined
 
-    def list_declined(self, window: Window) -> tuple[PullRequest, ...]:
-        """The requests that were closed without a merge, oldest first; not our own, and not those of bots.
+    def read_declined(self, window: Window) -> tuple[PullRequest, ...]:
+        """The next requests that were closed without a merge, oldest first; not our own, and not those of bots.
 
-        What could not be read of them is a problem. Raises EngineError when the forge cannot be asked at all.
+        A run reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge
+        cannot be asked at all.
         """
         if self._forge is None:
             return ()
@@ -200,6 +208,29 @@ class Gatherer:
         for joined in self._finder.find(merged, request):
             joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
             yield from joined.events
+
+
+class RecordRun(NamedTuple):
+    """What the parts of one run share: it reads from `since` (None: the first commit) to `base`.
+
+    `cursor` is where the last run ended, `phases` has the stages of projects.
+    """
+
+    draft: Draft
+    since: str | None
+    cursor: Cursor | None
+    gatherer: Gatherer
+    asker: Asker | None
+    phases: Mapping[str, Phase | None]
+    today: date
+
+    @property
+    def base(self) -> Snapshot:
+        return self.draft.base
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.draft.base.workspace
 
 
 def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[str]) -> Iterator[Event]:

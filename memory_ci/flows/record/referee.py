@@ -1,4 +1,8 @@
-"""The referee: may a plan do what it says? A plan can come from another job, so it is input like any other."""
+"""The referee: may a plan do what it says? A plan can come from another job, so it is input like any other.
+
+A run proves what it adds by words that were said. What can be looked up again is: the commits of its range, and the
+files that came in with them. What sessions and reviews said cannot be (docs/security.md).
+"""
 
 from __future__ import annotations
 
@@ -199,9 +203,9 @@ def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
 
 
 class Additions:
-    """Looks at what the plan adds as extracted, on a day. Its range is read once, when it is first needed.
+    """Judges what the plan adds as extracted, on a day: could a record run have written it?
 
-    Reading it raises RepositoryError as `plan_range` does.
+    Its range is read once, when it is first needed, which raises RepositoryError as `plan_range` does.
     """
 
     def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:

@@ -40,7 +40,8 @@ class Upkeep(msgspec.Struct, frozen=True):
 
 
 def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
-    """The steps that change something, in order; each is in the draft before the next is planned."""
+    """The steps that change something, in order, each planned on what the one before leaves of the draft."""
+    draft = draft.copy()
     for step in STEPS:
         if step in steps and step in PLANNERS:
             changes = draft.take(_last_updates(PLANNERS[step](upkeep, draft)))

@@ -247,23 +247,21 @@ def make_told(number: int, day: int, commit: str = "") -> Episode:
 
 def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: Project) -> None:
     project.at(JUNE + timedelta(days=10))
-    base = project.commit("Add pages", {"pages.py": "1"})
+    base = project.workspace.at(project.commit("Add pages", {"pages.py": "1"}))
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
-    window = find_window(
-        project.workspace, base, JUNE + timedelta(days=10), frozenset(one.id for one in episodes), episodes
-    )
+    known = frozenset(one.id for one in episodes)
+    window = find_window(base, JUNE + timedelta(days=10), known, episodes)
     assert (window.start, window.told) == (JUNE + timedelta(days=4), frozenset({"pr-1", "pr-2", "pr-3"}))
-    assert find_window(
-        project.workspace, base, JUNE + timedelta(days=1), frozenset(), episodes
-    ).start == JUNE + timedelta(days=1)
+    early = JUNE + timedelta(days=1)
+    assert find_window(base, early, frozenset(), episodes).start == early
 
 
 def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(project: Project) -> None:
     project.at(JUNE)
     base = project.commit("Add pages", {"pages.py": "1"})
-    assert find_window(project.workspace, base, JUNE, frozenset(), []).start == JUNE - timedelta(days=90)
+    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(days=90)
     project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
-    assert find_window(project.workspace, base, JUNE, frozenset(), []).start == JUNE
+    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
 
 
 def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
