@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.flows.measure.retrieval_sets import RetrievalSet, load_set, replay
+from memory_ci.flows.measure.evaluate_retrieval import RetrievalSet, load_set, replay
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import Candidates, arrange, find_candidates
 from memory_ci.records.config import Config, RetrieveConfig

@@ -56,9 +56,8 @@ def command(
       memory-ci check --fix --dry-run
     """
     from memory_ci.flows.guard.check import check_memory
-    from memory_ci.flows.guard.cited_code import add_touched
     from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
-    from memory_ci.flows.guard.priorities import add_priorities
+    from memory_ci.flows.guard.range_findings import add_priorities, add_touched
     from memory_ci.flows.workspace import STAGED
 
     if staged and view:

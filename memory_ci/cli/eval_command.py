@@ -130,8 +130,7 @@ def init() -> None:
 
 
 def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:
-    from memory_ci.flows.measure.evaluate_retrieval import answer_set, choose_for_all
-    from memory_ci.flows.measure.retrieval_sets import load_set
+    from memory_ci.flows.measure.evaluate_retrieval import answer_set, choose_for_all, load_set
     from memory_ci.records.config import Config
 
     chosen = choose_for_all(Config(), os.environ) if vectors else None

@@ -120,7 +120,7 @@ def command(
         echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
         return
     if summary is not None and plan is not None:
-        from memory_ci.flows.publish.remarks import list_remarks
+        from memory_ci.flows.measure.health import list_remarks
 
         remarks = list_remarks(where, plan.ref, today())
         summary.write(render_summary(plan, published, remarks=remarks))

@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
-from memory_ci.errors import MemoryCIError
+from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
 from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
 from memory_ci.flows.inbox.feedback import check_length, give_feedback, name_work, parse_time
@@ -17,13 +18,14 @@ from memory_ci.flows.measure.health import measure_health
 from memory_ci.flows.serve.recall import MAX_LIMIT, query_at_time, recall_episodes
 from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
-from memory_ci.flows.serve.visibility import find_visible
+from memory_ci.flows.serve.visibility import find_visible, show_visible
 from memory_ci.mcp import arguments
-from memory_ci.mcp.answers import Judged, Kept, Recollection, Retrieved, Told
+from memory_ci.mcp.arguments import Judged, Kept, Recollection, Retrieved, Told
 from memory_ci.mcp.caller import Caller
 from memory_ci.records.episode import Feedback
 from memory_ci.records.health import Health
 from memory_ci.records.recall import Recalled
+from memory_ci.records.retrieval import Hit
 from memory_ci.rendering.context import render_context, render_hints
 from memory_ci.rendering.health import render_health
 from memory_ci.rendering.hook_format import ASK, render_asking
@@ -37,6 +39,9 @@ BY = "mcp"
 """Who gave feedback: an agent, not the person whom git names."""
 
 NOTHING = "Memory knows nothing about this."
+
+INSTITUTIONAL = "memory://institutional"
+ENTRY = "memory://entry/"
 
 
 def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
@@ -227,3 +232,32 @@ def _report(kept: Kept, after: str) -> tuple[str, Kept]:
 def _say(text: str, notes: Iterable[str]) -> str:
     """A text, and below it what should be known of it."""
     return "\n".join([text.rstrip(), *(f"Note: {printable(note)}" for note in notes)])
+
+
+def read_resource(caller: Caller, uri: str) -> str:
+    """The text of a resource. Raises UsageError (unknown-resource, unknown-entry, ambiguous-entry)."""
+    if uri == INSTITUTIONAL:
+        return _institutional(caller)
+    if uri.startswith(ENTRY):
+        return _entry(caller, unquote(uri.removeprefix(ENTRY)))
+    hint = f"There are {INSTITUTIONAL} and {ENTRY}<id>."
+    raise UsageError("there is no such resource", slug="unknown-resource", hint=hint)
+
+
+def _institutional(caller: Caller) -> str:
+    """What always applies, alone, for no word is asked for; "" where nothing does."""
+    return render_context(retrieve(caller.workspace(), "", caller.options(total_chars=MAX_CHARS), caller.today))
+
+
+def _entry(caller: Caller, prefix: str) -> str:
+    answer = show_visible(caller.workspace(), prefix, caller.options(), caller.today)
+    return render_context(msgspec.structs.replace(answer, hits=tuple(map(_bounded, answer.hits))))
+
+
+def _bounded(hit: Hit) -> Hit:
+    """The hit with the first part of a body that is too long."""
+    entry = hit.located.entry
+    if len(entry.body) <= MAX_CHARS // 2:
+        return hit
+    shortened = msgspec.structs.replace(entry, body=f"{entry.body[: MAX_CHARS // 2]}\n[the rest is left out]")
+    return msgspec.structs.replace(hit, located=msgspec.structs.replace(hit.located, entry=shortened))

@@ -43,7 +43,7 @@ ODD = [
 ON_THE_PATH = set(
     """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
     memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve_options memory_ci.cli.retrieving memory_ci.cli.shortcut
-    memory_ci.flows memory_ci.flows.index memory_ci.flows.serve memory_ci.flows.serve.feedback_weights
+    memory_ci.flows memory_ci.flows.index memory_ci.flows.serve
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.environment memory_ci.gitrepo.process

@@ -12,10 +12,22 @@ import msgspec
 
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.flows.doctor.case import Case, Check
-from memory_ci.flows.doctor.derived import check_cache, check_index, check_vectors
-from memory_ci.flows.doctor.guard import check_guard
-from memory_ci.flows.doctor.machine import check_clock, check_engine, check_forge, check_identity, check_versions
-from memory_ci.flows.doctor.memory import check_files, check_global, check_interrupted
+from memory_ci.flows.doctor.machine import (
+    check_clock,
+    check_engine,
+    check_forge,
+    check_guard,
+    check_identity,
+    check_versions,
+)
+from memory_ci.flows.doctor.memory import (
+    check_cache,
+    check_files,
+    check_global,
+    check_index,
+    check_interrupted,
+    check_vectors,
+)
 from memory_ci.flows.doctor.merged import check_cursor, check_history, check_sessions
 from memory_ci.flows.doctor.setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
 from memory_ci.flows.workspace import Workspace, workspace_here

@@ -12,9 +12,15 @@ import msgspec
 
 from memory_ci import __version__
 from memory_ci.flows.doctor.case import Case, interpreter_fault, peek_text
-from memory_ci.flows.invocation import find_interpreter, list_texts, without_comments
 from memory_ci.flows.setup.agents import AGENTS, plan_agents_out
-from memory_ci.flows.setup.hook_managers import HUSKY, WITH_ARGUMENT, find_manager
+from memory_ci.flows.setup.hook_managers import (
+    HUSKY,
+    WITH_ARGUMENT,
+    find_interpreter,
+    find_manager,
+    list_texts,
+    without_comments,
+)
 from memory_ci.flows.setup.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
 from memory_ci.flows.setup.install import ATTRIBUTES, MADE, SECTION
 from memory_ci.flows.workspace import is_told

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import find_episode_findings, list_episode_files, read_episode_files
-from memory_ci.flows.guard.flagged import find_flagged
 from memory_ci.flows.screening import find_credentials, screen
 from memory_ci.flows.workspace import (
     STAGED,
@@ -23,14 +22,23 @@ from memory_ci.flows.workspace import (
 )
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import find_commit
+from memory_ci.lifecycle.episodes import list_feedback
+from memory_ci.lifecycle.heirs import find_heirs_among
 from memory_ci.lifecycle.relations import find_dangling
+from memory_ci.lifecycle.utility import replay
+from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
+from memory_ci.records.episode import Telling
 from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
 from memory_ci.store.byhand import find_remarks
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import is_episode_path
 from memory_ci.store.layout import serves_prose
+
+HINT = (
+    "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
+)
 
 
 class CheckReport(msgspec.Struct, frozen=True):
@@ -116,3 +124,15 @@ def _find_duplicates(memory: Memory) -> Iterator[Finding]:
 
 def _place(finding: Finding) -> tuple[str, int, str, str]:
     return finding.path, finding.line, finding.code, finding.message
+
+
+def find_flagged(config: Config, located: Iterable[Located], tellings: Iterable[Telling]) -> Iterator[Finding]:
+    """A notice for each entry of low utility that is not retired, after all that episodes tell."""
+    places = tuple(located)
+    heirs = find_heirs_among(place.entry for place in places)
+    utilities = replay(list_feedback(tellings), config.episodes.ignored_policy, heirs=heirs)
+    for place in places:
+        utility = utilities.get(place.entry.id)
+        if utility is not None and utility.is_low and place.entry.status != "retired":
+            message = f"utility {utility.value:.2f} after {utility.events} events of feedback"
+            yield Finding(place.path, place.line, "low-utility", message, HINT, "notice")

@@ -14,8 +14,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.guard.check import CheckReport, check_memory
-from memory_ci.flows.guard.cited_code import find_touched
-from memory_ci.flows.guard.priorities import find_machine_priorities
+from memory_ci.flows.guard.range_findings import find_machine_priorities, find_touched
 from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.claims import Claims, find_claimed_uses, list_refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,10 +18,10 @@ from memory_ci.extraction.metrics import is_match, kappa, share
 from memory_ci.extraction.scopes import scopes_for
 from memory_ci.files import read_regular
 from memory_ci.flows.model import choose_model
-from memory_ci.flows.samples import sample_entry
 from memory_ci.records.candidate import Judged
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.engine import EngineReply, Known, Request
+from memory_ci.records.entry import Entry
 from memory_ci.records.event import Origin
 from memory_ci.records.evidence import Evidence
 from memory_ci.records.gold import Evaluation, GoldPiece, GoldWindow
@@ -192,3 +192,17 @@ def _is_duplicate(window: GoldWindow, one: Judged) -> bool:
 
 def _text(one: Judged) -> str:
     return "\n".join((one.candidate.title, one.candidate.body, *(quote.text for quote in one.candidate.quotes)))
+
+
+def sample_entry(number: int, title: str) -> Entry:
+    """An entry that says `title`; equal numbers have equal ids."""
+    return Entry(
+        id=f"{number:08x}-0000-4000-8000-000000000000",
+        type="procedural",
+        domain="task",
+        importance=0.5,
+        reinforcement_count=0,
+        last_reinforced=date(2026, 1, 1),
+        status="active",
+        title=title,
+    )

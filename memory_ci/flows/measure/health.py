@@ -24,6 +24,7 @@ from memory_ci.flows.past_index import Moment, find_moment
 from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import find_candidates
+from memory_ci.flows.sessions.nudge import find_nudge
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.renames import find_objects
@@ -57,6 +58,7 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.health import Health, MetricName, Profile
 from memory_ci.records.history import MergedChange
 from memory_ci.records.loaded import LoadedFile
+from memory_ci.rendering.health import render_health_line
 
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""
@@ -399,3 +401,10 @@ def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Close
         return Closeness(silence="there are no vectors: no embedder was asked")
     questions = [title_of(change) for change in _newest_asked(scene)]
     return measure_closeness(scene.index, scene.workspace.config.retrieve, questions, environ)
+
+
+def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
+    """The health of a branch, and the nudge if it is time for one; nothing where they cannot be told."""
+    here = workspace_at(workspace.repo, ref)
+    health = find_branch_health(here, ref, today)
+    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref))))

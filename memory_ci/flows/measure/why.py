@@ -17,9 +17,8 @@ from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.past_index import find_moment
 from memory_ci.flows.screening import find_unsafe, is_unsafe
 from memory_ci.flows.serve.anchor_verdicts import judge_located, weigh_truth
-from memory_ci.flows.serve.feedback_weights import Standing, make_standing
 from memory_ci.flows.serve.options import RetrieveOptions
-from memory_ci.flows.serve.ranking import weights_of
+from memory_ci.flows.serve.ranking import Standing, make_standing, weights_of
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.episodes import combine, event_key, list_feedback

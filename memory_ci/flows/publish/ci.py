@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -13,20 +14,28 @@ from memory_ci.flows.branch import branch_name
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.guard.verify import verify_change
 from memory_ci.flows.index import build_index, index_path
+from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.landing import Planner
 from memory_ci.flows.publish.publish import PublishOptions, publish
-from memory_ci.flows.publish.remarks import list_remarks
 from memory_ci.flows.publish.replan import move_plan
-from memory_ci.flows.publish.stop_report import Stop, find_stop
 from memory_ci.flows.record.apply import parse_plan, preview_plan
 from memory_ci.flows.record.learner import Progress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
+from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.index import IndexUse
 from memory_ci.records.plan import Plan
 from memory_ci.records.publish import Published
+from memory_ci.records.report import Level
+
+LASTING = frozenset({"forge-failed", "forge-unauthorised", "engine-unauthorised", "unreadable-reply"})
+"""A wrong permission or a bad answer: it does not pass by itself, as a fault of the network does."""
+
+PATIENCE = timedelta(days=1)
+"""How long one merge may wait for its first run, before an earlier run must have failed at it too."""
 
 
 class CiOptions(msgspec.Struct, frozen=True):
@@ -156,3 +165,32 @@ def append_text(path: Path, text: str) -> None:
             stream.write(text)
     except OSError as error:
         raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Why a run stopped, and what to do; `level` is error from the second stop in a row, `is_red` fails the job."""
+
+    reason: str
+    hint: str
+    level: Level
+    is_red: bool
+
+
+def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
+    """What there is to say of a plan whose run stopped; None for one that reached its end."""
+    use = plan.engine
+    if not use.failure:
+        return None
+    slug = use.failure.rpartition("[")[2].removesuffix("]")
+    fail_on = workspace_at(workspace.repo, plan.base).config.ci.fail_on
+    is_red = fail_on == "any" or (fail_on == "lasting" and slug in LASTING)
+    level: Level = "error" if _is_lagging(workspace, plan, now) else "warning"
+    return Stop(use.failure, use.hint, level, is_red)
+
+
+def _is_lagging(workspace: Workspace, plan: Plan, now: datetime) -> bool:
+    """Whether an earlier run must have stopped as well: each merge starts one, so two that wait have seen two."""
+    history = plan_range(workspace.repo, plan.until or plan.since, plan.base)
+    changes = iter_merged_changes(workspace.repo, history)
+    waiting = list(islice((one for one in changes if not find_trailers(one.tip.message, (STEP,))), 2))
+    return len(waiting) > 1 or any(now - one.tip.committed_at > PATIENCE for one in waiting)

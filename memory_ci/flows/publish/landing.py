@@ -5,17 +5,17 @@ The run is planned anew on each tip that is fetched, entry by entry: no text is 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from random import SystemRandom
 from typing import NamedTuple
 
 import msgspec
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.branch import PRIVATE
-from memory_ci.flows.publish.push_options import branch_options
 from memory_ci.flows.publish.replan import COVERED, is_covered
-from memory_ci.flows.publish.retry import Pace
 from memory_ci.flows.record.apply import Applied, apply_plan
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, memory_test, workspace_at
 from memory_ci.forge.commits import GitHubCommitter
@@ -28,6 +28,7 @@ from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.plan import Plan
 from memory_ci.records.publish import Published
+from memory_ci.rendering.pull_request import TITLE
 
 STARTED_BY = {"GITHUB_EVENT_NAME": "push", "CI_PIPELINE_SOURCE": "push"}
 """What a forge says of a job that a push started: our own push must not start a run without end."""
@@ -37,6 +38,22 @@ Planner = Callable[[str], Plan]
 
 Send = Callable[[str, str], Outcome]
 """Puts the commits between a base and a tip on the remote's branch; the branch is still at the base, or it moved."""
+
+SKIP_PIPELINE = "ci.skip"
+"""Unlike `[skip ci]` it is said of one push and stands in no commit, so that nothing can copy it."""
+
+DESCRIPTION = (
+    "What memory would gain from merged work: the commits say it entry by entry. Maintainers have the last word on "
+    "this branch: an entry taken out is not proposed again, one reworded keeps their words."
+)
+
+MAX_TRIES = 8
+MAX_SECONDS = 60.0
+BASE_SECONDS = 0.25
+CAP_SECONDS = 10.0
+"""Waits are drawn evenly between 0 and a bound that doubles: full jitter keeps writers apart that met once."""
+
+RANDOM = SystemRandom()
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -189,3 +206,44 @@ def _plan(run: Run, ref: str) -> Plan:
 
 def _without_source(message: str) -> str:
     return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
+
+
+def branch_options(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """For commits of ours on the default branch: the pipeline of a branch would find nothing to do."""
+    return (SKIP_PIPELINE,) if is_gitlab(environ) else ()
+
+
+def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:
+    """Ask for a merge request into `base`; one that is open already is given the same title and text again."""
+    if not is_gitlab(environ):
+        return ()
+    told = {"target": base, "title": TITLE, "description": DESCRIPTION}
+    return ("merge_request.create", *(f"merge_request.{name}={value}" for name, value in told.items()))
+
+
+def is_gitlab(environ: Mapping[str, str]) -> bool:
+    """Whether this is a job of GitLab, so that its remote is GitLab's as a rule."""
+    return "GITLAB_CI" in environ
+
+
+class Pace:
+    """`clock` gives seconds that never go back, `sleep` waits, `draw` gives a number between two others."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        draw: Callable[[float, float], float] = RANDOM.uniform,
+    ) -> None:
+        self._clock, self._sleep, self._draw = clock, sleep, draw
+
+    def tries(self) -> Iterator[int]:
+        """1, 2, 3 … with a wait before each but the first, until there were enough or the time is over."""
+        end = self._clock() + MAX_SECONDS
+        yield 1
+        for number in range(2, MAX_TRIES + 1):
+            wait = self._draw(0, min(CAP_SECONDS, BASE_SECONDS * 2**number))
+            if self._clock() + wait >= end:
+                return
+            self._sleep(wait)
+            yield number

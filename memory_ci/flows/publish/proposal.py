@@ -11,7 +11,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.publish.carry_over import carry_over, list_lost
-from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal
+from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal, request_options
 from memory_ci.flows.publish.pull_request import (
     Built,
     Standing,
@@ -20,7 +20,6 @@ from memory_ci.flows.publish.pull_request import (
     find_standing,
     update_request,
 )
-from memory_ci.flows.publish.push_options import request_options
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.maintainer_decisions import KEEP, Verdicts, read_verdicts
 from memory_ci.flows.workspace import Workspace, memory_test, workspace_at

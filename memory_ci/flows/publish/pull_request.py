@@ -15,8 +15,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.publish.carry_over import Carried
-from memory_ci.flows.publish.landing import Run
-from memory_ci.flows.publish.push_options import is_gitlab
+from memory_ci.flows.publish.landing import Run, is_gitlab
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.choose import choose_proposals
 from memory_ci.forge.proposals import Proposal, Proposals

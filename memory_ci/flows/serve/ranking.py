@@ -1,23 +1,25 @@
-"""Candidates: what the words of a task find, in the order in which it would be served. `eval retrieval` judges this."""
+"""Ranking: what the words of a task find, in the order in which it is served, and what feedback changes of that.
+
+`eval retrieval` judges this.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from memory_ci.flows.serve.feedback_weights import Standing, find_standing
 from memory_ci.flows.serve.options import Asked, RetrieveOptions
 from memory_ci.index.database import Index
 from memory_ci.index.frequency import count_entries, count_holding
-from memory_ci.index.search import search
-from memory_ci.lifecycle.prominence import effective_importance, prominence, ranking_prominence
+from memory_ci.index.search import list_feedback, list_held, search
+from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, ranking_prominence, recency
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.records.config import Config
-from memory_ci.records.entry import Entry
+from memory_ci.records.config import Config, Decay
+from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.retrieval.corpus import Corpus
 from memory_ci.retrieval.corrections import put_corrections_first
@@ -29,6 +31,9 @@ from memory_ci.retrieval.verdict import verdict
 
 if TYPE_CHECKING:
     from memory_ci.index.embedders.choose import EmbedderChoice
+    from memory_ci.lifecycle.heirs import Heirs
+    from memory_ci.lifecycle.utility import Utility
+    from memory_ci.records.episode import Feedback
 
 LEAST_JUDGED = 100
 """So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
@@ -155,3 +160,73 @@ def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> 
 
 def _contradicted(entry: Entry) -> list[str]:
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The utilities of entries, and under the decay `fsrs` their retentions, by id; none of those nobody spoke of."""
+
+    today: date
+    decay: Decay
+    utilities: Mapping[str, Utility] = {}
+    retentions: Mapping[str, Retention] = {}
+
+    def utility(self, entry: Entry) -> float:
+        """What feedback says of an entry, in [0, 1]."""
+        known = self.utilities.get(entry.id)
+        return known.value if known else NO_FEEDBACK
+
+    def recency(self, entry: Entry) -> float:
+        """What its age leaves of an entry."""
+        return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
+
+    def mark(self, hit: Hit) -> Hit:
+        """The hit with the number of events behind its utility."""
+        known = self.utilities.get(hit.located.entry.id)
+        return msgspec.structs.replace(hit, events=known.events, is_low=known.is_low) if known else hit
+
+
+def find_standing(index: Index, config: Config, entries: Iterable[Entry], today: date) -> Standing:
+    """What stands in the index about `entries`, by one query, and one more where some supersede others.
+
+    Raises UsageError (missing-extra) for `fsrs`.
+    """
+    chosen = {entry.id: entry for entry in entries}
+    heirs = _find_heirs(index, chosen.values())
+    with_ignored = config.episodes.ignored_policy == "split"
+    told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
+    if not told:
+        return Standing(today, config.prominence.decay)
+    # Nobody pays for these of whose entries nothing was said.
+    from memory_ci.lifecycle.heirs import pass_on
+    from memory_ci.lifecycle.utility import job_of, replay_some
+
+    feedback = [said for said, _ in told]
+    shares: dict[object, int] = {job_of(said): count for said, count in told if said.kind == "ignored"}
+    utilities = replay_some(feedback, shares, heirs)
+    return make_standing(chosen.values(), pass_on(feedback, heirs), utilities, config, today)
+
+
+def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
+    """Which of the entries inherit what was said of those that no file has any more."""
+    merged = [entry for entry in entries if entry.supersedes]
+    if not merged:
+        return {}
+    from memory_ci.lifecycle.heirs import find_heirs  # most entries supersede nothing
+
+    return find_heirs(merged, list_held(index, (older for entry in merged for older in entry.supersedes)))
+
+
+def make_standing(
+    entries: Iterable[Entry],
+    feedback: Iterable[Feedback],
+    utilities: Mapping[str, Utility],
+    config: Config,
+    today: date,
+) -> Standing:
+    """The standing of entries after their `feedback`, of which `utilities` were replayed."""
+    decay = config.prominence.decay
+    if decay != "fsrs":
+        return Standing(today, decay, utilities)
+    from memory_ci.lifecycle.stability import find_retentions  # for those who choose it
+
+    return Standing(today, decay, utilities, find_retentions(entries, feedback))

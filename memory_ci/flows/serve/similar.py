@@ -105,8 +105,7 @@ def _load_cheaply(workspace: Workspace, tip: str) -> Kept | None:
 
 def _has_much_to_hear(workspace: Workspace, kept: Kept | None, tip: str) -> bool:
     """Whether more than CHEAP episode files are new."""
-    from memory_ci.flows.serve.past_tasks import Ledger
-    from memory_ci.flows.serve.task_outcomes import list_unheard
+    from memory_ci.flows.serve.past_tasks import Ledger, list_unheard
 
     ledger = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
     return len(list_unheard(workspace, ledger.heard, tip)) > CHEAP

@@ -10,8 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.invocation import find_interpreter
-from memory_ci.flows.setup.hook_managers import Manager, find_manager, hook_line
+from memory_ci.flows.setup.hook_managers import Manager, find_interpreter, find_manager, hook_line
 from memory_ci.flows.setup.steps import InstallStep, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository

@@ -16,7 +16,7 @@ import pytest
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.doctor.case import Case
 from memory_ci.flows.doctor.doctor import CHECKS, diagnose
-from memory_ci.flows.doctor.guard import HARMLESS, PLANTS, check_guard
+from memory_ci.flows.doctor.machine import HARMLESS, PLANTS, check_guard
 from memory_ci.flows.guard.check import CheckReport, check_memory
 from memory_ci.flows.index import build_index, index_path
 from memory_ci.flows.serve.embedding import build_vectors

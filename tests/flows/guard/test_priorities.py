@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.flows.guard.check import CheckReport, check_memory
-from memory_ci.flows.guard.priorities import add_priorities
+from memory_ci.flows.guard.range_findings import add_priorities
 from memory_ci.flows.guard.verify import verify_change
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding

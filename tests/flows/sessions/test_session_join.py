@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record
-from memory_ci.flows.sessions import captured
+from memory_ci.flows.sessions import session_join
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.records.plan import Join, Plan
@@ -444,7 +444,7 @@ def test_a_session_that_is_too_large_is_passed_over_and_told(project: Project, t
 def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
     project: Project, tmp_path: Path, model: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captured, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(session_join, "MAX_SESSIONS", 1)
     for number in range(2):
         data = make_session(WORDS, at=project.clock.now + timedelta(minutes=number), session=f"{number}-{SESSION}")
         keep_session(project, tmp_path, data)
@@ -456,7 +456,7 @@ def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
 
 def test_only_the_events_of_a_session_that_is_joined_are_read(project: Project, tmp_path: Path) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
-    sessions = captured.CapturedSessions(project.workspace)
+    sessions = session_join.CapturedSessions(project.workspace)
     (said,) = sessions.said
     assert (said.key, said.events) == (KEY, ())
     assert [event.text for event in sessions.whole(said).events] == [WORDS]

@@ -1,4 +1,4 @@
-"""Priorities: only people set them. What a bot's or an agent's commit did to one is found in a range of commits."""
+"""Findings on a range of commits: whose cited code it changes, and which priorities a bot or an agent set."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from memory_ci.errors import UsageError
 from memory_ci.evidence.machines import find_machine
+from memory_ci.flows.anchors import compare_anchors, read_texts
 from memory_ci.flows.guard.check import CheckReport
-from memory_ci.flows.guard.cited_code import read_range
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.merges import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.lifecycle.touched import Touch, list_touch_findings
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
@@ -22,6 +25,43 @@ TRAILERS = (STEP, "Memory-Session", "Co-authored-by")
 
 Places = Mapping[str, Located]
 """Entries by id."""
+
+
+def add_touched(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
+    """A report with what find_touched says of the range `A..B`. Raises UsageError (bad-range), RepositoryError."""
+    touched = find_touched(*read_range(workspace, written))
+    return msgspec.structs.replace(report, findings=(*report.findings, *touched))
+
+
+def read_range(workspace: Workspace, written: str) -> tuple[Snapshot, Snapshot]:
+    """The two ends of `A..B`, for A where B left it; B is HEAD when it is left out.
+
+    As in a pull request, what was changed on the side of A meanwhile does not count.
+    Raises UsageError (bad-range), RepositoryError (unknown-revision).
+    """
+    since, dots, until = written.partition("..")
+    if not since or not dots or until.startswith("."):
+        raise UsageError(f"{written!r} is not a range", slug="bad-range", hint="Write A..B, such as origin/main..HEAD.")
+    start, head = workspace.at(since), workspace.at(until or "HEAD")
+    base = find_merge_base(workspace.repo, start.sha, head.sha)
+    return workspace.at(base) if base else start, head
+
+
+def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
+    """Notices and warnings for the entries of `head` whose code its commits since `start` touched, where it changed."""
+    workspace = head.workspace
+    located = [place for place in head.memory.located if place.entry.status != "retired"]
+    before, after = compare_anchors(workspace, located, start.sha, head.sha)
+    entries = {place.entry.id: place.entry for place in located}
+    pairs = [
+        (entries[key[0]], before[key], verdict)
+        for key, verdict in after.items()
+        if verdict != before[key] or verdict.kind == "changed"
+    ]
+    files = [(start.tree.files.get(old.path), head.tree.files.get(new.path)) for _, old, new in pairs]
+    texts = read_texts(workspace.repo, filter(None, (file for both in files for file in both)))
+    sides = ((texts.get(one, "") if one else "" for one in both) for both in files)
+    return list_touch_findings(Touch(*pair, *both) for pair, both in zip(pairs, sides, strict=True))
 
 
 def add_priorities(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
