@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.cli.retrieve_command import command
+from memory_ci.cli.retrieval import retrieve_command
 from memory_ci.cli.retrieve_options import OPTIONS, Option
 from memory_ci.cli.shortcut import is_plain, parse_plain, run_shortcut
 from memory_ci.rendering.hook_format import ASK
@@ -80,14 +80,14 @@ def zoo(project: Project) -> Project:
 def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> None:
     values = parse_plain(argv)
     if values is not None:
-        assert command.make_context("retrieve", list(argv)).params == values
+        assert retrieve_command.make_context("retrieve", list(argv)).params == values
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
 def test_every_option_of_the_table_can_be_read_without_click(option: Option) -> None:
     value = [] if option.kind is bool else [option.choices[0] if option.choices else "7"]
     argv = ["zebra", option.flag, *value]
-    assert parse_plain(argv) == command.make_context("retrieve", list(argv)).params
+    assert parse_plain(argv) == retrieve_command.make_context("retrieve", list(argv)).params
 
 
 @pytest.mark.parametrize(

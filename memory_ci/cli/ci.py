@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
 
-from memory_ci.cli.common import committed_workspace, dry_run_option, engine_option, now, progress
-from memory_ci.cli.verify_command import show_report
+from memory_ci.cli.common import dry_run_option, engine_option, progress
+from memory_ci.cli.guard import show_report
+from memory_ci.cli.plain import committed_workspace, now
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.annotations import fence, render_stop
 from memory_ci.rendering.plan import render_plan
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command()
+@click.command("ci")
 @click.option("--provider", type=click.Choice(["github", "gitlab", "none"]), help="Whose job this is; default: found.")
 @click.option("--extract", type=FILE, metavar="PLAN.json", help="Write the plan to this file, and change nothing.")
 @click.option(
@@ -38,7 +39,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @engine_option
 @dry_run_option
-def command(
+def ci_command(
     provider: str | None,
     extract: Path | None,
     apply: BinaryIO | None,

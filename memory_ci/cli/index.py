@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import at_option, echo_json, json_option, progress, today, workspace
+from memory_ci.cli.common import at_option, json_option, progress, show
+from memory_ci.cli.plain import today, workspace
 from memory_ci.records.index import IndexStats
 from memory_ci.rendering.table import render_finding
 from memory_ci.text import plural
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from memory_ci.flows.index import IndexReport
 
 
-@click.command()
+@click.command("index")
 @click.option("--key", "only_key", is_flag=True, help="Print the cache key of HEAD (or the view), and build nothing.")
 @click.option("--verify", is_flag=True, help="Prove that the index is equal to the tree; exit 1 with what differs.")
 @click.option("--stats", is_flag=True, help="Count what the index of the work tree holds.")
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--staged", is_flag=True, help="Look at what the next commit would hold.")
 @at_option
 @json_option
-def command(
+def index_command(
     only_key: bool,
     verify: bool,
     stats: bool,
@@ -62,21 +63,19 @@ def command(
     view = STAGED if staged else view
     if only_key:
         key = index_key(workspace(), view or "HEAD")
-        echo_json({"key": key}) if as_json else click.echo(key)
+        show({"key": key}, [key], as_json)
     elif verify:
         findings = verify_index(workspace(), view, db)
-        echo_json(findings) if as_json else click.echo(
-            "".join(f"{render_finding(one)}\n" for one in findings), nl=False
-        )
+        show(findings, map(render_finding, findings), as_json)
         raise SystemExit(1 if findings else 0)
     elif vectors:
         _embed(as_json)
     elif stats:
         counts = index_stats(workspace())
-        echo_json(counts) if as_json else click.echo(_say_stats(counts))
+        show(counts, [_say_stats(counts)], as_json)
     else:
         report = build_index(workspace(), view, db)
-        echo_json(report) if as_json else click.echo(_say_report(report))
+        show(report, [_say_report(report)], as_json)
 
 
 def _embed(as_json: bool) -> None:
@@ -84,7 +83,7 @@ def _embed(as_json: bool) -> None:
 
     with progress("Embedding") as advance:
         report = build_vectors(workspace(), os.environ, advance, today())
-    echo_json(report) if as_json else click.echo(f"{plural(report.embedded, 'entry')} embedded by {report.model_id}")
+    show(report, [f"{plural(report.embedded, 'entry')} embedded by {report.model_id}"], as_json)
 
 
 def _say_report(report: IndexReport) -> str:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import today, workspace
+from memory_ci.cli.plain import today, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
 
-@click.group(hidden=True)
-def command() -> None:
+@click.group("hook", hidden=True)
+def hook_command() -> None:
     """Run a git hook's work.
 
     \b
@@ -26,7 +26,7 @@ def command() -> None:
     """
 
 
-@command.command("prepare-commit-msg", hidden=True)
+@hook_command.command("prepare-commit-msg", hidden=True)
 @click.argument("message_file", type=click.Path(path_type=Path))
 @click.argument("rest", nargs=-1)
 def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
@@ -45,7 +45,7 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
         add_session_trailer(where, message_file, os.environ)
 
 
-@command.command("pre-push", hidden=True)
+@hook_command.command("pre-push", hidden=True)
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
 @click.argument("rest", nargs=-1)
 def pre_push(remote: str, rest: tuple[str, ...]) -> None:
@@ -64,7 +64,7 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
         _nudge()
 
 
-@command.command("sync", hidden=True)
+@hook_command.command("sync", hidden=True)
 @click.option("--detached", is_flag=True, help="Leave the caller's session, and end after a minute at most.")
 @click.argument("rest", nargs=-1)
 def sync(detached: bool, rest: tuple[str, ...]) -> None:
@@ -82,7 +82,7 @@ def sync(detached: bool, rest: tuple[str, ...]) -> None:
         prewarm(Path.cwd())
 
 
-@command.command("merge", hidden=True)
+@hook_command.command("merge", hidden=True)
 @click.argument("base", type=click.Path(path_type=Path))
 @click.argument("ours", type=click.Path(path_type=Path))
 @click.argument("theirs", type=click.Path(path_type=Path))

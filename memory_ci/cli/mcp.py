@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import now
+from memory_ci.cli.plain import now
 from memory_ci.errors import UsageError
 
 
-@click.command()
+@click.command("mcp")
 @click.option(
     "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True, help="How clients connect."
 )
@@ -43,7 +43,7 @@ from memory_ci.errors import UsageError
     metavar="NAME",
     help="In every call see only the scopes that `roles` in the configuration gives this role.",
 )
-def command(transport: str, port: int, repo: Path, session: str | None, role: str | None) -> None:
+def mcp_command(transport: str, port: int, repo: Path, session: str | None, role: str | None) -> None:
     """Serve memory to agents by the Model Context Protocol.
 
     Over standard input and output, or over HTTP on this machine's loopback, whose address is printed on standard

@@ -1,15 +1,19 @@
-"""memory-ci install"""
+"""Commands for a clone: init, install, uninstall, completion, doctor."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import get_completion_class
 
-from memory_ci.cli.common import dry_run_option, echo_json, json_option, workspace
+from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.plain import echo_json, now, workspace
 
 NAMES = ("claude-code", "codex", "gemini")
 """Those of flows.setup.agents, written here so that the help needs no import of it."""
@@ -21,13 +25,44 @@ if TYPE_CHECKING:
     from memory_ci.flows.setup.hook_managers import Manager
     from memory_ci.flows.setup.steps import InstallStep
 
+SHELLS = ("bash", "zsh", "fish")
 
-@click.command()
+
+@click.command("init")
+@dry_run_option
+@json_option
+def init_command(dry_run: bool, as_json: bool) -> None:
+    """Write the files a repository starts with.
+
+    .memory-ci.yaml, MEMORY.md and institutional.md. A file that is there is left as it is, so running this again
+    changes nothing.
+
+    \b
+    Example:
+      memory-ci init
+      git add .memory-ci.yaml MEMORY.md institutional.md && git commit -m "Add memory"
+    """
+    from memory_ci.flows.setup.init import init_repository
+
+    steps = init_repository(workspace(), dry_run=dry_run)
+    if as_json:
+        echo_json({"dry_run": dry_run, "files": steps})
+        return
+    for step in steps:
+        would = "would be written" if dry_run and step.result == "written" else step.result
+        click.echo(f"{would:8} {step.path}")
+    if any(step.path == "MEMORY.md" and step.result == "kept" for step in steps):
+        click.echo("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
+    if any(step.result == "written" for step in steps) and not dry_run:
+        click.echo("\nCommit these files; `memory-ci record` takes up from there.")
+
+
+@click.command("install")
 @click.option("--no-hook", is_flag=True, help="Leave the hooks of this clone alone.")
 @click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Capture this agent's sessions, too.")
 @dry_run_option
 @json_option
-def command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+def install_command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Set up the merge driver and the hooks in this clone.
 
     Git's configuration of this clone gets the driver, .gitattributes the memory files it is for; the hook
@@ -89,3 +124,62 @@ def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) ->
         click.echo(f"{would}{step.result:8} {step.part:13} {step.path}")
     if any(step.result == "renamed" for step in steps):
         click.echo(RENAMED)
+
+
+@click.command("uninstall")
+@dry_run_option
+@json_option
+def uninstall_command(dry_run: bool, as_json: bool) -> None:
+    """Take out what install put into this clone.
+
+    Hooks that were there before are put back, and a hook of ours that you changed is renamed, not lost; .gitattributes,
+    git's configuration and the settings of agents are as they were. If others merge with memory-ci, restore
+    .gitattributes: without the driver its lines do nothing. Lines that you added for lefthook or husky are yours to
+    take out.
+
+    \b
+    Example:
+      memory-ci uninstall
+      git restore .gitattributes
+    """
+    from memory_ci.flows.setup.install import uninstall
+
+    show_steps(uninstall(workspace(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> None:
+    """Print a shell completion script.
+
+    \b
+    Example:
+      memory-ci completion bash > ~/.local/share/bash-completion/completions/memory-ci
+    """
+    from memory_ci.cli.main import main
+
+    completion = get_completion_class(shell)
+    if completion is None:  # pragma: no cover - click ships all three
+        raise click.UsageError(f"click knows no completion for {shell}")
+    click.echo(completion(main, {}, "memory-ci", "_MEMORY_CI_COMPLETE").source())
+
+
+@click.command("doctor")
+@click.option("--online", is_flag=True, help="Also ask the forge and the embedder whether they answer.")
+@json_option
+def doctor_command(online: bool, as_json: bool) -> None:
+    """Say what is set up here, what works, and what to do about the rest.
+
+    Nothing is written, and without --online nobody is asked over the network. A fake key and an injection are planted
+    in a scratch repository, and must be refused. Exit status: 0 all is well, 1 something to do, 2 something is broken.
+
+    \b
+    Example:
+      memory-ci doctor
+    """
+    from memory_ci.flows.doctor.doctor import diagnose
+    from memory_ci.rendering.doctor import render_diagnosis
+
+    diagnosis = diagnose(Path.cwd(), os.environ, now(), sys.executable, is_online=online)
+    show(diagnosis, render_diagnosis(diagnosis), as_json)
+    raise SystemExit(diagnosis.exit_status)

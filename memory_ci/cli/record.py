@@ -1,4 +1,4 @@
-"""memory-ci record"""
+"""Commands that turn merged work into memory: record, extract, apply."""
 
 from __future__ import annotations
 
@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, TextIO, get_args
 import click
 import msgspec
 
-from memory_ci.cli.common import (
-    RangeArguments,
-    committed_workspace,
-    dry_run_option,
-    echo_json,
-    has_input,
-    json_option,
-    now,
-    progress,
-    range_options,
-    today,
-)
+from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, progress, range_options, show
+from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, today
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.plan import render_plan
@@ -37,11 +27,14 @@ if TYPE_CHECKING:
     from memory_ci.records.plan import Plan
     from memory_ci.records.publish import Published
 
+from pathlib import Path
+from typing import BinaryIO
+
 POLL_SECONDS = 60
 """Between two looks at the batches of a backfill, which take minutes to hours."""
 
 
-@click.command()
+@click.command("record")
 @range_options
 @click.option("--from-root", is_flag=True, help="On a first run: begin at the first commit.")
 @click.option("--yes", is_flag=True, help="On a first run: write its episodes unasked, however many they are.")
@@ -62,7 +55,7 @@ POLL_SECONDS = 60
 @click.option("--fail-on", type=click.Choice(["engine"]), help="Exit with status 5 when the engine failed.")
 @dry_run_option
 @json_option
-def command(
+def record_command(
     mode: PublishMode | None,
     backfill: bool,
     wait: bool,
@@ -117,7 +110,7 @@ def command(
     else:
         plan, published = _record(where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes)
     if isinstance(plan, Pending):
-        echo_json({"backfill": plan}) if as_json else click.echo(str(plan))
+        show({"backfill": plan}, [str(plan)], as_json)
         return
     if summary is not None and plan is not None:
         from memory_ci.flows.measure.health import list_remarks
@@ -220,3 +213,57 @@ def _wait(pending: Pending) -> None:
     """Say on stderr how far the batches are, and sleep."""
     click.echo(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
     time.sleep(POLL_SECONDS)
+
+
+@click.command("extract")
+@range_options
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan to this file.")
+def extract_command(output: Path | None, fetch: bool, **arguments: RangeArguments) -> None:
+    """Write the plan of a record run, and change nothing.
+
+    The plan is one JSON document: changes per step, candidates with their evidence, what was left out and why. A
+    person or another job can read it before `memory-ci apply` performs it.
+
+    \b
+    Example:
+      memory-ci extract -o plan.json
+      memory-ci apply plan.json
+    """
+    from memory_ci.flows.record.run import RecordOptions, fetch_sessions, format_plan, plan_record, save_plan
+
+    with progress("Reading merged work") as advance:
+        where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
+        problems = fetch_sessions(where, options.ref, os.environ) if fetch else ()
+        plan = plan_record(where, msgspec.structs.replace(options, problems=problems), today(), advance, os.environ)
+    if output is None:
+        click.echo(format_plan(plan), nl=False)
+    else:
+        save_plan(plan, output)
+
+
+@click.command("apply")
+@click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
+@dry_run_option
+@json_option
+def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
+    """Perform a plan.
+
+    The plan is checked again, against the tree it is applied to: the branch must still be where the plan was made,
+    and no step may do more than a step of its kind. `-` reads the plan from standard input.
+
+    \b
+    Example:
+      memory-ci extract -o plan.json && memory-ci apply plan.json
+    """
+    from memory_ci.flows.record.apply import apply_plan, parse_plan, preview_plan
+
+    plan = parse_plan(plan_file.read())
+    where = committed_workspace()
+    applied = (
+        preview_plan(where, plan, now())
+        if dry_run
+        else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
+    )
+    branch = printable(applied.ref.removeprefix("refs/heads/"))
+    done = f"{'Would commit' if dry_run else 'Committed'} on {branch}:" if applied.subjects else "Nothing to commit."
+    show(applied, [done, *(f"  {printable(subject)}" for subject in applied.subjects)], as_json)

@@ -1,16 +1,18 @@
-"""memory-ci eval"""
+"""Commands that measure: health, eval."""
 
 from __future__ import annotations
 
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
 
-from memory_ci.cli.common import echo_json, engine_option, json_option, today, workspace
+from memory_ci.cli.common import engine_option, json_option, show
+from memory_ci.cli.plain import today, workspace
 from memory_ci.records.config import EngineConfig, EngineName
+from memory_ci.records.health import Profile
 from memory_ci.rendering.evaluation import render_evaluation
 from memory_ci.rendering.quality import render_answers, render_comparison, render_qualities
 
@@ -20,8 +22,41 @@ if TYPE_CHECKING:
 set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.group()
-def command() -> None:
+@click.command("health")
+@click.option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
+@click.option("--history", is_flag=True, help="A line for today and for the end of each month, the newest twelve.")
+@click.option(
+    "--profile", type=click.Choice(get_args(Profile)), help="By whose definitions, instead of `health.profile`."
+)
+@json_option
+def health_command(at: str | None, history: bool, profile: Profile | None, as_json: bool) -> None:
+    """Say how well memory is kept, and what to do about what is weak.
+
+    Five metrics from 0 to 100 and their mean by weight: freshness 25, coverage 25, coherence 20, efficiency 15,
+    reachability 15. Red is below 50, yellow below 75, green from there. A metric without data is n/a, and its weight
+    is shared out. All of it is reckoned from the files and the history; nothing is stored.
+
+    \b
+    Example:
+      memory-ci health
+      memory-ci health --at v1.0
+      memory-ci health --history
+    """
+    from memory_ci.flows.measure.health import health_history, measure_health
+    from memory_ci.rendering.health import render_health, render_history
+
+    if at is not None and history:
+        raise click.UsageError("--at looks at one moment, --history at many: choose one.")
+    if history:
+        past = health_history(workspace(), today(), profile, os.environ)
+        show(past, render_history(past), as_json)
+        return
+    health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
+    show(health, render_health(health), as_json)
+
+
+@click.group("eval")
+def eval_command() -> None:
     """Judge extraction on labelled data, and retrieval on queries with known answers.
 
     \b
@@ -31,7 +66,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@eval_command.command()
 @click.argument("gold", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @engine_option
 @json_option
@@ -47,13 +82,10 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     from memory_ci.flows.measure.evaluate import evaluate_extraction, load_gold
 
     done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
-    if as_json:
-        echo_json(done)
-    else:
-        click.echo(render_evaluation(done), nl=False)
+    show(done, render_evaluation(done), as_json)
 
 
-@command.command()
+@eval_command.command()
 @click.option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
 @click.option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
 @click.option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
@@ -104,15 +136,13 @@ def retrieval(
     if run:
         run.writelines(run_lines(answered, explain=explain))
     qualities = measure(answered)
-    if as_json:
-        echo_json({"qualities": qualities, "against": compared})
-    else:
-        shown = render_answers(answered) if explain else ""
-        click.echo(shown + render_qualities(qualities) + (render_comparison(compared) if compared else ""), nl=False)
+    text = render_answers(answered) if explain else ""
+    text += render_qualities(qualities) + (render_comparison(compared) if compared else "")
+    show({"qualities": qualities, "against": compared}, text, as_json)
     raise SystemExit(1 if compared and compared.has_fallen else 0)
 
 
-@command.command("init")
+@eval_command.command("init")
 def init() -> None:
     """Derive golden queries from the entries of this repository, into `.memory/eval/derived.jsonl`.
 
