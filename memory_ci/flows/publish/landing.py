@@ -98,7 +98,7 @@ def land(run: Run, mode: str, send: Send) -> Published:
 
 def send_by_push(run: Run) -> Send:
     """With one push: all commits, or none."""
-    options = branch_options(run.environ)
+    options = (SKIP_PIPELINE,) if is_gitlab(run.environ) else ()
     return lambda base, tip: push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options)
 
 
@@ -206,11 +206,6 @@ def _plan(run: Run, ref: str) -> Plan:
 
 def _without_source(message: str) -> str:
     return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
-
-
-def branch_options(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """For commits of ours on the default branch: the pipeline of a branch would find nothing to do."""
-    return (SKIP_PIPELINE,) if is_gitlab(environ) else ()
 
 
 def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:

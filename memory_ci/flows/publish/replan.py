@@ -43,7 +43,9 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     if now is not None and now != then:
         if plan.until is None or not is_held(workspace.repo, plan.until, now.source):
             raise _unfit(plan, tip, "another run landed")
-        return _without_changes(plan, ref, tip)
+        return msgspec.structs.replace(
+            plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None
+        )
     fit = _onto_edits(workspace, _without_known(workspace, plan, tip), tip)
     moved = msgspec.structs.replace(fit, ref=ref, base=tip)
     for reason in _changed(workspace, plan, moved):
@@ -59,12 +61,6 @@ def is_covered(plan: Plan) -> bool:
 def _cursor(workspace: Workspace, rev: str) -> Cursor | None:
     here = workspace_at(workspace.repo, rev)
     return find_cursor(here.repo, rev, memory_test(here))
-
-
-def _without_changes(plan: Plan, ref: str, tip: str) -> Plan:
-    return msgspec.structs.replace(
-        plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None
-    )
 
 
 def _without_known(workspace: Workspace, plan: Plan, tip: str) -> Plan:

@@ -91,11 +91,6 @@ def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
     return kept
 
 
-def list_reviewed(request: PullRequest) -> list[str]:
-    """The files that reviews of a request speak of."""
-    return sorted({review.path for review in request.reviews if review.path})
-
-
 def list_tools(events: Iterable[Event]) -> tuple[str, ...]:
     """The tools that sessions called, the most used of them."""
     counts = Counter(event.tool for event in events if event.kind == "tool_call" and event.tool)
@@ -186,11 +181,11 @@ class Chronicle:
         at = (request.closed_at or request.created_at).astimezone(UTC)
         ref = work_ref(request.number, "")
         work = Work(ref=ref, at=at, given=frozenset(uses.given), used=uses.used, is_declined=True)
-        title = safe(request.title)
+        title, reviewed = safe(request.title), sorted({review.path for review in request.reviews if review.path})
         episode = Episode(
             id=f"pr-{request.number}",
             occurred_at=at,
-            situation=situation_of(title, keep_safe(list_reviewed(request)), keep_safe(request.labels)),
+            situation=situation_of(title, keep_safe(reviewed), keep_safe(request.labels)),
             context=self._context(at, request.branch),
             retrieved=list_given(uses.given, ""),
             used=tuple(sorted(uses.used)),

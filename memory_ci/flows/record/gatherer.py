@@ -8,7 +8,7 @@ among what was closed since the last run.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -68,7 +68,7 @@ def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes:
 def choose_declined(requests: Iterable[PullRequest], window: Window) -> list[PullRequest]:
     """Those to read, by the time of their closing: what is new before what was told, which may have new comments."""
     found = [request for request in requests if _is_asked(request, window)]
-    return sorted(found, key=lambda request: (is_told(request, window), *_when(request)))
+    return sorted(found, key=lambda request: (is_told(request, window), request.closed_at, request.number))
 
 
 def is_told(request: PullRequest, window: Window) -> bool:
@@ -82,10 +82,6 @@ def _is_asked(request: PullRequest, window: Window) -> bool:
         return False
     is_ours = request.permission != "read" or not request.is_fork
     return request.closed_at >= window.since or (is_ours and not is_told(request, window))
-
-
-def _when(request: PullRequest) -> tuple[datetime, int]:
-    return (request.closed_at or request.created_at).astimezone(UTC), request.number
 
 
 class Gathered(NamedTuple):
