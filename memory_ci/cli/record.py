@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, TextIO, get_args
 
 import click
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, progress, range_options, show
 from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, today
@@ -103,7 +103,7 @@ def record_command(
     fetch &= not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     if options.ref is None:
-        options = msgspec.structs.replace(options, ref=check_branch(where))
+        options = replace(options, ref=check_branch(where))
     plan: Plan | Pending | None
     if backfill:
         plan, published = _backfill(where, options, wait=wait, fetch=fetch, dry_run=dry_run)
@@ -139,10 +139,10 @@ def _record(
 
         def make_plan(ref: str | None) -> Plan:
             ref, base = branch_tip(where, ref)
-            asked = msgspec.structs.replace(options, ref=ref, base=base)
+            asked = replace(options, ref=ref, base=base)
             check_range(where, asked, base)
             if fetch:
-                asked = msgspec.structs.replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
+                asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
             plan = plan_record(where, asked, today(), advance, os.environ)
             if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
                 _ask(count)
@@ -172,7 +172,7 @@ def _backfill(
 
     with progress("Reading merged work") as advance:
         if fetch:
-            options = msgspec.structs.replace(options, problems=fetch_sessions(where, options.ref, os.environ))
+            options = replace(options, problems=fetch_sessions(where, options.ref, os.environ))
         batches = Backfill(where, options, now(), advance, os.environ)
         plan = batches.plan(_wait if wait else None, dry_run=dry_run)
     if isinstance(plan, Pending) or dry_run:
@@ -192,7 +192,7 @@ def _as_json(plan: Plan | None, published: Published | None) -> dict[str, object
         "applied": {"ref": ref, "tip": published.tip, "subjects": published.subjects},
     }
     if published.mode != "none":
-        found["published"] = msgspec.structs.replace(published, plan=None)
+        found["published"] = replace(published, plan=None)
     return found
 
 
@@ -234,7 +234,7 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
     with progress("Reading merged work") as advance:
         where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
         problems = fetch_sessions(where, options.ref, os.environ) if fetch else ()
-        plan = plan_record(where, msgspec.structs.replace(options, problems=problems), today(), advance, os.environ)
+        plan = plan_record(where, replace(options, problems=problems), today(), advance, os.environ)
     if output is None:
         click.echo(format_plan(plan), nl=False)
     else:

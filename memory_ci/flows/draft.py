@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.workspace import Snapshot
 from memory_ci.gitrepo.blobs import REGULAR, find_obstacle
@@ -69,7 +69,7 @@ class Draft:
             scope = classify_scope(change.path, self._patterns) or PROJECT
             self.kept.append(Located(change.entry, change.path, 0, scope))
         elif change.kind == "update" and at is not None:
-            self.kept[at] = msgspec.structs.replace(self.kept[at], entry=change.entry)
+            self.kept[at] = replace(self.kept[at], entry=change.entry)
         elif change.kind == "remove" and at is not None:
             del self.kept[at]
         if change.moved_from is not None:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.episodes import read_episode_files
 from memory_ci.flows.screening import CREDENTIAL_HINT, find_unsafe_text, is_unsafe
@@ -35,7 +35,7 @@ def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[L
 
 def mask_feedback(said: Feedback) -> Feedback:
     """The same event, its unsafe texts by a digest: it still counts, once and beside those of the same job."""
-    return msgspec.structs.replace(said, id=_mask(said.id), by=_mask(said.by), ref=_mask(said.ref))
+    return replace(said, id=_mask(said.id), by=_mask(said.by), ref=_mask(said.ref))
 
 
 @lru_cache(maxsize=8192)  # the same names and ids come again and again

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.workspace import (
@@ -173,5 +174,5 @@ def _read_global(workspace: Workspace) -> dict[str, bytes]:
 
 
 def _as_global(file: LoadedFile) -> LoadedFile:
-    entries = tuple(msgspec.structs.replace(place, scope=GLOBAL) for place in file.entries)
-    return msgspec.structs.replace(file, scope=GLOBAL, entries=entries)
+    entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
+    return replace(file, scope=GLOBAL, entries=entries)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, UsageError
@@ -78,7 +78,7 @@ def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Map
     Raises UsageError or EngineError for an engine that cannot be had.
     """
     if wanted is not None:
-        settings = msgspec.structs.replace(settings, name=wanted)
+        settings = replace(settings, name=wanted)
     engine, choice = choose_engine(settings, environ)
     reason = "--engine" if wanted not in (None, "auto") else choice.reason
     meter = getattr(engine, "meter", None)
@@ -108,6 +108,4 @@ def trusted_config(repo: Repository, base: str) -> Config:
         old = workspace_at(repo, before).config
     except UsageError:  # it could not be read, and this change mends it
         return config
-    return msgspec.structs.replace(
-        config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge
-    )
+    return replace(config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.extraction.gate import check_words
 from memory_ci.records.entry import Located
@@ -37,7 +37,7 @@ def screen(file: LoadedFile) -> LoadedFile:
     prose_findings = {line: tuple(_unsafe_prose(file.path, line, text)) for line, text in file.prose}
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
     found = [finding for group in (*entry_findings.values(), *prose_findings.values()) for finding in group]
-    return msgspec.structs.replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
+    return replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
 
 
 def find_unsafe(place: Located) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
@@ -93,7 +94,7 @@ def open_workspace(start: Path) -> Workspace:
     """
     where = open_committed(start)
     here = workspace_here(where.repo)
-    return msgspec.structs.replace(here, findings=(*where.findings, *here.findings))
+    return replace(here, findings=(*where.findings, *here.findings))
 
 
 def open_committed(start: Path) -> Workspace:

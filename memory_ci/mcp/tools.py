@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
@@ -70,7 +71,7 @@ def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tup
     )
     if asked.session_filter:
         mine = (hit for hit in recalled.hits if hit.episode.context.get("session") == session)
-        recalled = msgspec.structs.replace(recalled, hits=tuple(mine)[: asked.limit])
+        recalled = replace(recalled, hits=tuple(mine)[: asked.limit])
     return _tell(recalled)
 
 
@@ -251,7 +252,7 @@ def _institutional(caller: Caller) -> str:
 
 def _entry(caller: Caller, prefix: str) -> str:
     answer = show_visible(caller.workspace(), prefix, caller.options(), caller.today)
-    return render_context(msgspec.structs.replace(answer, hits=tuple(map(_bounded, answer.hits))))
+    return render_context(replace(answer, hits=tuple(map(_bounded, answer.hits))))
 
 
 def _bounded(hit: Hit) -> Hit:
@@ -259,5 +260,5 @@ def _bounded(hit: Hit) -> Hit:
     entry = hit.located.entry
     if len(entry.body) <= MAX_CHARS // 2:
         return hit
-    shortened = msgspec.structs.replace(entry, body=f"{entry.body[: MAX_CHARS // 2]}\n[the rest is left out]")
-    return msgspec.structs.replace(hit, located=msgspec.structs.replace(hit.located, entry=shortened))
+    shortened = replace(entry, body=f"{entry.body[: MAX_CHARS // 2]}\n[the rest is left out]")
+    return replace(hit, located=replace(hit.located, entry=shortened))

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.flows.doctor.case import Case, Check
@@ -115,4 +115,4 @@ def _run(name: str, check: Check, case: Case) -> tuple[Probe, ...]:
 
 def _sound(probe: Probe) -> Probe:
     """The probe without credentials, wherever its words come from."""
-    return msgspec.structs.replace(probe, what=mask_secrets(probe.what), remedy=mask_secrets(probe.remedy))
+    return replace(probe, what=mask_secrets(probe.what), remedy=mask_secrets(probe.remedy))

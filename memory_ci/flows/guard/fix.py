@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.guard.fmt import select_files
@@ -122,7 +123,7 @@ def _fragments(segments: list[Segment], path: str, scope: ScopeOf) -> Iterator[t
     for segment in segments:
         entry = segment.entry
         if entry is not None:
-            scoped = msgspec.structs.replace(entry, scope=format_target(scope))
+            scoped = replace(entry, scope=format_target(scope))
             text = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped]).segments[0].raw
             plain = text.replace("\r\n", "\n").rstrip() + "\n"
             yield Moved(entry.id, entry.title, path, fragment_path(entry.id)), plain.encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.machines import find_machine
@@ -30,7 +30,7 @@ Places = Mapping[str, Located]
 def add_touched(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
     """A report with what find_touched says of the range `A..B`. Raises UsageError (bad-range), RepositoryError."""
     touched = find_touched(*read_range(workspace, written))
-    return msgspec.structs.replace(report, findings=(*report.findings, *touched))
+    return replace(report, findings=(*report.findings, *touched))
 
 
 def read_range(workspace: Workspace, written: str) -> tuple[Snapshot, Snapshot]:
@@ -67,7 +67,7 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
 def add_priorities(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
     """A report with what find_machine_priorities says of the range `A..B`. Raises UsageError, RepositoryError."""
     found = find_machine_priorities(*read_range(workspace, written))
-    return msgspec.structs.replace(report, findings=(*report.findings, *found))
+    return replace(report, findings=(*report.findings, *found))
 
 
 def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:

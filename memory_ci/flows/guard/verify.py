@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
@@ -80,7 +80,7 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
         *find_machine_priorities(*sides),
         *_prove_index(sides.workspace, tip),
     )
-    return msgspec.structs.replace(report, findings=found)
+    return replace(report, findings=found)
 
 
 def _default_base(repo: Repository) -> str:
@@ -163,8 +163,8 @@ def _in_lower_case(workspace: Workspace) -> Workspace:
     """The same with the patterns of scopes in lower case: on many disks `memory.md` is `MEMORY.md`."""
     scopes = workspace.config.scopes
     folded = {name: tuple(map(str.casefold, getattr(scopes, name))) for name in scopes.__struct_fields__}
-    scopes = msgspec.structs.replace(scopes, **folded)
-    return Workspace(workspace.repo, msgspec.structs.replace(workspace.config, scopes=scopes))
+    scopes = replace(scopes, **folded)
+    return Workspace(workspace.repo, replace(workspace.config, scopes=scopes))
 
 
 def _find_forged(sides: Sides) -> Iterator[Finding]:

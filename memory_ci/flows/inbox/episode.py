@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.flows.episodes import load_episodes, save_telling
@@ -74,7 +75,7 @@ def create_episode(
         _check_words(said)
     kept = {key: _keep(workspace, key, value) for key, value in context.items()}
     episode = _draft(_check_text(content), about, kept, session, now)
-    episode = msgspec.structs.replace(episode, outcome=outcome, valence=_check_valence(valence))
+    episode = replace(episode, outcome=outcome, valence=_check_valence(valence))
     if not is_safe(episode):
         raise FindingsError("not noted: an agent must not be given this text", slug="refused-text", hint=UNSAFE_HINT)
     known = _find(workspace, episode.id)
@@ -106,7 +107,7 @@ def mark_important(
         return Noted(telling_path(known), known, is_new=False)
     amendment = make_amendment(at=now.replace(microsecond=0), amends=known.id, valence=valence)
     save_telling(workspace, amendment)
-    return Noted(telling_path(amendment), msgspec.structs.replace(known, valence=valence), is_new=True)
+    return Noted(telling_path(amendment), replace(known, valence=valence), is_new=True)
 
 
 def _draft(text: str, about: Situation, kept: Mapping[str, str], session: str | None, now: datetime) -> Episode:
@@ -114,7 +115,7 @@ def _draft(text: str, about: Situation, kept: Mapping[str, str], session: str | 
     return Episode(
         id=f"note-{_fingerprint(text, session)}",
         occurred_at=now.replace(microsecond=0),
-        situation=msgspec.structs.replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
+        situation=replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
         context=context | ({"session": session} if session else {}),
         action=Action(files=_only(kept.get("file")), tools=_only(kept.get("tool"))),
         text=text,

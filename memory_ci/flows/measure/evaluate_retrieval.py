@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.files import read_regular
@@ -229,9 +230,7 @@ def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
 
 def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Clock) -> tuple[Answered, ...]:
     """Golden queries, answered from the memory of the work tree; global memory is not the repository's."""
-    own = msgspec.structs.replace(
-        workspace, config=msgspec.structs.replace(workspace.config, global_=GlobalConfig(path=""))
-    )
+    own = replace(workspace, config=replace(workspace.config, global_=GlobalConfig(path="")))
     with synced_index(own) as index:
         return _answer_all(index, own.config, goldens, today, clock)
 
@@ -333,7 +332,7 @@ def _mean(name: str, values: Sequence[float]) -> Measure:
 def _named(path: Path) -> list[Golden]:
     goldens = load_lines(path, Golden)
     return [
-        golden if golden.name else msgspec.structs.replace(golden, name=f"{path.stem}:{number}")
+        golden if golden.name else replace(golden, name=f"{path.stem}:{number}")
         for number, golden in enumerate(goldens, start=1)
     ]
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.flows.anchors import judge_anchors
@@ -188,8 +189,8 @@ def _as_then(moment: Moment) -> Workspace:
         return workspace
     with suppress(UsageError):
         then, now = workspace_at(workspace.repo, moment.commit).config, workspace.config.retrieve
-        retrieve = msgspec.structs.replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
-        return Workspace(workspace.repo, msgspec.structs.replace(then, retrieve=retrieve))
+        retrieve = replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
+        return Workspace(workspace.repo, replace(then, retrieve=retrieve))
     return workspace
 
 
@@ -338,7 +339,7 @@ def _find_proven(scene: Scene) -> frozenset[str]:
     anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
     here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
     unknown = {
-        cite: format_anchor(msgspec.structs.replace(anchor, commit=NO_COMMIT))
+        cite: format_anchor(replace(anchor, commit=NO_COMMIT))
         for cite, anchor in anchors.items()
         if anchor.commit not in here
     }
@@ -362,7 +363,7 @@ def _recite(place: Located, others: Mapping[str, str]) -> Located:
     if others.keys().isdisjoint(place.entry.cites):
         return place
     cites = tuple(others.get(cite, cite) for cite in place.entry.cites)
-    return msgspec.structs.replace(place, entry=msgspec.structs.replace(place.entry, cites=cites))
+    return replace(place, entry=replace(place.entry, cites=cites))
 
 
 def _commits_of(entry: Entry) -> frozenset[str]:

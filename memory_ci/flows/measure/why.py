@@ -7,6 +7,7 @@ from datetime import date
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import load_episodes
@@ -81,7 +82,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     standing = make_standing([place.entry], feedback, utilities, case.config, today)
     retention, lacking = _find_retention(place, feedback)
     truth = judge_located(workspace, [place], view) if place.scope.name != "global" else {}
-    weights = msgspec.structs.replace(
+    weights = replace(
         weights_of(case.config, RetrieveOptions(), standing), truth=partial(weigh_truth, truth, stale=False)
     )
     ranked = [] if place.scope.name == "institutional" else rank([Match(place, 1.0)], weights)
@@ -166,7 +167,7 @@ def _heard(turn: Turn, told: Mapping[tuple[object, ...], Episode]) -> Heard:
     if episode is None:
         return known
     summary = episode.situation.summary or episode.text
-    return msgspec.structs.replace(
+    return replace(
         known,
         episode=episode.id,
         outcome=episode.outcome,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.maintainer_decisions import (
@@ -81,7 +81,7 @@ def _list_changes(workspace: Workspace, base: str, verdicts: Verdicts) -> Iterat
             yield from _rewrite(edit, known)
         elif edit.place.entry.id not in past:
             values = {name: now for name, (_, now) in edit.fields.items()}
-            entry = msgspec.structs.replace(edit.first, **values)
+            entry = replace(edit.first, **values)
             yield Change(step="consolidate", kind="add", path=edit.place.path, entry=entry, why="")
     for entry in verdicts.taken_out:
         known = kept.get(entry.id)
@@ -93,7 +93,7 @@ def _rewrite(edit: Edit, known: Located) -> Iterator[Change]:
     """An entry of the base as maintainers edited it: those fields alone, and none that the base changed otherwise."""
     fields = edit.fields.items()
     values = {name: now for name, (before, now) in fields if getattr(known.entry, name) in before}
-    entry = msgspec.structs.replace(known.entry, **values)
+    entry = replace(known.entry, **values)
     if edit.moved_from == known.path:
         yield _removal(known)
         yield Change(step="consolidate", kind="add", path=edit.place.path, entry=entry, why="")

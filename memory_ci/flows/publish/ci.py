@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.branch import branch_name
@@ -83,8 +84,8 @@ def run_ci(
     run = _run(workspace, job, options, now, progress, environ)
     stop = find_stop(workspace, run.plan, now) if run.plan else None
     if stop is not None and options.extract is not None:
-        stop = msgspec.structs.replace(stop, is_red=False)
-    return msgspec.structs.replace(run, stop=stop)
+        stop = replace(stop, is_red=False)
+    return replace(run, stop=stop)
 
 
 def _run(

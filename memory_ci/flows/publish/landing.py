@@ -12,6 +12,7 @@ from random import SystemRandom
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.branch import PRIVATE
@@ -131,7 +132,7 @@ def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied
     """Plan on the tip of `ref` and commit there. What the plan covers ends at `until`, if it ends at the tip."""
     plan = _plan(run, ref)
     if until is not None and plan.until == plan.base:
-        plan = msgspec.structs.replace(plan, until=until)
+        plan = replace(plan, until=until)
     applied = apply_plan(run.workspace, plan, run.now, in_actions="GITHUB_ACTIONS" in run.environ)
     return plan, applied
 
@@ -167,16 +168,16 @@ def follow(run: Run, landed: Published, made_elsewhere: str) -> Published:
     if made_elsewhere:
         with private_ref(run.workspace.repo, PRIVATE) as ref:
             fetch(run, run.branch, ref)
-        landed = msgspec.structs.replace(landed, tip=made_elsewhere)
+        landed = replace(landed, tip=made_elsewhere)
     is_followed = fast_forward(run.workspace.repo, HEADS + run.branch, landed.tip)
-    return msgspec.structs.replace(landed, is_followed=is_followed)
+    return replace(landed, is_followed=is_followed)
 
 
 def named(run: Run, published: Published) -> Published:
     """The same with a plan that names the branch, not the private ref it was made on."""
     if published.plan is None:
         return published
-    return msgspec.structs.replace(published, plan=msgspec.structs.replace(published.plan, ref=HEADS + run.branch))
+    return replace(published, plan=replace(published.plan, ref=HEADS + run.branch))
 
 
 def refusal(branch: str, outcome: Outcome) -> RepositoryError:

@@ -6,7 +6,7 @@ moves only from where it was read. What becomes of its pull request: `flows.publ
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.branch import PRIVATE
@@ -55,7 +55,7 @@ def propose(run: Run, reason: str = "") -> Published:
                 return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
             published = _bring(run, settings, built, old, reason)
             if published is not None:
-                return named(run, msgspec.structs.replace(published, tries=tries))
+                return named(run, replace(published, tries=tries))
     raise contended(run.branch)
 
 

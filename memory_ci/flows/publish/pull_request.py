@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
@@ -84,15 +84,15 @@ def update_request(run: Run, settings: Config, built: Built, done: Published, st
     forge = standing.forge
     if forge is None:
         why = f"the branch {settings.publish.branch} is pushed; no token for a forge: {_left_to_do(run)}"
-        return msgspec.structs.replace(done, reason=why if built.tip != built.base else "nothing to propose")
+        return replace(done, reason=why if built.tip != built.base else "nothing to propose")
     if built.tip == built.base:
-        return msgspec.structs.replace(done, reason="nothing to propose")
+        return replace(done, reason="nothing to propose")
     proposed = _proposed(run, settings, built, standing)
     title, body = render_title(proposed), render_pull_request(proposed)
     if standing.open is None:
-        return msgspec.structs.replace(done, url=forge.open(settings.publish.branch, run.branch, title, body).url)
+        return replace(done, url=forge.open(settings.publish.branch, run.branch, title, body).url)
     forge.update(standing.open, title, body)
-    return msgspec.structs.replace(done, url=standing.open.url)
+    return replace(done, url=standing.open.url)
 
 
 def close_request(standing: Standing) -> str:

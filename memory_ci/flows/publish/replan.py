@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
@@ -36,18 +36,16 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     """
     ref, tip = branch_tip(workspace, ref)
     if tip == plan.base:
-        return msgspec.structs.replace(plan, ref=ref)
+        return replace(plan, ref=ref)
     if not is_held(workspace.repo, plan.base, tip):
         raise _unfit(plan, tip, "its history does not hold that")
     then, now = _cursor(workspace, plan.base), _cursor(workspace, tip)
     if now is not None and now != then:
         if plan.until is None or not is_held(workspace.repo, plan.until, now.source):
             raise _unfit(plan, tip, "another run landed")
-        return msgspec.structs.replace(
-            plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None
-        )
+        return replace(plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None)
     fit = _onto_edits(workspace, _without_known(workspace, plan, tip), tip)
-    moved = msgspec.structs.replace(fit, ref=ref, base=tip)
+    moved = replace(fit, ref=ref, base=tip)
     for reason in _changed(workspace, plan, moved):
         raise _unfit(plan, tip, reason)
     return moved
@@ -70,11 +68,11 @@ def _without_known(workspace: Workspace, plan: Plan, tip: str) -> Plan:
 
     def without(step: PlannedStep) -> PlannedStep:
         kept = tuple(change for change in step.changes if not _is_known(change, rejected, places))
-        return msgspec.structs.replace(step, changes=kept)
+        return replace(step, changes=kept)
 
     told = now.read(file.path for file in plan.episodes)
     unwanted = list_rejected_paths(now).union(told)
-    return msgspec.structs.replace(
+    return replace(
         plan,
         steps=tuple(step for step in map(without, plan.steps) if step.changes),
         episodes=tuple(file for file in plan.episodes if file.path not in unwanted),
@@ -89,10 +87,10 @@ def _onto_edits(workspace: Workspace, plan: Plan, tip: str) -> Plan:
         then, now = _only(before, change), _only(after, change)
         if change.step != "reinforce" or then is None or now is None or _counters(then) != _counters(now):
             return change
-        return msgspec.structs.replace(change, entry=msgspec.structs.replace(now, **_counters(change.entry)))
+        return replace(change, entry=replace(now, **_counters(change.entry)))
 
-    steps = tuple(msgspec.structs.replace(step, changes=tuple(map(onto, step.changes))) for step in plan.steps)
-    return msgspec.structs.replace(plan, steps=steps)
+    steps = tuple(replace(step, changes=tuple(map(onto, step.changes))) for step in plan.steps)
+    return replace(plan, steps=steps)
 
 
 def _fits(change: Change, before: Places, after: Places) -> bool:
@@ -100,7 +98,7 @@ def _fits(change: Change, before: Places, after: Places) -> bool:
     then, now = _only(before, change), _only(after, change)
     if change.step != "reinforce" or then is None or now is None:
         return False
-    is_same = msgspec.structs.replace(now, **_counters(change.entry)) == change.entry
+    is_same = replace(now, **_counters(change.entry)) == change.entry
     return is_same and _counters(then) == _counters(now)
 
 

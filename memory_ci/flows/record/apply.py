@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.flows.branch import branch_tip
@@ -64,7 +65,7 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
         identity=IN_ACTIONS if in_actions else MEMORY_CI,
         when=now,
     )
-    return msgspec.structs.replace(preview, tip=tip)
+    return replace(preview, tip=tip)
 
 
 def preview_plan(workspace: Workspace, plan: Plan, now: datetime) -> Applied:

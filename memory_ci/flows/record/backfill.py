@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
@@ -193,8 +194,8 @@ class Backfill:
             sent = self._sent or Sent(ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate)
             for chunk in chunks:
                 batch = submit(engine, {key: requests[key] for key in chunk}, self._now)
-                sent = self._note(msgspec.structs.replace(sent, batches=(*sent.batches, batch)))
-            self._note(msgspec.structs.replace(sent, is_whole=True))
+                sent = self._note(replace(sent, batches=(*sent.batches, batch)))
+            self._note(replace(sent, is_whole=True))
         return Pending("submitted", estimate)
 
     def _note(self, sent: Sent) -> Sent:
@@ -216,7 +217,7 @@ class Backfill:
                 found |= results(engine, batch) if batch.model == model.settings.model else {}
             answers = BatchReplies(engine, sent.known, found)
             plan = self._plan(model, answers)
-        return msgspec.structs.replace(plan, problems=(*plan.problems, *answers.problems))
+        return replace(plan, problems=(*plan.problems, *answers.problems))
 
     def _plan(self, model: Model, engine: Engine) -> Plan:
         adapted = model._replace(engine=engine)
@@ -255,7 +256,7 @@ def _take_up(options: RecordOptions, sent: Sent | None) -> RecordOptions:
     """The range and branch of what was sent, where the caller names no other; a first run begins at the root."""
     since = options.since if options.since is not None or sent is None else sent.since
     ref = options.ref if options.ref is not None or sent is None else sent.ref
-    return msgspec.structs.replace(options, since=since, ref=ref, from_root=True)
+    return replace(options, since=since, ref=ref, from_root=True)
 
 
 def _size(engine: AnthropicEngine, request: Request) -> int:
@@ -264,9 +265,7 @@ def _size(engine: AnthropicEngine, request: Request) -> int:
 
 
 def _estimate(model: Model, engine: AnthropicEngine, requests: Mapping[str, Request], batches: int) -> Estimate:
-    usages = [
-        msgspec.structs.replace(engine.expect(build_prompt(request)), is_batch=True) for request in requests.values()
-    ]
+    usages = [replace(engine.expect(build_prompt(request)), is_batch=True) for request in requests.values()]
     cost = sum(cost_bound(usage, model.settings.model, model.settings.price) for usage in usages)
     return Estimate(len(usages), batches, sum(usage.cache_write_tokens for usage in usages), cost)
 
@@ -351,4 +350,4 @@ class BatchReplies:
 
 def known_as(request: Request, known: tuple[Known, ...] | None) -> Request:
     """The request as it is with this digest of memory; None leaves its own."""
-    return request if known is None else msgspec.structs.replace(request, existing=known)
+    return request if known is None else replace(request, existing=known)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.redact import redact
@@ -267,7 +267,7 @@ def _gathered(events: Iterable[Event], joins: Iterable[Join], request: PullReque
     """The events in their order; of a request from outside, all but what reviewers said of it are hearsay."""
     is_theirs = request is not None and is_outside(request, request.permission)
     told = (_from_outside(event) if is_theirs else event for event in events)
-    numbered = (msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(told))
+    numbered = (replace(event, seq=seq) for seq, event in enumerate(told))
     return Gathered(tuple(numbered), tuple(joins), request)
 
 
@@ -275,4 +275,4 @@ def _from_outside(event: Event) -> Event:
     """What someone who may not write here brought is hearsay; what reviewers said of it has its own authors."""
     if event.kind in ("review", "check"):
         return event
-    return msgspec.structs.replace(event, is_outside=True)
+    return replace(event, is_outside=True)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
@@ -135,7 +136,7 @@ class Learner:
             except EngineError as error:
                 self.tally.failure = error
                 return
-            self.tally.history += (msgspec.structs.replace(commit, files=()) for commit in merged.commits)
+            self.tally.history += (replace(commit, files=()) for commit in merged.commits)
             self.tally.covered = merged.tip.sha
             yield from self._draft.take(changes)
             progress(done, history.change_count)
@@ -204,7 +205,7 @@ class Learner:
         self.tally.judged += judged
         added = [self._add(item, work) for item in judged if item.verdict == "written"]
         anchored = anchor_entries(self._run.workspace, [change.entry for change in added])
-        changes = [msgspec.structs.replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
+        changes = [replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
         return judged, changes
 
     def _judge(self, work: Work, evidence: EvidenceSet) -> list[Judged]:
@@ -232,7 +233,7 @@ class Learner:
         answer = self._run.asker.ask(work.label, evidence)
         if answer is None:
             return by_rules
-        by_model = judge_reply(msgspec.structs.replace(case, scopes=answer.scopes), answer.text, answer.engine)
+        by_model = judge_reply(replace(case, scopes=answer.scopes), answer.text, answer.engine)
         self.tally.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
         self.tally.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
@@ -246,7 +247,7 @@ class Learner:
         """What was written before is not written again, when a person has reworded or removed it since."""
         reason = "written by an earlier run, and reworded or removed since"
         return tuple(
-            msgspec.structs.replace(item, verdict="restates", reason=reason)
+            replace(item, verdict="restates", reason=reason)
             if item.verdict == "written" and self._is_written(item.candidate)
             else item
             for item in judged
@@ -268,8 +269,7 @@ class Learner:
         over = {id(item) for item in fresh[max(0, room) :]}
         reason = f"earlier runs wrote {limit} of this change"
         return tuple(
-            msgspec.structs.replace(item, verdict="over_limit", reason=reason) if id(item) in over else item
-            for item in judged
+            replace(item, verdict="over_limit", reason=reason) if id(item) in over else item for item in judged
         )
 
     def _add(self, item: Judged, work: Work) -> Change:
@@ -285,7 +285,7 @@ class Learner:
         day = min(max(work.day, EARLIEST), self._run.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day)
         project = find_project(parse_target(candidate.scope).where, self._run.phases)
-        return msgspec.structs.replace(entry, phase=self._run.phases.get(project))
+        return replace(entry, phase=self._run.phases.get(project))
 
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
         """The entries that this change was given, those it used, and those that it says again."""

@@ -12,7 +12,7 @@ from datetime import date
 from functools import cached_property
 from itertools import chain
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.extraction.entries import check_entry, list_texts
@@ -158,7 +158,7 @@ class _Referee:
     def _is_of_note(self, entry: Entry, note: Located) -> bool:
         """Whether an entry is that of a note with what it claims marked, or as a stranger's, who can claim nothing."""
         day = entry.last_reinforced
-        proved = prove(self._draft.base, msgspec.structs.replace(note.entry, scope=None))
+        proved = prove(self._draft.base, replace(note.entry, scope=None))
         return entry == proved or (day <= self._today and entry == strip_claims(note, day).entry)
 
     def _drop(self, change: Change) -> Iterator[str]:
@@ -199,7 +199,7 @@ class _Referee:
 def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
     """Whether a field differs that is not `free` to change."""
     kept = {name: getattr(before, name) for name in free}
-    return msgspec.structs.replace(after, **kept) != before
+    return replace(after, **kept) != before
 
 
 class Additions:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, RepositoryError
@@ -185,11 +186,11 @@ def _with_steps(
     upkeep = plan_upkeep(Upkeep(run.since, run.today, reverts), run.draft, STEPS)
     steps = (*(PlannedStep(step=step, changes=done) for step, done in first if done), *upkeep)
     findings = (*plan.findings, *list_refused(refused, "notice"), *_trusted_authors(run, tally, reverts))
-    plan = msgspec.structs.replace(plan, steps=steps, counted=counted, findings=findings)
+    plan = replace(plan, steps=steps, counted=counted, findings=findings)
     if not run.workspace.config.episodes.write:
         return plan
     files, problems = plan_files(run.base, chronicle.tellings)
-    return msgspec.structs.replace(
+    return replace(
         plan,
         episodes=tuple(files),
         fold_before=find_fold_day(run.base, files, run.today),
@@ -294,9 +295,7 @@ def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tupl
         return (), unsafe, (f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]",)
     claims = [found for one in fragments if one.path in strangers for found in find_note_claims(one, today, "notice")]
     notes = [
-        strip_claims(place, today)
-        if place.path in strangers
-        else msgspec.structs.replace(place, entry=prove(draft.base, place.entry))
+        strip_claims(place, today) if place.path in strangers else replace(place, entry=prove(draft.base, place.entry))
         for place in fragments
     ]
     targets = {place.path: draft.path_of(place.scope) for place in notes}

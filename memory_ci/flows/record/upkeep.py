@@ -7,6 +7,7 @@ from datetime import date
 from itertools import permutations
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.anchors import gone_since, judge_anchors
 from memory_ci.flows.branch import branch_tip
@@ -53,7 +54,7 @@ def _last_updates(changes: Sequence[Change]) -> tuple[Change, ...]:
     """One update of each entry: the last, which was planned on what the earlier ones gave."""
     last = {(change.path, change.entry.id): change for change in changes if change.kind == "update"}
     why = {key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key)) for key in last}
-    updates = tuple(msgspec.structs.replace(change, why=why[key]) for key, change in last.items())
+    updates = tuple(replace(change, why=why[key]) for key, change in last.items())
     return (*updates, *(change for change in changes if change.kind != "update"))
 
 

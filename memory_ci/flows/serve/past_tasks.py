@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.evidence.filters import MARK, MERGE_LINE, TRAILER
 from memory_ci.flows.eligible import is_work, own_commits, title_of
@@ -67,7 +68,7 @@ class Verdicts(msgspec.Struct, frozen=True):
             return task
         is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome) and not _is_declined(episode)
         if is_worse or episode.id in self.amended:
-            return msgspec.structs.replace(task, outcome=episode.outcome, why="")
+            return replace(task, outcome=episode.outcome, why="")
         return task
 
     def _find_by_commit(self, shas: Iterable[str]) -> Episode | None:
@@ -271,7 +272,7 @@ def _mended(done: Sequence[Done], changes: Iterable[MergedChange]) -> Iterator[D
             for number, change in mends
             if number == one.number and timedelta(0) <= _day(change) - one.merged_on <= SOON
         )
-        yield msgspec.structs.replace(one, mended_in=one.mended_in or next(later, ""))
+        yield replace(one, mended_in=one.mended_in or next(later, ""))
 
 
 def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:
@@ -280,7 +281,7 @@ def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:
     if commit.sha[:SHA_WIDTH] not in reverting:
         subject, _, body = message.partition("\n")
         message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
-    return msgspec.structs.replace(commit, message=message, files=(), trailers=())
+    return replace(commit, message=message, files=(), trailers=())
 
 
 def _day(change: MergedChange) -> date:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.serve.options import Asked, RetrieveOptions
 from memory_ci.index.database import Index
@@ -78,7 +79,7 @@ def find_candidates(
     weights = weights_of(config, options, standing)
     found = Candidates(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
-    return msgspec.structs.replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
+    return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
 
 
 def _with_vectors(
@@ -92,7 +93,7 @@ def _with_vectors(
 ) -> Candidates:
     """What the words found, together with what the vectors find."""
     if embedder.embedder is None:
-        return msgspec.structs.replace(found, mode=embedder.mode, reason=embedder.reason)
+        return replace(found, mode=embedder.mode, reason=embedder.reason)
     from memory_ci.evidence.redact import redact  # nobody pays for these who has no vectors
     from memory_ci.index.vectors import vector_matches
 
@@ -109,7 +110,7 @@ def _with_vectors(
 
     settings = config.retrieve
     fused = fuse(settings.fusion, known, answer.matches, traits, weight=settings.vector_weight)
-    return msgspec.structs.replace(
+    return replace(
         found,
         matches=(*found.matches, *others),
         weights=weights_of(config, options, standing),
@@ -125,17 +126,14 @@ def _ranked(found: Candidates, matches: Sequence[Match], weights: Weights) -> li
     """Hits with the raw score of every lane that found them, and with how much was said of them."""
     hits = map(found.standing.mark, rank(matches, weights, found.relevance))
     cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
-    return [
-        hit if cosine is None else msgspec.structs.replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
-        for hit, cosine in cosines
-    ]
+    return [hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine))) for hit, cosine in cosines]
 
 
 def weigh_again(found: Candidates, truth: Callable[[Entry], float]) -> list[Hit]:
     """The candidates ranked by the truth of what they cite as well; those of truth 0 are left out."""
     chosen = {place_of(hit.located) for hit in found.hits}
     matches = [match for match in found.matches if place_of(match.located) in chosen]
-    return _ranked(found, matches, msgspec.structs.replace(found.weights, truth=truth))
+    return _ranked(found, matches, replace(found.weights, truth=truth))
 
 
 def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
@@ -152,7 +150,7 @@ def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> 
 
     def weigh(entry: Entry) -> float:
         # Who asks for retired entries gets them ranked by what they counted before.
-        alive = msgspec.structs.replace(entry, status="active") if "retired" in options.statuses else entry
+        alive = replace(entry, status="active") if "retired" in options.statuses else entry
         return formula(alive, standing.today, decay, standing.retentions.get(entry.id))
 
     return Weights(prominence=weigh, is_literal=is_literal, utility=standing.utility, session=options.session)
@@ -182,7 +180,7 @@ class Standing(msgspec.Struct, frozen=True):
     def mark(self, hit: Hit) -> Hit:
         """The hit with the number of events behind its utility."""
         known = self.utilities.get(hit.located.entry.id)
-        return msgspec.structs.replace(hit, events=known.events, is_low=known.is_low) if known else hit
+        return replace(hit, events=known.events, is_low=known.is_low) if known else hit
 
 
 def find_standing(index: Index, config: Config, entries: Iterable[Entry], today: date) -> Standing:

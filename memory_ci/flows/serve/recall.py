@@ -9,6 +9,7 @@ from itertools import islice
 from operator import mul
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.flows.episodes import Episodes, load_episodes
@@ -93,7 +94,7 @@ def recall_episodes(
     episodes = [episode for episode in combine(told.tellings) if _is_asked(episode, asked)]
     recalled = _rank(workspace, asked, episodes, told, moment, environ)
     notes = (moment.note if moment else "", *_explain(told, limit, asked), *recalled.notes)
-    return msgspec.structs.replace(recalled, notes=tuple(filter(None, notes)))
+    return replace(recalled, notes=tuple(filter(None, notes)))
 
 
 def query_at_time(

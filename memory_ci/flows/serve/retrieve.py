@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import index_path, synced_index
@@ -73,7 +74,7 @@ def retrieve(
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
     room = min(asked.max_chars, room)
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
-    answer = msgspec.structs.replace(
+    answer = replace(
         answer,
         hits=kept,
         hits_dropped=dropped,
@@ -119,7 +120,7 @@ def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[lis
 
     truth = judge_located(view.workspace, citing, view.commit if options.tree is None else options.tree)
     ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
-    judged = [msgspec.structs.replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
+    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
     return judged, () if options.stale else list_gone(found.hits, truth)
 
 
@@ -196,10 +197,7 @@ def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
         Norm(p.path, p.line, _norm_text(p.entry), p.entry.id, prominence(p.entry, today, decay))
         for p in list_entries(index, scopes=("institutional",), statuses=("active", "compacted"))
     ]
-    prose = [
-        msgspec.structs.replace(norm, text=_said(norm.text), prominence=1.0)
-        for norm in list_prose(index, "institutional")
-    ]
+    prose = [replace(norm, text=_said(norm.text), prominence=1.0) for norm in list_prose(index, "institutional")]
     return sorted([*entries, *(norm for norm in prose if norm.text)], key=lambda norm: (norm.path, norm.line))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.serve.options import Asked
 from memory_ci.flows.workspace import Workspace
@@ -73,7 +73,7 @@ def add_related(
     located = find_by_ids(index, found.ways.keys(), **asked.filters)
     hits, gone = _judge(workspace, _rank(located, found.ways), tree, is_stale_shown=is_stale_shown)
     kept, dropped = _fit(answer.hits, hits[: max(0, asked.limit - len(answer.hits))], room, workspace.config)
-    return msgspec.structs.replace(
+    return replace(
         answer,
         hits=(*answer.hits, *kept),
         hits_dropped=(*answer.hits_dropped, *dropped),
@@ -163,7 +163,7 @@ def _judge(
     truth = judge_located(workspace, citing, tree)
     weighed = [(hit, weigh_truth(truth, hit.located.entry, stale=is_stale_shown)) for hit in hits]
     judged = [
-        msgspec.structs.replace(
+        replace(
             hit,
             score=hit.score * factor,
             factors=(*hit.factors, ("truth", factor)),

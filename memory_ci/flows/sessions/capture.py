@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.redact import redact
@@ -135,7 +136,7 @@ def _begin(workspace: Workspace, now: datetime) -> datetime | None:
 
 def _safe(session: Session) -> Session:
     """The session under names that may be written: its id and its agent come from the transcript, too."""
-    return msgspec.structs.replace(session, id=safe_id(session.id, _masked), agent=_masked(session.agent))
+    return replace(session, id=safe_id(session.id, _masked), agent=_masked(session.agent))
 
 
 def _keep(

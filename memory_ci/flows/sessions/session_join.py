@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.sessions.transcripts import path_text
 from memory_ci.flows.workspace import Workspace
@@ -106,7 +106,7 @@ class SessionFinder:
                 continue
             given.add(key)
             at = joined.commit.authored_at if event.at == UNKNOWN_TIME else event.at
-            yield msgspec.structs.replace(event, at=at, author=author_of(joined.commit))
+            yield replace(event, at=at, author=author_of(joined.commit))
 
     def _begin(self, session: Session) -> datetime:
         """When the part of a session ends that an earlier run has read: at the last commit before that names it."""
