@@ -94,12 +94,7 @@ def _say_report(report: IndexReport) -> str:
 
 def _say_stats(counts: IndexStats) -> str:
     """One line for each group of counts."""
-    groups = {
-        "scopes": counts.scopes,
-        "types": counts.types,
-        "statuses": counts.statuses,
-        "vectors": counts.vectors,
-    }
+    groups = {"scopes": counts.scopes, "types": counts.types, "statuses": counts.statuses, "vectors": counts.vectors}
     lines = [f"{name}: {_say_counts(group)}" for name, group in groups.items()]
     return "\n".join(
         [

@@ -13,14 +13,7 @@ from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, tod
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import render_context
-from memory_ci.rendering.hook_format import (
-    ASK,
-    HOOK_CHARS,
-    HOOK_EVENTS,
-    render_asking,
-    render_hook,
-    render_markdown,
-)
+from memory_ci.rendering.hook_format import ASK, HOOK_CHARS, HOOK_EVENTS, render_asking, render_hook, render_markdown
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:

@@ -11,14 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import (
-    MAX_FILE_BYTES,
-    Workspace,
-    is_told,
-    list_indexed_files,
-    load_files,
-    readable_path,
-)
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, is_told, list_indexed_files, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.index.build import SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours

@@ -12,13 +12,7 @@ import msgspec
 from memory_ci.flows.index import load_indexed
 from memory_ci.flows.workspace import Workspace, list_indexed_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.past import (
-    commit_time,
-    find_commit_of_day,
-    find_commit_until,
-    resolve_merge_base,
-    resolve_past,
-)
+from memory_ci.gitrepo.past import commit_time, find_commit_of_day, find_commit_until, resolve_merge_base, resolve_past
 from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.records.loaded import LoadedFile

@@ -54,10 +54,7 @@ class CheckReport(msgspec.Struct, frozen=True):
 
 
 def check_memory(
-    workspace: Workspace,
-    view: str | None = None,
-    paths: Sequence[Path] = (),
-    known: Sequence[TreeFile] | None = None,
+    workspace: Workspace, view: str | None = None, paths: Sequence[Path] = (), known: Sequence[TreeFile] | None = None
 ) -> CheckReport:
     """Findings in the memory and episode files of a view (work tree, STAGED or a revision); only in `paths` if given.
 

@@ -13,13 +13,7 @@ from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.setup.install import SECTION, attribute_lines, driver_command
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
-from memory_ci.gitrepo.merges import (
-    find_remote,
-    is_clean,
-    merge_revision,
-    push_branch,
-    scratch_worktree,
-)
+from memory_ci.gitrepo.merges import find_remote, is_clean, merge_revision, push_branch, scratch_worktree
 from memory_ci.gitrepo.repo import Repository, head_branch, resolve_commit
 from memory_ci.gitrepo.settings import read_user_attributes
 from memory_ci.gitrepo.tips import read_tips

@@ -168,10 +168,7 @@ def _heard(turn: Turn, told: Mapping[tuple[object, ...], Episode]) -> Heard:
         return known
     summary = episode.situation.summary or episode.text
     return replace(
-        known,
-        episode=episode.id,
-        outcome=episode.outcome,
-        summary=WITHHELD if is_unsafe(summary) else summary,
+        known, episode=episode.id, outcome=episode.outcome, summary=WITHHELD if is_unsafe(summary) else summary
     )
 
 

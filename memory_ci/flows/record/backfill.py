@@ -300,9 +300,7 @@ def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
     if model.settings.name == "auto" and model.name == "rules" and is_configured(environ, model.settings):
         hint = "Install the package: pip install 'memory-ci[anthropic]'."
     return UsageError(
-        f"the engine {model.name}{provider} has no batches ({model.reason})",
-        slug="no-batches",
-        hint=hint,
+        f"the engine {model.name}{provider} has no batches ({model.reason})", slug="no-batches", hint=hint
     )
 
 

@@ -46,11 +46,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 def retrieve(
-    workspace: Workspace,
-    task: str,
-    options: RetrieveOptions,
-    today: date,
-    environ: Mapping[str, str] | None = None,
+    workspace: Workspace, task: str, options: RetrieveOptions, today: date, environ: Mapping[str, str] | None = None
 ) -> Retrieval:
     """Institutional memory, then the entries that the task finds, ranked, true and within the budget.
 
