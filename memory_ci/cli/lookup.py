@@ -169,11 +169,11 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
     Example:
       memory-ci bisect "retry failed payments" --expect 3f2ab91c
     """
-    from memory_ci.flows.measure.bisect import Question, bisect
+    from memory_ci.flows.measure.bisect import BisectQuery, bisect
 
     if not expected.strip():
         raise click.UsageError("--expect names no entry.")
-    report = bisect(workspace(), Question(utf8(query), expected, top, good, bad), today())
+    report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
     if as_json:
         echo_json(report)
         return

@@ -25,7 +25,7 @@ MAX_INPUT = 8 * 1024 * 1024
 """Bytes read of a hook's input; a prompt is what a person typed or pasted."""
 
 
-class HookInput(msgspec.Struct, frozen=True):
+class PromptHookInput(msgspec.Struct, frozen=True):
     """What Claude Code tells a hook on standard input, as far as it matters here."""
 
     prompt: str = ""
@@ -99,14 +99,14 @@ def _render(answer: Retrieval, form: Format, event: str, below: Below) -> str:
     return render_markdown(context) if form == "markdown" else context
 
 
-def _parse_hook(data: bytes) -> HookInput:
+def _parse_hook(data: bytes) -> PromptHookInput:
     """What the agent says; a mark of byte order, and half a character, do not cost the whole prompt."""
     try:
-        return msgspec.json.decode(data, type=HookInput)
+        return msgspec.json.decode(data, type=PromptHookInput)
     except msgspec.DecodeError:
         import json  # only for what msgspec is right to refuse
 
-        return msgspec.convert(_whole(json.loads(data.decode("utf-8-sig", "replace"))), HookInput)
+        return msgspec.convert(_whole(json.loads(data.decode("utf-8-sig", "replace"))), PromptHookInput)
 
 
 def _whole(value: object) -> object:

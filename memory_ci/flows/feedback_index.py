@@ -18,7 +18,7 @@ from memory_ci.records.loaded import LoadedFile
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import EpisodeFile, is_episode_path
 
-Said = tuple[int, Feedback]
+LinedFeedback = tuple[int, Feedback]
 
 
 def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[LoadedFile]:
@@ -45,7 +45,7 @@ def _mask(text: str) -> str:
     return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]"
 
 
-def _find_unsafe(read: EpisodeFile, said: Sequence[Said]) -> Iterator[Finding]:
+def _find_unsafe(read: EpisodeFile, said: Sequence[LinedFeedback]) -> Iterator[Finding]:
     for line, one in said:
         text = "\n".join((one.id, one.by, one.ref))
         if mask_feedback(one) == one:

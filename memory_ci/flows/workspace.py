@@ -42,7 +42,7 @@ class Workspace(msgspec.Struct, frozen=True):
         return Snapshot(self, resolve_commit(self.repo, rev))
 
 
-class Memory(msgspec.Struct, frozen=True):
+class LoadedMemory(msgspec.Struct, frozen=True):
     """What one view of a repository remembers: every memory file, read."""
 
     files: tuple[LoadedFile, ...]
@@ -64,7 +64,7 @@ class Snapshot:
         self.tree = tree_at(workspace.repo, sha)
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> LoadedMemory:
         """All memory of the commit."""
         return load_memory(self.workspace, self.sha)
 
@@ -217,9 +217,9 @@ def memory_test(workspace: Workspace) -> Callable[[str], bool]:
     return lambda path: path.startswith(".memory/") or classify_scope(path, patterns) is not None
 
 
-def load_memory(workspace: Workspace, view: str | None) -> Memory:
+def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
     """All memory of a view."""
-    return Memory(tuple(load_files(workspace, list_memory_files(workspace, view))))
+    return LoadedMemory(tuple(load_files(workspace, list_memory_files(workspace, view))))
 
 
 def _unreadable_config(error: Exception) -> UsageError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, UsageError
-from memory_ci.flows.doctor.case import Case, Check
+from memory_ci.flows.doctor.case import DoctorCheck, Surroundings
 from memory_ci.flows.doctor.machine import (
     check_clock,
     check_engine,
@@ -37,7 +37,7 @@ from memory_ci.records.config import Config
 from memory_ci.records.doctor import Diagnosis, Probe
 from memory_ci.secrets import mask_secrets
 
-CHECKS: tuple[tuple[str, Check], ...] = (
+CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
     ("versions", check_versions),
     ("clock", check_clock),
     ("identity", check_identity),
@@ -75,7 +75,7 @@ def diagnose(
     python: str,
     *,
     is_online: bool = False,
-    checks: Iterable[tuple[str, Check]] = CHECKS,
+    checks: Iterable[tuple[str, DoctorCheck]] = CHECKS,
 ) -> Diagnosis:
     """Every check in the repository around `start`; one that crashes is a failure of its own, and the others go on.
 
@@ -83,7 +83,7 @@ def diagnose(
     """
     with nullcontext() if is_online else offline():
         workspace, configuration = _open(start)
-        case = Case(workspace, environ, now, python, is_online)
+        case = Surroundings(workspace, environ, now, python, is_online)
         probes = (probe for name, check in checks for probe in _run(name, check, case))
         return Diagnosis((configuration, *map(_sound, probes)))
 
@@ -102,7 +102,7 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     return found, _sound(Probe("configuration", "warn", unknown, found.findings[0].hint))
 
 
-def _run(name: str, check: Check, case: Case) -> tuple[Probe, ...]:
+def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]:
     try:
         return tuple(check(case))
     except MemoryCIError as error:

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from memory_ci import __version__
-from memory_ci.flows.doctor.case import Case
+from memory_ci.flows.doctor.case import Surroundings
 from memory_ci.flows.guard.check import CheckReport, check_memory
 from memory_ci.flows.measure.evaluate import sample_entry
 from memory_ci.flows.model import choose_model
@@ -57,7 +57,7 @@ Checker = Callable[[Workspace], CheckReport]
 Server = Callable[[Workspace, date], str]
 
 
-def check_versions(case: Case) -> Iterator[Probe]:
+def check_versions(case: Surroundings) -> Iterator[Probe]:
     """memory-ci, Python, git."""
     said = run_git(case.workspace.repo.cwd, "--version").decode("utf-8", "replace").strip()
     numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
@@ -68,7 +68,7 @@ def check_versions(case: Case) -> Iterator[Probe]:
         yield Probe("versions", "ok", what)
 
 
-def check_clock(case: Case) -> Iterator[Probe]:
+def check_clock(case: Surroundings) -> Iterator[Probe]:
     """Whether the clock and the dates of commits agree: ages, sessions and cursors are reckoned from both."""
     source = " (SOURCE_DATE_EPOCH)" if case.environ.get("SOURCE_DATE_EPOCH") else ""
     zone = f"{case.now.astimezone():%z}"
@@ -87,7 +87,7 @@ def check_clock(case: Case) -> Iterator[Probe]:
     yield Probe("clock", "warn", f"{late}; here it is {what}", remedy)
 
 
-def check_identity(case: Case) -> Iterator[Probe]:
+def check_identity(case: Surroundings) -> Iterator[Probe]:
     """Whose commits are made here: git refuses to commit for nobody."""
     if case.environ.get("CI"):
         yield Probe("identity", "skip", "in CI memory-ci commits under its own name")
@@ -108,7 +108,7 @@ def check_identity(case: Case) -> Iterator[Probe]:
 # -- the model
 
 
-def check_engine(case: Case) -> Iterator[Probe]:
+def check_engine(case: Surroundings) -> Iterator[Probe]:
     """Which engine reads the evidence, and when it was last heard of. It is not asked: that would cost."""
     model = choose_model(case.workspace.config.engine, None, case.environ)
     model.close()
@@ -138,7 +138,7 @@ def _last_answer(folder: Path, name: str) -> datetime | None:
 # -- the forge
 
 
-def check_forge(case: Case) -> Iterator[Probe]:
+def check_forge(case: Surroundings) -> Iterator[Probe]:
     """Whether there is a token for the forge; with the network, whether the forge takes it."""
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         forge, reason = choose_forge(case.workspace.config.forge, case.environ, Path(scratch))
@@ -150,7 +150,7 @@ def check_forge(case: Case) -> Iterator[Probe]:
             yield _ask(case, forge, reason)
 
 
-def _without_forge(case: Case, reason: str) -> Probe:
+def _without_forge(case: Surroundings, reason: str) -> Probe:
     """A clone of a person has no token, and needs none; a job, or who sets half of what is needed, does."""
     tokens = [name for name in (*GITHUB_TOKENS, *GITLAB_TOKENS) if case.environ.get(name, "").strip()]
     if case.workspace.config.forge.name != "none" and (case.environ.get("CI") or tokens):
@@ -159,7 +159,7 @@ def _without_forge(case: Case, reason: str) -> Probe:
     return Probe("forge", "skip", f"no reviews are read here: {reason}")
 
 
-def _ask(case: Case, forge: Forge, reason: str) -> Probe:
+def _ask(case: Surroundings, forge: Forge, reason: str) -> Probe:
     tip = case.tip
     if tip is None:
         return Probe("forge", "skip", f"{reason}; nothing is committed that it could be asked about")
@@ -173,7 +173,7 @@ def serve(workspace: Workspace, today: date) -> str:
     return "\n".join(hit.located.entry.title for hit in answer.hits)
 
 
-def check_guard(case: Case, check: Checker = check_memory, serve: Server = serve) -> Iterator[Probe]:
+def check_guard(case: Surroundings, check: Checker = check_memory, serve: Server = serve) -> Iterator[Probe]:
     """Both plants must be found and neither served; a harmless entry must pass, for a guard may not refuse all."""
     with tempfile.TemporaryDirectory(prefix="memory-ci-doctor-") as scratch:
         workspace = _plant(Path(scratch))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.files import read_regular
-from memory_ci.flows.doctor.case import Case
+from memory_ci.flows.doctor.case import Surroundings
 from memory_ci.flows.guard.check import check_memory
 from memory_ci.flows.index import index_key, index_path
 from memory_ci.flows.screening import screen
@@ -32,7 +32,7 @@ EMBED = "memory-ci index --vectors"
 CHOOSE = "Give it what it lacks (docs/embedders.md), or set retrieve.embedder to none."
 
 
-def check_files(case: Case) -> Iterator[Probe]:
+def check_files(case: Surroundings) -> Iterator[Probe]:
     """Whether there is memory, whether it is committed, and whether all of it can be read and served."""
     report = check_memory(case.workspace, known=case.files)
     if not report.files:
@@ -53,7 +53,7 @@ def check_files(case: Case) -> Iterator[Probe]:
         yield Probe("memory", "warn", f"not committed: {', '.join(missing)}", remedy)
 
 
-def check_interrupted(case: Case) -> Iterator[Probe]:
+def check_interrupted(case: Surroundings) -> Iterator[Probe]:
     """Whether a run was ended after it moved a branch and before the files of its work tree followed."""
     move = find_unfinished(case.workspace.repo)
     if move is None:
@@ -65,7 +65,7 @@ def check_interrupted(case: Case) -> Iterator[Probe]:
     )
 
 
-def check_global(case: Case) -> Iterator[Probe]:
+def check_global(case: Surroundings) -> Iterator[Probe]:
     """The memory of this machine, which every repository is served."""
     written = case.workspace.config.global_.path
     if not written:
@@ -96,7 +96,7 @@ def _name(findings: list[Finding]) -> str:
     return "\n".join([*named, *([f"and {len(findings) - SHOWN} more"] if len(findings) > SHOWN else [])])
 
 
-def _uncommitted(case: Case) -> list[str]:
+def _uncommitted(case: Surroundings) -> list[str]:
     """What `init` wrote and no commit has: other clones and CI know nothing of it."""
     repo, patterns = case.workspace.repo, case.workspace.config.scopes
     if repo.root is None:
@@ -106,7 +106,7 @@ def _uncommitted(case: Case) -> list[str]:
     return [path for path in here if case.head is None or path not in tree_at(repo, case.head).files]
 
 
-def check_index(case: Case) -> Iterator[Probe]:
+def check_index(case: Surroundings) -> Iterator[Probe]:
     """Whether the index can be used and kept, and how far it is behind the memory files."""
     path = index_path(case.workspace)
     found = glance(path)
@@ -128,7 +128,7 @@ def check_index(case: Case) -> Iterator[Probe]:
         yield Probe("index", "ok", f"{plural(len(found.oids), 'file')}; {what}")
 
 
-def _behind(case: Case, oids: Mapping[str, str]) -> set[str]:
+def _behind(case: Surroundings, oids: Mapping[str, str]) -> set[str]:
     """The paths of which the index has another version than the work tree, or one that is gone."""
     files = {readable_path(file): file.oid for file in case.files}
     gone = oids.keys() - files.keys() - {case.workspace.config.global_.path}
@@ -144,7 +144,7 @@ def _is_writable(path: Path) -> bool:
 # -- the vectors
 
 
-def check_vectors(case: Case) -> Iterator[Probe]:
+def check_vectors(case: Surroundings) -> Iterator[Probe]:
     """Whether words alone are asked, or vectors too, and if not why and since when."""
     choice = choose_embedder(case.workspace.config.retrieve, case.environ)
     note = load_note(case.workspace)
@@ -177,7 +177,7 @@ def _last_seen(note: LaneNote) -> str:
 # -- the cache of CI
 
 
-def check_cache(case: Case) -> Iterator[Probe]:
+def check_cache(case: Surroundings) -> Iterator[Probe]:
     """What a job of CI would look for; which index a job restored stands in its own log alone."""
     if case.head is None:
         yield Probe("cache", "skip", "nothing is committed yet")

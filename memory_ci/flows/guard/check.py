@@ -12,7 +12,7 @@ from memory_ci.flows.episodes import find_episode_findings, list_episode_files, 
 from memory_ci.flows.screening import find_credentials, screen
 from memory_ci.flows.workspace import (
     STAGED,
-    Memory,
+    LoadedMemory,
     Workspace,
     is_told,
     list_indexed_files,
@@ -79,7 +79,7 @@ def check_memory(
 
 
 def _check_episodes(
-    workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: Memory
+    workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
     """What is not in order in episodes, and which entries they speak ill of.
 
@@ -97,7 +97,7 @@ def _check_episodes(
     yield from find_flagged(workspace.config, memory.located, tellings)
 
 
-def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list[Finding]]:
+def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[LoadedMemory, list[Finding]]:
     """The files, and what in them must not be in memory: credentials, injections, hidden characters."""
     loaded: list[LoadedFile] = []
     findings: list[Finding] = []
@@ -107,10 +107,10 @@ def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list
         parsed = parse_memory_file(file.path, data)
         findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
         findings += (f for f in screen(file).findings if f.code != "credential")
-    return Memory(tuple(loaded)), findings
+    return LoadedMemory(tuple(loaded)), findings
 
 
-def _find_duplicates(memory: Memory) -> Iterator[Finding]:
+def _find_duplicates(memory: LoadedMemory) -> Iterator[Finding]:
     first: dict[str, Located] = {}
     for place in memory.located:
         known = first.setdefault(place.entry.id, place)

@@ -23,14 +23,14 @@ Rewrite = Callable[[str, bytes], bytes]
 """A memory file, by its path, as the other format has it."""
 
 
-class Step(NamedTuple):
+class FormatStep(NamedTuple):
     """How a memory file gets from a format to the next one, and back."""
 
     up: Rewrite
     down: Rewrite
 
 
-STEPS: Mapping[int, Step] = MappingProxyType({})
+STEPS: Mapping[int, FormatStep] = MappingProxyType({})
 """By the format that each starts from. There is one format yet, so there is no step."""
 
 

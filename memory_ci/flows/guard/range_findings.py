@@ -23,7 +23,7 @@ from memory_ci.records.report import Finding
 HINT = "Take it back, or let a person set it in a commit of their own, which no agent signs."
 TRAILERS = (STEP, "Memory-Session", "Co-authored-by")
 
-Places = Mapping[str, Located]
+PlacesById = Mapping[str, Located]
 """Entries by id."""
 
 
@@ -85,12 +85,12 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, .
     return tuple(_finding(place, machine, commit) for place, machine, commit in found if machine)
 
 
-def _is_set(entry: Entry, befores: Iterable[Places]) -> bool:
+def _is_set(entry: Entry, befores: Iterable[PlacesById]) -> bool:
     """Whether its priority is another than in each of the states before."""
     return all(_priority(entry) not in _list_known(entry, before) for before in befores)
 
 
-def _list_known(entry: Entry, before: Places) -> set[str]:
+def _list_known(entry: Entry, before: PlacesById) -> set[str]:
     """The priorities it may have without anyone setting one: its own of before, and those of what it replaces."""
     older = {_priority(before[id_].entry) for id_ in entry.supersedes if id_ in before}
     return older | {_priority(before[entry.id].entry) if entry.id in before else "normal"}

@@ -32,7 +32,7 @@ MAX_ENTRIES = 3
 MAX_GOLD_BYTES = 50_000_000
 
 
-class Outcome(NamedTuple):
+class WindowOutcome(NamedTuple):
     """What one window gave: its verdicts, what could not be read of the reply, and what the call took."""
 
     window: GoldWindow
@@ -87,7 +87,7 @@ def evaluate_extraction(
     return _count(outcomes, model.name)
 
 
-def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> Outcome:
+def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> WindowOutcome:
     case = Case(
         label=window.id,
         tip="",
@@ -96,14 +96,14 @@ def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> Outcome:
     )
     rules = judge_reply(case, RulesEngine().extract(Request(change=case.label, evidence=case.pieces)).text)
     if engine is None:
-        return Outcome(window, settle(rules.judged, MAX_ENTRIES))
+        return WindowOutcome(window, settle(rules.judged, MAX_ENTRIES))
     try:
         reply = engine.extract(_request(case))
         found = judge_reply(case, reply.text, name)
     except EngineError as error:
-        return Outcome(window, settle(rules.judged, MAX_ENTRIES), failure=error)
+        return WindowOutcome(window, settle(rules.judged, MAX_ENTRIES), failure=error)
     judged = settle((*rules.judged, *found.judged), MAX_ENTRIES)
-    return Outcome(window, judged, len(found.dropped), _tokens(reply))
+    return WindowOutcome(window, judged, len(found.dropped), _tokens(reply))
 
 
 def _request(case: Case) -> Request:
@@ -131,7 +131,7 @@ def _piece(number: int, piece: GoldPiece) -> Evidence:
     )
 
 
-def _count(outcomes: Sequence[Outcome], engine: str) -> Evaluation:
+def _count(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
     windows = [outcome.window for outcome in outcomes]
     negatives = [outcome for outcome in outcomes if not outcome.window.learnings]
     written = [(outcome.window, one) for outcome in outcomes for one in outcome.written]

@@ -18,7 +18,7 @@ from memory_ci.files import read_regular
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.past_index import Past
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import arrange, find_candidates
+from memory_ci.flows.serve.ranking import arrange, find_ranked
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.build import open_index, sync
@@ -45,7 +45,7 @@ TIMELESS = datetime(2026, 1, 1, tzinfo=UTC)
 GOLDEN_DIR = ".memory/eval"
 DERIVED = "derived.jsonl"
 
-Clock = Callable[[], float]
+Timer = Callable[[], float]
 """Seconds from any start."""
 
 MEASURES: dict[str, Callable[[Answered], float]] = {
@@ -77,7 +77,7 @@ class SetQuery(msgspec.Struct, frozen=True, rename={"kind": "class"}):
     kind: str = ""
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class RelevanceJudgement(msgspec.Struct, frozen=True):
     """A line of judgements; a relevance of 0 or less says nothing."""
 
     query: str
@@ -90,7 +90,7 @@ class RetrievalSet(msgspec.Struct, frozen=True):
 
     entries: tuple[SetEntry, ...]
     queries: tuple[SetQuery, ...]
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[RelevanceJudgement, ...]
 
 
 def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
@@ -98,7 +98,7 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
     return RetrievalSet(
         tuple(load_lines(entries, SetEntry)),
         tuple(load_lines(queries, SetQuery)),
-        tuple(load_lines(judgements, Judgement)),
+        tuple(load_lines(judgements, RelevanceJudgement)),
     )
 
 
@@ -187,7 +187,7 @@ def _aware(moment: datetime) -> datetime:
 
 
 def answer_set(
-    of: RetrievalSet, config: Config, clock: Clock, embedder: EmbedderChoice | None = None
+    of: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
 ) -> Iterator[Answered]:
     """Each query of a set, answered from what its group had learned by then; with an embedder, all of it embedded.
 
@@ -228,7 +228,7 @@ def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
     return tuple(found)
 
 
-def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Clock) -> tuple[Answered, ...]:
+def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Timer) -> tuple[Answered, ...]:
     """Golden queries, answered from the memory of the work tree; global memory is not the repository's."""
     own = replace(workspace, config=replace(workspace.config, global_=GlobalConfig(path="")))
     with synced_index(own) as index:
@@ -236,7 +236,7 @@ def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, 
 
 
 def compare_golden(
-    workspace: Workspace, goldens: Sequence[Golden], answered: Sequence[Answered], rev: str, margin: float, clock: Clock
+    workspace: Workspace, goldens: Sequence[Golden], answered: Sequence[Answered], rev: str, margin: float, clock: Timer
 ) -> Comparison:
     """The same queries answered from the memory of `rev`, ranked as on the same day. Raises RepositoryError
     (unknown-revision); UsageError (no-golden-queries) if none of them has a relevant entry."""
@@ -285,7 +285,7 @@ def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]
 
 
 def _answer_all(
-    index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Clock
+    index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Timer
 ) -> tuple[Answered, ...]:
     askings = [
         Asking(one.name, one.query, dict.fromkeys(one.relevant, 1.0), one.negative, one.kind, today) for one in goldens
@@ -294,12 +294,12 @@ def _answer_all(
 
 
 def _answer(
-    index: Index, config: Config, asking: Asking, clock: Clock, embedder: EmbedderChoice | None = None
+    index: Index, config: Config, asking: Asking, clock: Timer, embedder: EmbedderChoice | None = None
 ) -> Answered:
     options = RetrieveOptions()
     start = clock()
     asked = make_sound(options, config, asking.today)
-    found = find_candidates(index, config, asking.text, asked, options, asking.today, embedder)
+    found = find_ranked(index, config, asking.text, asked, options, asking.today, embedder)
     hits, _ = arrange(found.hits, asked.limit)
     seconds = clock() - start
     ranking = tuple(hit.located.entry.id for hit in hits)

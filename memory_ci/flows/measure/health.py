@@ -21,10 +21,10 @@ from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.measure.closeness import Closeness, measure_closeness
 from memory_ci.flows.measure.title_queries import list_questions, name_question, names_of_episode
-from memory_ci.flows.past_index import Moment, find_moment
+from memory_ci.flows.past_index import PastMoment, find_moment
 from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import find_candidates
+from memory_ci.flows.serve.ranking import find_ranked
 from memory_ci.flows.sessions.nudge import find_nudge
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
@@ -80,7 +80,7 @@ _coherence_of = lru_cache(maxsize=1)(score_coherence)
 NOT_ASKED = "nothing was merged in the last 90 days that could be asked for"
 
 
-class Place(msgspec.Struct, frozen=True):
+class HealthView(msgspec.Struct, frozen=True):
     """Where and when: the tree (None: the work tree, "": none, it was before the first commit), the commit whose
     history counts, the day that counts as today, the commit that is checked out under a work tree."""
 
@@ -98,7 +98,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     workspace: Workspace
-    place: Place
+    place: HealthView
     index: Index
     active: tuple[Located, ...]
     known: frozenset[str]
@@ -132,7 +132,7 @@ def measure_health(
     if at is None:
         tips, head = read_tips(workspace.repo), find_commit(workspace.repo, "HEAD")
         # Of a branch of work the merged changes of the default branch count.
-        place = Place(None, tips.commit if tips.work and tips.commit else head, today, head)
+        place = HealthView(None, tips.commit if tips.work and tips.commit else head, today, head)
         return _measure(workspace, place, profile, environ)
     return _measure_moment(find_moment(workspace, at), profile, environ)
 
@@ -155,11 +155,11 @@ def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | 
     with suppress(MemoryCIError):
         tip = find_commit(workspace.repo, ref)
         if tip is not None:
-            return _measure_small(workspace, Place(tip, tip, today))
+            return _measure_small(workspace, HealthView(tip, tip, today))
     return None
 
 
-def _measure_small(workspace: Workspace, place: Place) -> Health | None:
+def _measure_small(workspace: Workspace, place: HealthView) -> Health | None:
     with _looking(workspace, place) as scene:
         return _judge(scene, None, None) if len(scene.active) <= MAX_ON_PAGE else None
 
@@ -174,12 +174,12 @@ def _past(
             day = day.replace(day=1) - timedelta(days=1)
 
 
-def _measure_moment(moment: Moment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
-    place = Place(moment.commit or "", moment.commit, moment.today)
+def _measure_moment(moment: PastMoment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    place = HealthView(moment.commit or "", moment.commit, moment.today)
     return _measure(_as_then(moment), place, profile, environ)
 
 
-def _as_then(moment: Moment) -> Workspace:
+def _as_then(moment: PastMoment) -> Workspace:
     """The workspace with the configuration of a moment, so that a commit has one health wherever it is asked.
 
     One that cannot be read any more is passed over for the present one, which also says who is sent the texts.
@@ -194,7 +194,9 @@ def _as_then(moment: Moment) -> Workspace:
     return workspace
 
 
-def _measure(workspace: Workspace, place: Place, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+def _measure(
+    workspace: Workspace, place: HealthView, profile: Profile | None, environ: Mapping[str, str] | None
+) -> Health:
     with _looking(workspace, place) as scene:
         return _judge(scene, profile, environ)
 
@@ -206,7 +208,7 @@ def _judge(scene: Scene, profile: Profile | None, environ: Mapping[str, str] | N
 
 
 @contextmanager
-def _looking(workspace: Workspace, place: Place) -> Iterator[Scene]:
+def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
     """The scene of a place; its index is open inside the block."""
     is_void = place.view == ""
     files = () if is_void else list_memory_files(workspace, place.view)
@@ -237,7 +239,7 @@ def _read(workspace: Workspace, files: Iterable[TreeFile]) -> tuple[int, list[Lo
     return len(broken) + refused, screened
 
 
-def _find_known(workspace: Workspace, place: Place, entries: Sequence[Entry]) -> frozenset[str]:
+def _find_known(workspace: Workspace, place: HealthView, entries: Sequence[Entry]) -> frozenset[str]:
     """The ids that are there, and of what these replaced the ids that some commit had; any other is only a word."""
     held = frozenset(entry.id for entry in entries)
     replaced = frozenset(older for entry in entries for older in entry.supersedes) - held
@@ -245,13 +247,13 @@ def _find_known(workspace: Workspace, place: Place, entries: Sequence[Entry]) ->
     return held | (replaced & frozenset().union(*pasts))
 
 
-def _list_heads(place: Place) -> list[str]:
+def _list_heads(place: HealthView) -> list[str]:
     """The commits of whose history a place is: its own, and that of its branch where it is not merged yet."""
     own = place.view if place.view is not None else place.head
     return list(dict.fromkeys(filter(None, (own, place.tip))))
 
 
-def _list_changes(workspace: Workspace, place: Place) -> tuple[tuple[MergedChange, ...], str]:
+def _list_changes(workspace: Workspace, place: HealthView) -> tuple[tuple[MergedChange, ...], str]:
     if place.tip is None:
         return (), "there is no commit yet"
     try:
@@ -298,7 +300,7 @@ def _finds(scene: Scene, change: MergedChange) -> bool:
     """Whether the title of a change finds an entry; what was learned from the change itself does not count."""
     options, config = RetrieveOptions(), scene.workspace.config
     asked = make_sound(options, config, scene.today)
-    found = find_candidates(scene.index, config, title_of(change), asked, options, scene.today)
+    found = find_ranked(scene.index, config, title_of(change), asked, options, scene.today)
     own = names_of(change)
     return any(own.isdisjoint(names_of_source(hit.located.entry)) for hit in found.hits)
 

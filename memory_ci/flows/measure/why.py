@@ -19,7 +19,7 @@ from memory_ci.flows.past_index import find_moment
 from memory_ci.flows.screening import find_unsafe, is_unsafe
 from memory_ci.flows.serve.anchor_verdicts import judge_located, weigh_truth
 from memory_ci.flows.serve.options import RetrieveOptions
-from memory_ci.flows.serve.ranking import Standing, make_standing, weights_of
+from memory_ci.flows.serve.ranking import FeedbackWeights, make_standing, weights_of
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.episodes import combine, event_key, list_feedback
@@ -125,7 +125,7 @@ def _note_twins(place: Located, located: Iterable[Located]) -> Iterator[str]:
         yield f"Its id stands at {', '.join(others[:MAX_NAMED])} as well; this is the first place."
 
 
-def _parts(place: Located, standing: Standing) -> Factors:
+def _parts(place: Located, standing: FeedbackWeights) -> Factors:
     """What the seed's prominence is made of; a retired entry has none, whatever they are."""
     entry = place.entry
     return (

@@ -11,8 +11,8 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.maintainer_decisions import (
     REJECTED_FILE,
     Edit,
+    MaintainerDecisions,
     Touched,
-    Verdicts,
     changes_prose,
     holds_entries,
     line_of,
@@ -41,7 +41,7 @@ class Carried(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> Carried:
+def carry_over(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -> Carried:
     """What of the verdicts is not so on `base` yet; what is decided there otherwise is left as it is."""
     changes = tuple(_list_changes(workspace, base, verdicts))
     paths = {change.path for change in changes} | {file.path for file in verdicts.touched}
@@ -59,7 +59,7 @@ def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> Carried:
     return Carried(files, tuple(written.values()), tuple(kept))
 
 
-def list_lost(workspace: Workspace, tip: str, verdicts: Verdicts) -> tuple[str, ...]:
+def list_lost(workspace: Workspace, tip: str, verdicts: MaintainerDecisions) -> tuple[str, ...]:
     """The titles of what maintainers wrote that does not stand at `tip` as they wrote it."""
     there = workspace.at(tip).places if verdicts.edits else {}
     return tuple(edit.place.entry.title for edit in verdicts.edits if not _stands(edit, there.get(edit.place.entry.id)))
@@ -71,7 +71,7 @@ def _stands(edit: Edit, place: Located | None) -> bool:
     return all(getattr(place.entry, name) == now for name, (_, now) in edit.fields.items() if name not in COUNTERS)
 
 
-def _list_changes(workspace: Workspace, base: str, verdicts: Verdicts) -> Iterator[Change]:
+def _list_changes(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -> Iterator[Change]:
     """What maintainers wrote, put in; what they took out of what the base has, taken out there as well."""
     kept = workspace.at(base).places
     past = list_past_ids(workspace, base) if verdicts.edits else frozenset()
@@ -109,7 +109,7 @@ def _removal(known: Located) -> Change:
     return Change(step="consolidate", kind="remove", path=path, entry=known.entry, why="")
 
 
-def _decide(workspace: Workspace, base: str, before: bytes, verdicts: Verdicts) -> bytes:
+def _decide(workspace: Workspace, base: str, before: bytes, verdicts: MaintainerDecisions) -> bytes:
     """REJECTED_FILE without the lines that maintainers took out of it, and with the new ones."""
     known = list_rejected(workspace.at(base))
     lines = before.splitlines(keepends=True) or ([HEADING.encode()] if verdicts.rejected else [])
@@ -119,7 +119,7 @@ def _decide(workspace: Workspace, base: str, before: bytes, verdicts: Verdicts) 
 
 
 def _list_files(
-    workspace: Workspace, base: str, content: Mapping[str, bytes], verdicts: Verdicts
+    workspace: Workspace, base: str, content: Mapping[str, bytes], verdicts: MaintainerDecisions
 ) -> Iterator[tuple[str, bytes | None]]:
     """(path, content) of what maintainers changed beside entries: episode files, and prose."""
     for file in verdicts.touched:

@@ -21,7 +21,7 @@ from memory_ci.flows.publish.landing import Planner
 from memory_ci.flows.publish.publish import PublishOptions, publish
 from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan
-from memory_ci.flows.record.learner import Progress
+from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
@@ -75,7 +75,12 @@ class CiRun(msgspec.Struct, frozen=True):
 
 
 def run_ci(
-    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+    workspace: Workspace,
+    job: CiJob,
+    options: CiOptions,
+    now: datetime,
+    progress: OnProgress,
+    environ: Mapping[str, str],
 ) -> CiRun:
     """Do what the job is for. Raises what verifying, recording and publishing raise.
 
@@ -89,7 +94,12 @@ def run_ci(
 
 
 def _run(
-    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+    workspace: Workspace,
+    job: CiJob,
+    options: CiOptions,
+    now: datetime,
+    progress: OnProgress,
+    environ: Mapping[str, str],
 ) -> CiRun:
     if job.kind == "verify":
         return CiRun(job, verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork))
@@ -112,7 +122,7 @@ def _run(
 
 
 def _planner(
-    workspace: Workspace, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+    workspace: Workspace, options: CiOptions, now: datetime, progress: OnProgress, environ: Mapping[str, str]
 ) -> Planner:
     """Makes the plan on a ref; one that is given is moved there, if it still fits."""
     if options.apply is not None:

@@ -69,7 +69,7 @@ class Run(msgspec.Struct, frozen=True):
     pace: Pace
 
 
-class Step(NamedTuple):
+class CommitStep(NamedTuple):
     """A commit of ours: its message, and its files with their contents (None: deleted)."""
 
     message: str
@@ -112,7 +112,7 @@ def send_by_api(run: Run, committer: GitHubCommitter) -> Send:
 
     def send(base: str, tip: str) -> Outcome:
         steps = list(list_steps(run.workspace, base, tip))
-        for step in [*(Step(_without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
+        for step in [*(CommitStep(_without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
             created = committer.commit(run.branch, base, step.files, step.message)
             if not created.oid:
                 return Outcome("moved" if created.is_stale else "refused", created.reason)
@@ -152,7 +152,7 @@ def is_own_push(run: Run, tip: str) -> bool:
     )
 
 
-def list_steps(workspace: Workspace, base: str, tip: str) -> Iterator[Step]:
+def list_steps(workspace: Workspace, base: str, tip: str) -> Iterator[CommitStep]:
     """The commits after `base`, oldest first, with what they wrote."""
     asked = ("--reverse", *FILES, "--no-renames", "--end-of-options", tip, f"^{base}", "--")
     for commit, oids in list(read_log(workspace.repo, *asked)):
@@ -160,7 +160,7 @@ def list_steps(workspace: Workspace, base: str, tip: str) -> Iterator[Step]:
         kept = [TreeFile(file.path, oid) for file, oid in pairs if oid.strip("0")]
         files: dict[str, bytes | None] = {file.path: None for file, oid in pairs if not oid.strip("0")}
         files |= {content.file.path: content.data for content in read_files(workspace.repo, kept, MAX_FILE_BYTES)}
-        yield Step(commit.message, files)
+        yield CommitStep(commit.message, files)
 
 
 def follow(run: Run, landed: Published, made_elsewhere: str) -> Published:

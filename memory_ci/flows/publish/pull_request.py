@@ -52,7 +52,7 @@ class Built(NamedTuple):
     lost: tuple[str, ...] = ()
 
 
-class Standing(NamedTuple):
+class RequestState(NamedTuple):
     """The forge, if one can be asked, and there the open request, or without it the one that people closed last."""
 
     forge: Proposals | None
@@ -60,18 +60,18 @@ class Standing(NamedTuple):
     declined: Proposal | None = None
 
 
-def find_standing(run: Run, settings: Config, built: Built) -> Standing:
+def find_request_state(run: Run, settings: Config, built: Built) -> RequestState:
     """How things stand on the forge. Raises EngineError (`forge-…`)."""
     forge, names = _forge(run, settings), (settings.publish.branch, run.branch)
     if forge is None:
-        return Standing(None)
+        return RequestState(None)
     found = forge.find(*names)
     if found is not None or built.tip == built.base:
-        return Standing(forge, found)
-    return Standing(forge, None, forge.find_declined(*names))
+        return RequestState(forge, found)
+    return RequestState(forge, None, forge.find_declined(*names))
 
 
-def find_answer(built: Built, standing: Standing) -> str:
+def find_answer(built: Built, standing: RequestState) -> str:
     """That people closed a pull request which held all of this; "" where there is something new."""
     if standing.declined is None or not list_keys(built) <= parse_held(standing.declined.body):
         return ""
@@ -79,7 +79,7 @@ def find_answer(built: Built, standing: Standing) -> str:
     return f"pull request {number} was closed without a merge, and there is nothing to propose that it did not hold"
 
 
-def update_request(run: Run, settings: Config, built: Built, done: Published, standing: Standing) -> Published:
+def update_request(run: Run, settings: Config, built: Built, done: Published, standing: RequestState) -> Published:
     """The pull request opened, or brought up to date; without a forge the branch alone."""
     forge = standing.forge
     if forge is None:
@@ -95,7 +95,7 @@ def update_request(run: Run, settings: Config, built: Built, done: Published, st
     return replace(done, url=standing.open.url)
 
 
-def close_request(standing: Standing) -> str:
+def close_request(standing: RequestState) -> str:
     """Close the open request, if there is one, and say in its text that it was us; where it is. It keeps its branch.
 
     Raises EngineError (`forge-…`).
@@ -156,7 +156,7 @@ def _declined(built: Built, declined: Proposal) -> Declined:
     return Declined(declined.number, tuple(title for key, title in _list_held(built) if key in known))
 
 
-def _proposed(run: Run, settings: Config, built: Built, standing: Standing) -> Proposed:
+def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) -> Proposed:
     """What the text of the pull request says."""
     workspace = Workspace(run.workspace.repo, settings)
     effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)

@@ -25,7 +25,7 @@ from memory_ci.records.plan import Plan, PlannedStep
 
 COVERED = "another run covered this plan's range meanwhile: nothing to do"
 
-Places = dict[str, tuple[tuple[str, Entry], ...]]
+EntriesById = dict[str, tuple[tuple[str, Entry], ...]]
 """Where each entry stands, notes of the inbox too, and what it says, by id."""
 
 
@@ -93,7 +93,7 @@ def _onto_edits(workspace: Workspace, plan: Plan, tip: str) -> Plan:
     return replace(plan, steps=steps)
 
 
-def _fits(change: Change, before: Places, after: Places) -> bool:
+def _fits(change: Change, before: EntriesById, after: EntriesById) -> bool:
     """Whether a change was put onto an entry as it is now: it differs from that in counters alone."""
     then, now = _only(before, change), _only(after, change)
     if change.step != "reinforce" or then is None or now is None:
@@ -102,7 +102,7 @@ def _fits(change: Change, before: Places, after: Places) -> bool:
     return is_same and _counters(then) == _counters(now)
 
 
-def _only(places: Places, change: Change) -> Entry | None:
+def _only(places: EntriesById, change: Change) -> Entry | None:
     """The entry of a change where it stands once, in the file of the change."""
     found = places.get(change.entry.id, ())
     return found[0][1] if len(found) == 1 and found[0][0] == change.path else None
@@ -112,7 +112,7 @@ def _counters(entry: Entry) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in COUNTERS}
 
 
-def _is_known(change: Change, rejected: frozenset[str], places: Places) -> bool:
+def _is_known(change: Change, rejected: frozenset[str], places: EntriesById) -> bool:
     if change.step != "extract":
         return False
     return change.entry.id in places or content_key(change.entry.title, change.entry.body) in rejected
@@ -130,8 +130,8 @@ def _changed(workspace: Workspace, plan: Plan, moved: Plan) -> Iterator[str]:
             yield f"the entry {entry_id} was changed"
 
 
-def _list_places(workspace: Workspace, rev: str) -> Places:
-    places: Places = {}
+def _list_places(workspace: Workspace, rev: str) -> EntriesById:
+    places: EntriesById = {}
     for place in workspace_at(workspace.repo, rev).at(rev).memory.located:
         places[place.entry.id] = (*places.get(place.entry.id, ()), (place.path, place.entry))
     return places

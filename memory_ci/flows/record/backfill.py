@@ -25,7 +25,7 @@ from memory_ci.extraction.engines.prices import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
 from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.model import Model, choose_model, trusted_config
-from memory_ci.flows.record.learner import Progress
+from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import Repository, find_commit
@@ -136,7 +136,7 @@ class Backfill:
         workspace: Workspace,
         options: RecordOptions,
         now: datetime,
-        progress: Progress,
+        progress: OnProgress,
         environ: Mapping[str, str],
     ) -> None:
         self._workspace, self._now, self._progress, self._environ = workspace, now, progress, environ

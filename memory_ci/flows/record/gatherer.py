@@ -46,7 +46,7 @@ MAX_NAMED = 10
 """Requests that one line of the report names."""
 
 
-class Window(NamedTuple):
+class DeclinedWindow(NamedTuple):
     """`since` the last run ended; back to `start` earlier runs may have left some; the ids of what was told."""
 
     since: datetime
@@ -54,29 +54,29 @@ class Window(NamedTuple):
     told: frozenset[str] = frozenset()
 
 
-def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]) -> Window:
+def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]) -> DeclinedWindow:
     """Back to the newest declined request that was told, for the oldest come first; never before memory-ci came in."""
     repo = base.workspace.repo
     added = find_addition(repo, base.sha, CONFIG_FILE)
     if added is None or not base.workspace.config.episodes.write:
-        return Window(since, since, told)
+        return DeclinedWindow(since, since, told)
     earliest = max(commit_time(repo, added), commit_time(repo, base.sha) - BACKLOG)
     declined = [episode.occurred_at for episode in episodes if episode.action.pr and not episode.action.commit]
-    return Window(since, min(since, max([earliest, *declined])), told)
+    return DeclinedWindow(since, min(since, max([earliest, *declined])), told)
 
 
-def choose_declined(requests: Iterable[PullRequest], window: Window) -> list[PullRequest]:
+def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
     """Those to read, by the time of their closing: what is new before what was told, which may have new comments."""
     found = [request for request in requests if _is_asked(request, window)]
     return sorted(found, key=lambda request: (is_told(request, window), request.closed_at, request.number))
 
 
-def is_told(request: PullRequest, window: Window) -> bool:
+def is_told(request: PullRequest, window: DeclinedWindow) -> bool:
     """Whether an earlier run wrote the episode of the request."""
     return f"pr-{request.number}" in window.told
 
 
-def _is_asked(request: PullRequest, window: Window) -> bool:
+def _is_asked(request: PullRequest, window: DeclinedWindow) -> bool:
     """Closed since the last run; or before that and of the house, as far as the list shows, and not told."""
     if request.closed_at is None or request.closed_at < window.start:
         return False
@@ -125,7 +125,7 @@ class Gatherer:
 
     # -- what was declined
 
-    def read_declined(self, window: Window) -> tuple[PullRequest, ...]:
+    def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
         """The next requests that were closed without a merge, oldest first; not our own, and not those of bots.
 
         A run reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge

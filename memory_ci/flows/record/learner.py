@@ -47,7 +47,7 @@ from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import plural
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with (merged changes done, merged changes in all)."""
 
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
@@ -61,7 +61,7 @@ Authorship = tuple[str, str, str]
 """What a copy keeps: the author, when it was written, and what it is called."""
 
 
-class Work(NamedTuple):
+class WorkItem(NamedTuple):
     """What is learned from: a merged change, or a request that was declined, whose `tip` is ""; `day` is when."""
 
     label: str
@@ -69,11 +69,11 @@ class Work(NamedTuple):
     day: date
 
     @classmethod
-    def merged(cls, merged: MergedChange) -> Work:
+    def merged(cls, merged: MergedChange) -> WorkItem:
         return cls(merged.label, merged.tip.sha, merged_on(merged))
 
     @classmethod
-    def declined(cls, request: PullRequest) -> Work:
+    def declined(cls, request: PullRequest) -> WorkItem:
         return cls(f"#{request.number}", "", (request.closed_at or request.created_at).astimezone(UTC).date())
 
 
@@ -122,7 +122,7 @@ class Learner:
         self._copies = Copies(run.workspace.repo, run.since)
         self.tally = Tally()
 
-    def learn(self, progress: Progress) -> Iterator[Change]:
+    def learn(self, progress: OnProgress) -> Iterator[Change]:
         """The additions of every merged change in the range; each is in the draft before the next is read.
 
         A model that fails ends it: the changes before that are learned from, the rest is for the next run.
@@ -176,7 +176,7 @@ class Learner:
                 self.tally.problems.append(f"#{request.number}, closed without a merge: {error.message} [{error.slug}]")
 
     def _learn_one(self, request: PullRequest) -> list[Change]:
-        _, changes = self._study(Work.declined(request), self._run.gatherer.gather_declined(request))
+        _, changes = self._study(WorkItem.declined(request), self._run.gatherer.gather_declined(request))
         given, used = list_uses([request.body])
         self.chronicle.tell_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
         self.tally.declined += 1
@@ -184,7 +184,7 @@ class Learner:
 
     def _learn(self, merged: MergedChange) -> list[Change]:
         gathered = self._run.gatherer.gather(merged)
-        judged, changes = self._study(Work.merged(merged), gathered)
+        judged, changes = self._study(WorkItem.merged(merged), gathered)
         self._note_strangers(merged, gathered.request)
         uses = self._find_uses(merged, gathered.request, judged)
         ref = work_ref(merged.number, merged.tip.sha)
@@ -193,7 +193,7 @@ class Learner:
         self.chronicle.tell_merged(merged, gathered, uses, judged)
         return changes
 
-    def _study(self, work: Work, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
+    def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
         """The verdicts on all that was found in one piece of work, and the additions that they make."""
         limit = self._run.workspace.config.extraction.max_entries_per_change
         evidence = collect(gathered.events, self._run.workspace.config.extraction)
@@ -208,7 +208,7 @@ class Learner:
         changes = [replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
         return judged, changes
 
-    def _judge(self, work: Work, evidence: EvidenceSet) -> list[Judged]:
+    def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.
 
         What the rules merely suspect shows the model where to look; it is proposed where there is none.
@@ -272,7 +272,7 @@ class Learner:
             replace(item, verdict="over_limit", reason=reason) if id(item) in over else item for item in judged
         )
 
-    def _add(self, item: Judged, work: Work) -> Change:
+    def _add(self, item: Judged, work: WorkItem) -> Change:
         path = self._draft.path_of(parse_target(item.candidate.scope))
         if path is None:
             message = f"{item.candidate.scope} memory has no file that could be written: a directory or link is there"
@@ -281,7 +281,7 @@ class Learner:
         entry = self._entry(item.candidate, work)
         return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
 
-    def _entry(self, candidate: Candidate, work: Work) -> Entry:
+    def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         day = min(max(work.day, EARLIEST), self._run.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day)
         project = find_project(parse_target(candidate.scope).where, self._run.phases)

@@ -52,7 +52,7 @@ class Touched(NamedTuple):
     new: bytes | None
 
 
-class Verdicts(NamedTuple):
+class MaintainerDecisions(NamedTuple):
     """What maintainers decided on the memory branch: entries they took out, edited or added, and files they touched.
 
     `rejected` are lines of REJECTED_FILE, `released` those that they took out again. `obstacle` says why nothing can be
@@ -77,13 +77,13 @@ def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
 
 
-def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
+def read_decisions(workspace: Workspace, base: str, branch: str) -> MaintainerDecisions:
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
     commits = list(_foreign_commits(workspace, base, branch))
     tip = workspace.at(branch)
     lines = read_lines(tip)
     if not commits:
-        return Verdicts(rejected=tuple(dict.fromkeys(lines)))
+        return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
     last = tip.places
     fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
     gone, edits = _read_edits(workspace, commits, fork)
@@ -95,7 +95,7 @@ def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
     )
     deleted = (file.path for file in touched if file.new is None and is_episode_path(file.path))
     lines += [path for path in deleted if path.isprintable()]
-    return Verdicts(
+    return MaintainerDecisions(
         rejected=tuple(dict.fromkeys((*lines, *map(line_of, taken_out)))),
         released=released,
         taken_out=taken_out,

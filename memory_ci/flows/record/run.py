@@ -23,7 +23,7 @@ from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, pl
 from memory_ci.flows.record.episode_writer import Chronicle
 from memory_ci.flows.record.gatherer import Gatherer, RecordRun
 from memory_ci.flows.record.inbox_notes import find_note_claims, list_strangers, prove
-from memory_ci.flows.record.learner import Learner, Progress, Tally
+from memory_ci.flows.record.learner import Learner, OnProgress, Tally
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.screening import find_unsafe
@@ -82,7 +82,7 @@ def plan_record(
     workspace: Workspace,
     options: RecordOptions,
     today: date,
-    progress: Progress,
+    progress: OnProgress,
     environ: Mapping[str, str] = NOTHING,
     model: Model | None = None,
 ) -> Plan:

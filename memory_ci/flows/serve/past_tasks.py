@@ -40,14 +40,14 @@ DECLINED: tuple[Outcome, str] = ("failure", "")
 """The outcome of what was not merged; that it was declined says why."""
 
 
-class Heard(msgspec.Struct, frozen=True):
+class FileTellings(msgspec.Struct, frozen=True):
     """What one file tells, as it is kept from run to run: an episode file never changes under its object id."""
 
     episodes: tuple[Episode, ...] = ()
     amendments: tuple[Amendment, ...] = ()
 
 
-class Verdicts(msgspec.Struct, frozen=True):
+class EpisodeOutcomes(msgspec.Struct, frozen=True):
     """What episodes say of the outcome of requests and of commits, which are known by their first seven digits.
 
     `amended` are the ids of those that were put right.
@@ -82,12 +82,12 @@ class Verdicts(msgspec.Struct, frozen=True):
                 yield episode
 
 
-def list_unheard(workspace: Workspace, heard: Collection[str], tip: str) -> tuple[TreeFile, ...]:
+def list_unread(workspace: Workspace, heard: Collection[str], tip: str) -> tuple[TreeFile, ...]:
     """The episode files of a commit that are not among the object ids `heard`. Raises RepositoryError (git-failed)."""
     return tuple(file for file in list_episode_files(workspace, tip) if file.oid not in heard)
 
 
-def hear(workspace: Workspace, heard: Mapping[str, Heard], tip: str) -> dict[str, Heard]:
+def read_tellings(workspace: Workspace, heard: Mapping[str, FileTellings], tip: str) -> dict[str, FileTellings]:
     """What the episode files of a commit tell, by object id; only new ones are read."""
     listed = list_episode_files(workspace, tip)
     fresh = [file for file in listed if file.oid not in heard]
@@ -98,11 +98,11 @@ def hear(workspace: Workspace, heard: Mapping[str, Heard], tip: str) -> dict[str
     return {file.oid: heard[file.oid] if file.oid in heard else read[file.oid] for file in listed}
 
 
-def weigh_heard(heard: Mapping[str, Heard]) -> Verdicts:
+def combine_tellings(heard: Mapping[str, FileTellings]) -> EpisodeOutcomes:
     """All that was heard, put together."""
     amendments = [told for file in heard.values() for told in file.amendments]
     episodes = combine([*amendments, *(told for file in heard.values() for told in file.episodes)])
-    return Verdicts(
+    return EpisodeOutcomes(
         {episode.action.pr: episode for episode in episodes if episode.action.pr},
         {episode.action.commit[:SHORT]: episode for episode in episodes if len(episode.action.commit) >= SHORT},
         frozenset(told.amends for told in amendments if told.outcome is not None),
@@ -114,9 +114,9 @@ def _is_declined(episode: Episode) -> bool:
     return episode.outcome == "failure" and not episode.action.commit and episode.action.pr is not None
 
 
-def _sort(path: str, data: bytes | None) -> Heard:
+def _sort(path: str, data: bytes | None) -> FileTellings:
     tellings = () if data is None else parse_episode_file(path, data).tellings
-    return Heard(
+    return FileTellings(
         tuple(told for told in tellings if isinstance(told, Episode)),
         tuple(told for told in tellings if isinstance(told, Amendment)),
     )
@@ -148,7 +148,7 @@ class Ledger(msgspec.Struct, frozen=True):
     done: tuple[Done, ...] = ()
     commits: tuple[Commit, ...] = ()
     renames: dict[str, str] = {}
-    heard: dict[str, Heard] = {}
+    heard: dict[str, FileTellings] = {}
 
 
 def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
@@ -162,7 +162,7 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
         tuple(_mended(done, changes)),
         tuple(_shortened(commit, reverting) for commit in commits),
         ledger.renames | {_readable(old): _readable(path) for old, path in renames.items()},
-        hear(workspace, ledger.heard, new.until),
+        read_tellings(workspace, ledger.heard, new.until),
     )
 
 
@@ -170,14 +170,14 @@ def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Ta
     """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
     present = frozenset(map(readable_path, tree_at(workspace.repo, tip).files.values()))
-    verdicts = weigh_heard(ledger.heard)
+    verdicts = combine_tellings(ledger.heard)
     merged = [verdicts.judge(_task(done, undone, present, ledger.renames), done.shas) for done in ledger.done]
     declined = tuple(_list_declined(ledger, verdicts))
     tasks = (*merged, *(_task(done, undone, present, ledger.renames) for done in declined))
     return tasks, build_prompts([done.terms for done in (*ledger.done, *declined)])
 
 
-def _list_declined(ledger: Ledger, verdicts: Verdicts) -> Iterator[Done]:
+def _list_declined(ledger: Ledger, verdicts: EpisodeOutcomes) -> Iterator[Done]:
     """What was tried and not merged, but for what nobody should be told."""
     merged = {done.number for done in ledger.done if done.number is not None}
     for episode in verdicts.list_declined(merged):

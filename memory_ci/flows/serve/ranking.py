@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.flows.serve.options import Asked, RetrieveOptions
+from memory_ci.flows.serve.options import RetrieveOptions, SearchRequest
 from memory_ci.index.database import Index
 from memory_ci.index.frequency import count_entries, count_holding
 from memory_ci.index.search import list_feedback, list_held, search
@@ -40,7 +40,7 @@ LEAST_JUDGED = 100
 """So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
 
 
-class Candidates(msgspec.Struct, frozen=True):
+class Ranked(msgspec.Struct, frozen=True):
     """The best of what a task finds, ranked as if all they say were still true; how they are weighed.
 
     `relevance` is what the lanes were fused to, None where only words were asked; `cosines` are those of the vector
@@ -51,23 +51,23 @@ class Candidates(msgspec.Struct, frozen=True):
     weights: Weights
     hits: tuple[Hit, ...]
     verdict: Strength
-    standing: Standing
+    standing: FeedbackWeights
     relevance: Lane | None = None
     cosines: Lane = {}
     mode: Mode = "lexical"
     reason: str = ""
 
 
-def find_candidates(
+def find_ranked(
     index: Index,
     config: Config,
     task: str,
-    asked: Asked,
+    asked: SearchRequest,
     options: RetrieveOptions,
     today: date,
     embedder: EmbedderChoice | None = None,
-) -> Candidates:
-    """Candidates for `task`: twice as many as are asked for, so that some may be withheld.
+) -> Ranked:
+    """What is found for `task`, ranked: twice as many as are asked for, so that some may be withheld.
 
     Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
     """
@@ -77,20 +77,20 @@ def find_candidates(
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
     standing = find_standing(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)
-    found = Candidates(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
+    found = Ranked(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
     return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
 
 
 def _with_vectors(
-    found: Candidates,
+    found: Ranked,
     index: Index,
     config: Config,
     task: str,
-    asked: Asked,
+    asked: SearchRequest,
     options: RetrieveOptions,
     embedder: EmbedderChoice,
-) -> Candidates:
+) -> Ranked:
     """What the words found, together with what the vectors find."""
     if embedder.embedder is None:
         return replace(found, mode=embedder.mode, reason=embedder.reason)
@@ -122,14 +122,14 @@ def _with_vectors(
     )
 
 
-def _ranked(found: Candidates, matches: Sequence[Match], weights: Weights) -> list[Hit]:
+def _ranked(found: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
     """Hits with the raw score of every lane that found them, and with how much was said of them."""
     hits = map(found.standing.mark, rank(matches, weights, found.relevance))
     cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
     return [hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine))) for hit, cosine in cosines]
 
 
-def weigh_again(found: Candidates, truth: Callable[[Entry], float]) -> list[Hit]:
+def weigh_again(found: Ranked, truth: Callable[[Entry], float]) -> list[Hit]:
     """The candidates ranked by the truth of what they cite as well; those of truth 0 are left out."""
     chosen = {place_of(hit.located) for hit in found.hits}
     matches = [match for match in found.matches if place_of(match.located) in chosen]
@@ -142,7 +142,7 @@ def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld,
     return served[:limit], superseded
 
 
-def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> Weights:
+def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
     """What entries count for besides their relevance, and before what they cite is judged."""
     settings, decay = config.retrieve, config.prominence.decay
     is_literal = settings.prominence == "seed"
@@ -160,7 +160,7 @@ def _contradicted(entry: Entry) -> list[str]:
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
-class Standing(msgspec.Struct, frozen=True):
+class FeedbackWeights(msgspec.Struct, frozen=True):
     """The utilities of entries, and under the decay `fsrs` their retentions, by id; none of those nobody spoke of."""
 
     today: date
@@ -183,7 +183,7 @@ class Standing(msgspec.Struct, frozen=True):
         return replace(hit, events=known.events, is_low=known.is_low) if known else hit
 
 
-def find_standing(index: Index, config: Config, entries: Iterable[Entry], today: date) -> Standing:
+def find_standing(index: Index, config: Config, entries: Iterable[Entry], today: date) -> FeedbackWeights:
     """What stands in the index about `entries`, by one query, and one more where some supersede others.
 
     Raises UsageError (missing-extra) for `fsrs`.
@@ -193,7 +193,7 @@ def find_standing(index: Index, config: Config, entries: Iterable[Entry], today:
     with_ignored = config.episodes.ignored_policy == "split"
     told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
     if not told:
-        return Standing(today, config.prominence.decay)
+        return FeedbackWeights(today, config.prominence.decay)
     # Nobody pays for these of whose entries nothing was said.
     from memory_ci.lifecycle.heirs import pass_on
     from memory_ci.lifecycle.utility import job_of, replay_some
@@ -220,11 +220,11 @@ def make_standing(
     utilities: Mapping[str, Utility],
     config: Config,
     today: date,
-) -> Standing:
+) -> FeedbackWeights:
     """The standing of entries after their `feedback`, of which `utilities` were replayed."""
     decay = config.prominence.decay
     if decay != "fsrs":
-        return Standing(today, decay, utilities)
+        return FeedbackWeights(today, decay, utilities)
     from memory_ci.lifecycle.stability import find_retentions  # for those who choose it
 
-    return Standing(today, decay, utilities, find_retentions(entries, feedback))
+    return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))

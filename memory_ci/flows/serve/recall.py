@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.flows.episodes import Episodes, load_episodes
-from memory_ci.flows.past_index import Moment, find_instant, find_moment
+from memory_ci.flows.past_index import PastMoment, find_instant, find_moment
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import tree_at
@@ -46,7 +46,7 @@ SHA = re.compile(r"[0-9a-f]{7,64}")
 WORDS = "tf-idf"
 
 
-class Question(msgspec.Struct, frozen=True):
+class RecallQuery(msgspec.Struct, frozen=True):
     """What is asked of episodes, made sound, and when. `occurred`: first and last day (UTC), both included."""
 
     query: str
@@ -80,7 +80,7 @@ def recall_episodes(
     Raises RepositoryError: unknown-revision, shallow-clone.
     """
     moment = _find_moment(workspace, at)
-    asked = Question(
+    asked = RecallQuery(
         query=query,
         ranking=ranking or workspace.config.episodes.ranking,
         limit=min(max(limit, 1), MAX_LIMIT),
@@ -117,26 +117,26 @@ def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = Fa
     return all_sessions or episode.context.get("session", "") in ("", session)
 
 
-def _find_moment(workspace: Workspace, at: str | datetime | None) -> Moment | None:
+def _find_moment(workspace: Workspace, at: str | datetime | None) -> PastMoment | None:
     if at is None:
         return None
     return find_moment(workspace, at) if isinstance(at, str) else find_instant(workspace, at)
 
 
-def _then(moment: Moment | None, at: str | datetime | None, now: datetime) -> datetime:
+def _then(moment: PastMoment | None, at: str | datetime | None, now: datetime) -> datetime:
     """The time that counts as now: of a day its end, but nothing that is yet to come."""
     if moment is None:
         return now
     return at if isinstance(at, datetime) else min(now, datetime.combine(moment.today, time.max, UTC))
 
 
-def _load(workspace: Workspace, moment: Moment | None) -> Episodes:
+def _load(workspace: Workspace, moment: PastMoment | None) -> Episodes:
     if moment is not None and moment.commit is None:
         return Episodes((), ())
     return load_episodes(workspace, moment.commit if moment else None)
 
 
-def _is_asked(episode: Episode, asked: Question) -> bool:
+def _is_asked(episode: Episode, asked: RecallQuery) -> bool:
     day = episode.occurred_at.astimezone(UTC).date()
     return (
         is_visible(episode, asked.session, all_sessions=asked.all_sessions)
@@ -147,10 +147,10 @@ def _is_asked(episode: Episode, asked: Question) -> bool:
 
 def _rank(
     workspace: Workspace,
-    asked: Question,
+    asked: RecallQuery,
     episodes: Sequence[Episode],
     told: Episodes,
-    moment: Moment | None,
+    moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:
     if asked.ranking == "mempalace":
@@ -163,7 +163,7 @@ def _rank(
 
 
 def _by_relevance(
-    asked: Question, episodes: Sequence[Episode], told: Episodes, settings: EpisodesConfig
+    asked: RecallQuery, episodes: Sequence[Episode], told: Episodes, settings: EpisodesConfig
 ) -> tuple[RecalledEpisode, ...]:
     replayed = replay(list_feedback(told.tellings), settings.ignored_policy)
     utilities = {entry_id: utility.value for entry_id, utility in replayed.items()}
@@ -172,7 +172,7 @@ def _by_relevance(
 
 
 def _by_score(
-    workspace: Workspace, asked: Question, episodes: Sequence[Episode], environ: Mapping[str, str] | None
+    workspace: Workspace, asked: RecallQuery, episodes: Sequence[Episode], environ: Mapping[str, str] | None
 ) -> Recalled:
     safe = (pair for pair in find_pool(asked.query, episodes) if is_safe(pair[0]))
     pool = list(islice(safe, POOL * asked.limit))
@@ -231,7 +231,7 @@ def _list_renames(workspace: Workspace, episodes: Iterable[Episode], commit: str
     return list_renames(workspace.repo, known, commit) if known else {}
 
 
-def _explain(told: Episodes, limit: int, asked: Question) -> Iterator[str]:
+def _explain(told: Episodes, limit: int, asked: RecallQuery) -> Iterator[str]:
     if limit != asked.limit:
         yield f"A limit of {limit} is out of range, {asked.limit} is taken."
     if told.findings:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import index_path, synced_index
-from memory_ci.flows.serve.options import MAX_CHARS, Asked, RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import Candidates, arrange, find_candidates, weigh_again
+from memory_ci.flows.serve.options import MAX_CHARS, RetrieveOptions, SearchRequest, make_sound
+from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked, weigh_again
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
@@ -60,7 +60,7 @@ def retrieve(
         norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
         norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
         embedder = _find_embedder(config, options, environ)
-        found = find_candidates(view.index, config, task, asked, options, view.today, embedder)
+        found = find_ranked(view.index, config, task, asked, options, view.today, embedder)
         _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
@@ -101,7 +101,7 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         yield View(moment.workspace, moment.today, index, moment.commit if options.at else None, moment.note)
 
 
-def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
+def _judge(view: View, found: Ranked, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """(the candidates weighed by the truth of what they cite, those withheld because it is gone).
 
     The tree is the one that the options name, else that of the view. Global memory cites other repositories: it is not
@@ -121,7 +121,7 @@ def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[lis
 
 
 def _walk(
-    workspace: Workspace, answer: Retrieval, asked: Asked, options: RetrieveOptions, today: date, room: int
+    workspace: Workspace, answer: Retrieval, asked: SearchRequest, options: RetrieveOptions, today: date, room: int
 ) -> Retrieval:
     """The answer and what is related to its hits. The view is opened again: git was asked meanwhile, without a lock."""
     from memory_ci.flows.serve.walk import add_related  # nobody pays for this who does not walk
@@ -141,7 +141,7 @@ def _find_embedder(
     return choose_embedder(config.retrieve, environ)
 
 
-def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Candidates, today: date) -> None:
+def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ranked, today: date) -> None:
     """Remember for `doctor` whether the vectors answered; where none were asked there is nothing to remember."""
     if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
         return
@@ -150,7 +150,7 @@ def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Can
     note_lane(workspace, today, "" if found.cosines else found.reason)
 
 
-def _explain(found: Candidates) -> Iterator[str]:
+def _explain(found: Ranked) -> Iterator[str]:
     """Why the vectors did not answer, or not for all."""
     if found.mode == "degraded":
         yield f"Words alone were asked: {found.reason}."

@@ -31,7 +31,7 @@ PROJECT_HASH = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
 """Gemini CLI names no directory, but the SHA-256 of its path."""
 
 
-class HookInput(msgspec.Struct, frozen=True):
+class SessionHookInput(msgspec.Struct, frozen=True):
     """What Claude Code, Codex and Gemini CLI give a hook as JSON on standard input; more keys are passed over."""
 
     transcript_path: str | None
@@ -60,7 +60,7 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
     Raises UsageError (bad-hook-input): not such JSON, or no transcript is kept.
     """
     try:
-        found = msgspec.json.decode(data, type=HookInput)
+        found = msgspec.json.decode(data, type=SessionHookInput)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = "`memory-ci install --agent NAME` writes the hook that gives it."
         message = f"standard input is no hook input of an agent: {error}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memory_ci.flows.setup.agents import local_files, plan_agent, plan_agents_out, put_agent
 from memory_ci.flows.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
-from memory_ci.flows.setup.steps import InstallStep, Result, put_text, read_text
+from memory_ci.flows.setup.steps import InstallStep, StepResult, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.blobs import list_staged
 from memory_ci.gitrepo.repo import Repository
@@ -102,7 +102,7 @@ def _attributes_file(workspace: Workspace) -> Path:
 # -- the merge driver
 
 
-def _set_driver(repo: Repository, command: str, dry_run: bool) -> Result:
+def _set_driver(repo: Repository, command: str, dry_run: bool) -> StepResult:
     settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": command}
     if all(find_setting(repo, name, "--local") == value for name, value in settings.items()):
         return "kept"
@@ -112,7 +112,7 @@ def _set_driver(repo: Repository, command: str, dry_run: bool) -> Result:
     return "written"
 
 
-def _unset_driver(repo: Repository, dry_run: bool) -> Result:
+def _unset_driver(repo: Repository, dry_run: bool) -> StepResult:
     if find_setting(repo, f"{SECTION}.driver", "--local") is None:
         return "absent"
     if not dry_run:
@@ -134,7 +134,7 @@ def _with_block(text: str, block: str) -> str:
     return f"{text}\n{block}" if text else block
 
 
-def _take_block_out(path: Path, dry_run: bool) -> Result:
+def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     text = read_text(path)
     found = BLOCK_PATTERN.search(text)
     if found is None:

@@ -12,7 +12,7 @@ import pytest
 
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.record.apply import apply_plan, parse_plan
-from memory_ci.flows.record.gatherer import MAX_DECLINED, Window, choose_declined, find_window
+from memory_ci.flows.record.gatherer import MAX_DECLINED, DeclinedWindow, choose_declined, find_window
 from memory_ci.flows.record.run import RecordOptions, format_plan, plan_record
 from memory_ci.records.episode import Action, Episode, Situation
 from memory_ci.records.forge import PullRequest
@@ -236,7 +236,7 @@ def make_closed(number: int, day: int, **fields: Any) -> PullRequest:  # noqa: A
 def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
-    window = Window(since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before))
+    window = DeclinedWindow(since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before))
     assert [one.number for one in choose_declined([request_], window)] == expected
 
 
@@ -266,7 +266,7 @@ def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without
 
 def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
     found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
-    window = Window(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
+    window = DeclinedWindow(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
     assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
 
 
