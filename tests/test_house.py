@@ -105,6 +105,19 @@ def test_every_contract_has_a_violation_planted() -> None:
     assert {contract for contract, _, _ in VIOLATIONS} == set(CONTRACTS)
 
 
+def test_no_class_of_a_flow_or_a_command_has_a_namesake() -> None:
+    places: dict[str, list[str]] = {}
+    for path in (ROOT / "memory_ci").rglob("*.py"):
+        if "sources" not in path.parts:
+            classes = (
+                node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+            )
+            for name in (node.name for node in classes if not node.name.startswith("_")):
+                places.setdefault(name, []).append(str(path.relative_to(ROOT / "memory_ci")))
+    ours = ("flows/", "cli/")
+    assert not {name: at for name, at in places.items() if len(at) > 1 and any(one.startswith(ours) for one in at)}
+
+
 SLUG_NAMES = ("slug", "code")
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.cli.retrieval import retrieve_command
-from memory_ci.cli.retrieve_options import OPTIONS, Option
+from memory_ci.cli.answers import retrieve_command
+from memory_ci.cli.retrieve import OPTIONS, Option
 from memory_ci.cli.shortcut import is_plain, parse_plain, run_shortcut
 from memory_ci.rendering.hook_format import ASK
 from memory_ci.store.edit import format_entry
@@ -42,7 +42,7 @@ ODD = [
 
 ON_THE_PATH = set(
     """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
-    memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve_options memory_ci.cli.retrieving memory_ci.cli.shortcut
+    memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve memory_ci.cli.shortcut
     memory_ci.flows memory_ci.flows.index memory_ci.flows.serve
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace

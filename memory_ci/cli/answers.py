@@ -11,8 +11,7 @@ import click
 
 from memory_ci.cli.common import json_option, show
 from memory_ci.cli.plain import has_input, now, read_input, utf8, workspace
-from memory_ci.cli.retrieve_options import OPTIONS, Option
-from memory_ci.cli.retrieving import serve
+from memory_ci.cli.retrieve import OPTIONS, Option, serve
 from memory_ci.records.episode import Outcome
 from memory_ci.records.recall import Ranking
 from memory_ci.rendering.table import printable
@@ -52,7 +51,7 @@ def _click_option(option: Option) -> Callable[[Decorated], Decorated]:
 )
 def retrieve_command(
     occurred_between: tuple[datetime, datetime] | None,
-    **arguments: Any,  # noqa: ANN401 - those of retrieving.serve, each as its option makes it
+    **arguments: Any,  # noqa: ANN401 - those of retrieve.serve, each as its option makes it
 ) -> None:
     """Print what memory knows about a task.
 
