@@ -92,9 +92,8 @@ def record_command(
       memory-ci record --backfill --wait
     """
     from memory_ci.flows.record.backfill import Pending
-    from memory_ci.flows.record.consent import check_branch
     from memory_ci.flows.record.episode_files import list_written
-    from memory_ci.flows.record.run import RecordOptions
+    from memory_ci.flows.record.run import RecordOptions, check_branch
 
     if wait and not backfill:
         raise click.UsageError("--wait is for --backfill")
@@ -130,10 +129,9 @@ def record_command(
 def _record(
     where: Workspace, options: RecordOptions, mode: PublishMode | None, *, fetch: bool, dry_run: bool, is_agreed: bool
 ) -> tuple[Plan | None, Published | None]:
-    from memory_ci.flows.branch import branch_tip
     from memory_ci.flows.publish.publish import PublishOptions, publish
-    from memory_ci.flows.record.consent import check_range, count_unasked
-    from memory_ci.flows.record.run import fetch_sessions, plan_record
+    from memory_ci.flows.record.run import check_range, count_unasked, fetch_sessions, plan_record
+    from memory_ci.flows.workspace import branch_tip
 
     with progress("Reading merged work") as advance:
 

@@ -42,7 +42,7 @@ def init_command(dry_run: bool, as_json: bool) -> None:
       memory-ci init
       git add .memory-ci.yaml MEMORY.md institutional.md && git commit -m "Add memory"
     """
-    from memory_ci.flows.setup.init import init_repository
+    from memory_ci.flows.setup.install import init_repository
 
     steps = init_repository(workspace(), dry_run=dry_run)
     if as_json:

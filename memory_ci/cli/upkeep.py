@@ -76,7 +76,7 @@ def promote_command(
         run_upkeep("promote", branch, dry_run, as_json)
         return
     from memory_ci.flows.model import choose_model
-    from memory_ci.flows.record.promotion import agreed_by_model, promote_globally, propose_globally
+    from memory_ci.flows.record.upkeep import agreed_by_model, promote_globally, propose_globally
 
     where = workspace()
     model = choose_model(where.config.engine, engine, os.environ)

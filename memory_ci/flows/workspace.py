@@ -1,4 +1,4 @@
-"""Where a command works: the repository, its configuration, and a view of its memory files."""
+"""Where a command works: the repository, its configuration, the branch, and a view of its memory files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_worktree, read_files, tree_at
-from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, resolve_commit
+from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, head_branch, resolve_commit
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.loaded import LoadedFile
@@ -25,6 +25,9 @@ MAX_FILE_BYTES = 20 * 1024 * 1024
 
 STAGED = ":staged"
 """The view of what the next commit would hold; no revision can be spelt like this."""
+
+PRIVATE = "refs/memory-ci/publish/"
+"""Where `flows.publish.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -224,3 +227,25 @@ def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
 
 def _unreadable_config(error: Exception) -> UsageError:
     return UsageError(f"{CONFIG_FILE} cannot be read: {error}", slug="bad-config", hint="Save it as UTF-8 text.")
+
+
+def branch_name(workspace: Workspace, wanted: str | None) -> str:
+    """The full name of the branch to record on. Raises RepositoryError (detached-head)."""
+    if wanted is not None:
+        return wanted if wanted.startswith(PRIVATE) else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+    ref = head_branch(workspace.repo)
+    if ref is None:
+        hint = "Put a branch on this commit: `git checkout -B main` (with its name)."
+        raise RepositoryError("HEAD is detached: no branch to record on", slug="detached-head", hint=hint)
+    return ref
+
+
+def branch_tip(workspace: Workspace, wanted: str | None, known: str | None = None) -> tuple[str, str]:
+    """The full name of the branch to record on, and the commit it is at, which may be `known`."""
+    ref = branch_name(workspace, wanted)
+    base = known or find_commit(workspace.repo, ref)
+    if base is None:
+        name = ref.removeprefix("refs/heads/")
+        message = f"the branch {name!r} has no commit" if wanted is None else f"there is no branch {name!r}"
+        raise RepositoryError(message, slug="unborn-branch", hint="Commit something first, or name another branch.")
+    return ref, base

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.record import consent as firstrun
+from memory_ci.flows.record import run as firstrun
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.repos import RepoBuilder, make_repo

@@ -12,7 +12,7 @@ from memory_ci.flows.doctor.case import Surroundings
 from memory_ci.flows.guard.check import check_memory
 from memory_ci.flows.index import index_key, index_path
 from memory_ci.flows.screening import screen
-from memory_ci.flows.serve.vector_status import LaneNote, load_note
+from memory_ci.flows.serve.embedding import LaneNote, load_note
 from memory_ci.flows.workspace import MAX_FILE_BYTES, readable_path
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.journal import find_unfinished

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.doctor.case import Surroundings, peek_text
-from memory_ci.flows.eligible import is_work
-from memory_ci.flows.measure.title_queries import is_setup
+from memory_ci.flows.eligible import is_setup, is_work
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.setup.agents import plan_agents_out
 from memory_ci.flows.setup.install import MADE

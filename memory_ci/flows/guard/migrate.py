@@ -12,8 +12,7 @@ import msgspec
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
-from memory_ci.flows.branch import branch_tip
-from memory_ci.flows.workspace import Workspace, list_memory_files, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_tip, list_memory_files, workspace_at
 from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series
 from memory_ci.records.config import FORMAT
 

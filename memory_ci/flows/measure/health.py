@@ -16,11 +16,19 @@ from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.flows.anchors import judge_anchors
-from memory_ci.flows.eligible import count_judged, list_eligible, names_of, title_of, window_start
+from memory_ci.flows.eligible import (
+    count_judged,
+    list_eligible,
+    list_questions,
+    name_question,
+    names_of,
+    names_of_episode,
+    title_of,
+    window_start,
+)
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.measure.closeness import Closeness, measure_closeness
-from memory_ci.flows.measure.title_queries import list_questions, name_question, names_of_episode
 from memory_ci.flows.past_index import PastMoment, find_moment
 from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound

@@ -15,10 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.apply import Applied, apply_plan
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, memory_test, workspace_at
+from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.forge.commits import GitHubCommitter
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.follow import fast_forward, private_ref

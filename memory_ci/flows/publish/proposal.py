@@ -9,7 +9,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.publish.carry_over import carry_over, list_lost
 from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal, request_options
 from memory_ci.flows.publish.pull_request import (
@@ -22,7 +21,7 @@ from memory_ci.flows.publish.pull_request import (
 )
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
-from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
+from memory_ci.flows.workspace import PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.follow import private_ref
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.push import Outcome, find_remote_tip, push_tip

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.publish.carry_over import COUNTERS
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
-from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_tip, memory_test, workspace_at
 from memory_ci.gitrepo.history import Cursor, find_cursor
 from memory_ci.gitrepo.repo import is_held
 from memory_ci.records.change import Change

@@ -9,10 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.record import episode_files as telling
 from memory_ci.flows.record.referee import find_objections
-from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_tip, workspace_at
 from memory_ci.records.plan import PLAN_VERSION, Plan
 from memory_ci.rendering.message import render_commit_message, render_episode_message
 from memory_ci.store.apply import apply_changes

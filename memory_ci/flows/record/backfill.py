@@ -23,11 +23,10 @@ from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, is_confi
 from memory_ci.extraction.engines.batches import Batch, poll, results, submit
 from memory_ci.extraction.engines.prices import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, branch_tip
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.records.engine import EngineReply, Known, Request
 from memory_ci.records.plan import Plan

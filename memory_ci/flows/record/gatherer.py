@@ -17,8 +17,8 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.redact import redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.cites import SHA_WIDTH
-from memory_ci.flows.asker import Asker
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.model import Asker
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.forge import Forge

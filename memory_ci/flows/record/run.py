@@ -12,8 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.flows.branch import branch_tip
+from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
@@ -29,8 +28,9 @@ from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.stage import current_phases
-from memory_ci.flows.workspace import Snapshot, Workspace, list_memory_files, memory_test, workspace_at
+from memory_ci.flows.workspace import Snapshot, Workspace, branch_tip, list_memory_files, memory_test, workspace_at
 from memory_ci.forge.choose import choose_forge
+from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import (
     Cursor,
     find_addition,
@@ -45,6 +45,7 @@ from memory_ci.gitrepo.push import connect
 from memory_ci.gitrepo.repo import find_commit, head_branch, is_ancestor, is_shallow, resolve_commit
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.gitrepo.settings import find_setting
+from memory_ci.gitrepo.tips import read_tips
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforce import plan_reinforcement
 from memory_ci.lifecycle.reverts import SHA_WIDTH, Revert, find_reverts
@@ -58,6 +59,9 @@ from memory_ci.store.layout import is_fragment
 from memory_ci.text import plural
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+FREE_EPISODES = 50
+"""New episode files that a first run writes unasked."""
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
@@ -331,3 +335,40 @@ def _find_since(workspace: Workspace, options: RecordOptions, base: str, cursor:
     # In a shallow clone the oldest commit seems to add everything: the range refuses it.
     is_from_root = options.from_root or is_shallow(workspace.repo)
     return None if is_from_root else find_addition(workspace.repo, base, CONFIG_FILE)
+
+
+def check_branch(workspace: Workspace) -> str | None:
+    """The full name of the branch that is checked out, if one is that has a commit.
+
+    Raises UsageError (other-branch) where it is another than the default one, if one can be told.
+    """
+    tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
+    if tips.default and tips.work:
+        hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
+        message = f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, the default branch"
+        raise UsageError(message, slug="other-branch", hint=hint)
+    return tips.branch or None
+
+
+def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
+    """Raises UsageError (not-committed) where a first run would read all history, for nothing says where to begin."""
+    repo = workspace.repo
+    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo) or not _is_first(workspace, options, base):
+        return
+    if find_addition(repo, base, CONFIG_FILE) is None:
+        message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
+        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV or --from-root."
+        raise UsageError(message, slug="nothing-committed", hint=hint)
+
+
+def count_unasked(workspace: Workspace, options: RecordOptions, plan: Plan) -> int:
+    """How many new episodes a person has to agree to: those of a first run whose range nobody named, over the limit."""
+    count = len(plan.episodes)
+    return count if count > FREE_EPISODES and _is_first(workspace, options, plan.base) else 0
+
+
+def _is_first(workspace: Workspace, options: RecordOptions, base: str) -> bool:
+    if options.since is not None or options.from_root:
+        return False
+    here = workspace_at(workspace.repo, base)
+    return find_cursor(workspace.repo, base, memory_test(here)) is None

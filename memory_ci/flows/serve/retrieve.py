@@ -145,7 +145,7 @@ def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ran
     """Remember for `doctor` whether the vectors answered; where none were asked there is nothing to remember."""
     if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
         return
-    from memory_ci.flows.serve.vector_status import note_lane  # 1 ms that words alone spare
+    from memory_ci.flows.serve.embedding import note_lane  # 1 ms that words alone spare
 
     note_lane(workspace, today, "" if found.cosines else found.reason)
 

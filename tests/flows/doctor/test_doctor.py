@@ -19,10 +19,9 @@ from memory_ci.flows.doctor.doctor import CHECKS, diagnose
 from memory_ci.flows.doctor.machine import HARMLESS, PLANTS, check_guard
 from memory_ci.flows.guard.check import CheckReport, check_memory
 from memory_ci.flows.index import build_index, index_path
-from memory_ci.flows.serve.embedding import build_vectors
+from memory_ci.flows.serve.embedding import LaneNote, build_vectors, load_note, note_lane
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
-from memory_ci.flows.serve.vector_status import LaneNote, load_note, note_lane
 from memory_ci.flows.setup.hook_managers import find_manager, hook_line
 from memory_ci.flows.setup.hooks import HOOKS
 from memory_ci.flows.setup.install import install

@@ -10,8 +10,7 @@ import pytest
 from memory_ci.errors import UsageError
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.lookup import find_entry
-from memory_ci.flows.record.promotion import promote_globally, propose_globally
-from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep
+from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep, promote_globally, propose_globally
 from memory_ci.flows.workspace import load_memory
 from memory_ci.records.change import STEPS
 from memory_ci.records.entry import Entry
