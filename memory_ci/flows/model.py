@@ -1,4 +1,4 @@
-"""The model of a run: which engine reads the evidence, why that one, what it is asked, what it may cost and what it did."""
+"""The model of a run: which engine reads the evidence and why, what it is asked, what it may cost, what it did."""
 
 from __future__ import annotations
 

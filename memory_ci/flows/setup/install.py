@@ -1,4 +1,7 @@
-"""Init: the files a repository starts with. Install: the merge driver, the attributes that call it, and the native hooks. Uninstall takes out just these."""
+"""Init: the files a repository starts with. Install: the merge driver, the attributes that call it, and native hooks.
+
+Uninstall takes out just what install put there.
+"""
 
 from __future__ import annotations
 
