@@ -39,7 +39,7 @@ CHUNK_BYTES = 64_000_000
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """What will be asked: about so many tokens in, and at most so many USD, each answer at its full length."""
+    """What the batches will cost at most: requests, tokens of input, and USD with every answer at full length."""
 
     requests: int
     batches: int
@@ -225,7 +225,7 @@ class Backfill:
 
     @contextmanager
     def _model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
-        """The model with an engine of its own: its deadline is that of one act, not of a day of waiting."""
+        """The model with a new engine, so that its deadline counts from now and not from before the wait."""
         repo = self._workspace.repo
         _, base = branch_tip(self._workspace, self._options.ref)
         model = choose_model(trusted_config(repo, base).engine, self._options.engine, self._environ)

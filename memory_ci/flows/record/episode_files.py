@@ -32,7 +32,7 @@ from memory_ci.store.layout import EPISODES
 
 
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
-    """The ids of tellings whose file a commit took away and did not fold: a person did not want them."""
+    """The ids of tellings whose file a person deleted: a commit removed it, and not to fold a month."""
     asked = ("--first-parent", *FILES, "--no-renames", "--diff-filter=D", "--end-of-options", rev, "--", f"{EPISODES}/")
     gone = {
         file.path.rpartition("/")[2].removesuffix(".md")
@@ -45,7 +45,7 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
 
 
 def plan_files(base: Snapshot, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
-    """(the files of these tellings, why some of them are not written: a run goes on without what it cannot tell)."""
+    """(the files of these tellings, why some are not written). One that cannot be written does not stop the run."""
     files, problems = [], []
     for telling in tellings:
         try:
@@ -151,7 +151,7 @@ def _is_own_word(telling: Telling, ref: str | None) -> bool:
 
 
 def _ref_of(workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]) -> str | None:
-    """The work that a telling is about; of an amendment that of its episode, in the plan or in the tree."""
+    """The reference of the work that a telling is about; an amendment is about the work of its episode."""
     if isinstance(telling, Episode):
         return work_ref(telling.action.pr, telling.action.commit)
     if not any(said.by == BY_FACTS for said in telling.feedback):

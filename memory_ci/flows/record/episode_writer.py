@@ -1,6 +1,6 @@
-"""The chronicle of a record run: an episode of each change, and what later changes say of earlier ones.
+"""The episodes of a record run: one for each change, amended by what later changes say of it.
 
-Facts alone make it: commits, trailers, reviews. The words of strangers are no part of it.
+They are made of facts alone: commits, trailers, reviews. Words of outsiders are no part of them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def weigh_episode(judged: Iterable[Judged], outcome: Outcome) -> float:
     return max([*learned, SOLVED if outcome == "partial" else ROUTINE])
 
 
-def tell_line(title: str, label: str) -> str:
+def summary_line(title: str, label: str) -> str:
     """The one line of an episode."""
     return shorten(f"{title} ({label})" if title else label, TEXT_WIDTH)
 
@@ -123,7 +123,7 @@ def safe(text: str) -> str:
 
 
 class Uses(msgspec.Struct, frozen=True):
-    """Entries by what became of them in a change: injected, named as used, and said again by what was learned."""
+    """The entries of a change: given to its work, named as used, and said again by what was learned."""
 
     given: tuple[str, ...] = ()
     used: frozenset[str] = frozenset()
@@ -131,14 +131,14 @@ class Uses(msgspec.Struct, frozen=True):
 
     @property
     def reinforced(self) -> frozenset[str]:
-        """What the work counts for: what it says that it used; where it says nothing, all that it was given."""
+        """The entries that the work reinforces: those it says it used, or if it says nothing, all it was given."""
         return self.restated.union(self.used or self.given)
 
 
-class Chronicle:
-    """Tells one change after another. `tellings` are new; what an earlier run told is not told again.
+class EpisodeWriter:
+    """Writes an episode for each change. `tellings` are new; an episode that an earlier run wrote is not written again.
 
-    `known` is what earlier runs told; `deleted` are ids of what a person took out, which stays out.
+    `known` has what earlier runs wrote; `deleted` are ids of what a person deleted, which stays deleted.
     """
 
     def __init__(self, run: RecordRun, known: Episodes, deleted: frozenset[str]) -> None:
@@ -153,30 +153,30 @@ class Chronicle:
 
     @property
     def known(self) -> frozenset[str]:
-        """The ids of all that was told, and of what a person took out since."""
+        """The ids of all tellings, and of those that a person deleted."""
         return frozenset(self._known)
 
     @property
     def episodes(self) -> Mapping[str, Episode]:
-        """What was told, by id: by earlier runs and by this one."""
+        """The episodes by id, of earlier runs and of this one."""
         return self._episodes
 
-    def tell_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
+    def add_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
         """The episode of a merged change; none of a bot's, or of one that touched memory alone.
 
         What reviewers said of entries by command counts in any case.
         """
         commands = tuple(self._commands(gathered.request))
         if is_work(self._run.workspace, merged):
-            self._tell(self._merged_episode(merged, gathered, uses, judged, commands))
+            self._add(self._merged_episode(merged, gathered, uses, judged, commands))
         else:
-            self._hear(commands)
+            self._add_feedback(commands)
 
-    def tell_declined(self, request: PullRequest, uses: Uses) -> None:
+    def add_declined(self, request: PullRequest, uses: Uses) -> None:
         """The episode of a request that was closed without a merge; none of a stranger's, which anyone could open."""
         commands = tuple(self._commands(request))
         if is_outside(request, request.permission):
-            self._hear(commands)
+            self._add_feedback(commands)
             return
         at = (request.closed_at or request.created_at).astimezone(UTC)
         ref = work_ref(request.number, "")
@@ -193,15 +193,17 @@ class Chronicle:
             outcome="failure" if request.commits else "neutral",
             valence=SOLVED,
             feedback=(*derive_feedback(work), *commands),
-            text=tell_line(title, f"#{request.number}"),
+            text=summary_line(title, f"#{request.number}"),
         )
-        self._tell(episode)
+        self._add(episode)
 
-    def tell_reverts(self, reverts: Sequence[Revert], times: Mapping[str, datetime], parts: Mapping[str, str]) -> None:
-        """What the reverts, oldest first, say of episodes.
+    def amend_reverted(
+        self, reverts: Sequence[Revert], times: Mapping[str, datetime], parts: Mapping[str, str]
+    ) -> None:
+        """Amend the episodes of reverted work, and of work that came back. `reverts` begin with the oldest.
 
-        By shortened ids, `times` is when each was committed, and `parts` the merged change that brought a commit: what
-        is reverted and brought back within one has never been gone.
+        By shortened ids, `times` says when each was committed, and `parts` which merged change brought it: work that
+        one change reverts and restores was never gone.
         """
         for revert in reverts:
             if any(_is_within(revert, later, parts) for later in reverts):
@@ -214,8 +216,8 @@ class Chronicle:
             for episode in self._told_of(revert.restores):
                 self._restore(episode, revert, at)
 
-    def tell_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
-        """That work was not taken back, though a stranger says so: whoever reads the words alone would believe it."""
+    def amend_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
+        """Amend the episodes of work that an outsider falsely claims to revert: the message alone would mislead."""
         for revert in refused:
             for episode in self._told_of(revert.undoes):
                 outcome, text = self._outcomes[episode.id], f"Not reverted in {revert.label}, which says so."
@@ -255,11 +257,11 @@ class Chronicle:
             outcome=outcome,
             valence=weigh_episode(judged, outcome),
             feedback=(*derive_feedback(work), *commands),
-            text=tell_line(title, f"#{number}" if number is not None else merged.tip.sha[:7]),
+            text=summary_line(title, f"#{number}" if number is not None else merged.tip.sha[:7]),
         )
 
     def _free_id(self, number: int | None, sha: str) -> str:
-        """`pr-128`; of another change with that number the commit tells them apart."""
+        """`pr-128`; if another change has that number, the commit is added."""
         if number is None:
             return f"commit-{sha[:SHA_WIDTH]}"
         name = f"pr-{number}"
@@ -279,7 +281,7 @@ class Chronicle:
         return {key: value for key, value in found.items() if value}
 
     def _corrected(self, used: Iterable[str], events: Iterable[Event]) -> frozenset[str]:
-        """Of the used entries those that speak of a file in which a requested change was made."""
+        """The used entries that speak of a file in which a requested change was made."""
         changed = {
             path for event in events if ("outcome", "requested-then-made") in event.labels for path in event.paths
         }
@@ -307,9 +309,9 @@ class Chronicle:
     # -- what later changes say
 
     def _told_of(self, names: frozenset[str]) -> list[Episode]:
-        """The episodes of merged changes that go by one of these names, as lifecycle.reverts gives them.
+        """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them.
 
-        A change goes by its tip and its request; and where all of its own commits are reverted, by these.
+        A change is named by its tip or its request. It is also meant where each of its commits is reverted.
         """
         found = [episode for episode in self._episodes.values() if names & _names_of(episode.action)]
         if found:
@@ -337,8 +339,8 @@ class Chronicle:
 
     # -- telling
 
-    def _tell(self, episode: Episode) -> None:
-        """A new episode; where its request was declined before, that one is told to have been merged after all."""
+    def _add(self, episode: Episode) -> None:
+        """Add an episode. If its request was declined before, that episode is amended: it was merged after all."""
         if episode.id in self._known:
             return
         self._episodes[episode.id] = episode
@@ -350,8 +352,8 @@ class Chronicle:
             text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
             self._amend(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
 
-    def _hear(self, commands: Sequence[Feedback]) -> None:
-        """What was said of entries where there is no episode to say it in."""
+    def _add_feedback(self, commands: Sequence[Feedback]) -> None:
+        """Add feedback that belongs to no episode."""
         if commands:
             self._amend(max(said.at for said in commands), "", feedback=commands)
 
@@ -381,13 +383,13 @@ def _number_of(merged: MergedChange, request: PullRequest | None) -> int | None:
 
 
 def _is_within(revert: Revert, later: Revert, parts: Mapping[str, str]) -> bool:
-    """Whether the change that brought a revert took it back itself, or was all that had brought what it reverts."""
+    """Whether the change that brought a revert also reverted it, so that nothing changed in the end."""
     part = parts.get(revert.sha)
     return part is not None and part == parts.get(later.sha) and revert.sha in later.undoes
 
 
 def _names_of(action: Action) -> set[str]:
-    """By what a revert would name the work; what was declined has nothing to revert."""
+    """The names by which a revert may mean this work; a declined request cannot be reverted."""
     if not action.commit:
         return set()
     return {action.commit[:SHA_WIDTH], *([f"pr:{action.pr}"] if action.pr is not None else [])}

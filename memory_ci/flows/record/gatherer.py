@@ -47,7 +47,7 @@ MAX_NAMED = 10
 
 
 class DeclinedWindow(NamedTuple):
-    """`since` the last run ended; back to `start` earlier runs may have left some; the ids of what was told."""
+    """The last run ended at `since`; earlier runs may have left some back to `start`; `told` are ids of episodes."""
 
     since: datetime
     start: datetime
@@ -55,7 +55,7 @@ class DeclinedWindow(NamedTuple):
 
 
 def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]) -> DeclinedWindow:
-    """Back to the newest declined request that was told, for the oldest come first; never before memory-ci came in."""
+    """The window reaches back to the newest declined request that has an episode, but not before memory-ci came in."""
     repo = base.workspace.repo
     added = find_addition(repo, base.sha, CONFIG_FILE)
     if added is None or not base.workspace.config.episodes.write:
@@ -66,7 +66,7 @@ def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes:
 
 
 def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
-    """Those to read, by the time of their closing: what is new before what was told, which may have new comments."""
+    """The requests to read, by the time of their closing: new ones first, then those that may have new comments."""
     found = [request for request in requests if _is_asked(request, window)]
     return sorted(found, key=lambda request: (is_told(request, window), request.closed_at, request.number))
 
@@ -77,7 +77,7 @@ def is_told(request: PullRequest, window: DeclinedWindow) -> bool:
 
 
 def _is_asked(request: PullRequest, window: DeclinedWindow) -> bool:
-    """Closed since the last run; or before that and of the house, as far as the list shows, and not told."""
+    """Closed since the last run; or before, if a member opened it, as far as the list shows, and it has no episode."""
     if request.closed_at is None or request.closed_at < window.start:
         return False
     is_ours = request.permission != "read" or not request.is_fork
@@ -143,7 +143,7 @@ class Gatherer:
         return done.items
 
     def _note_left(self, left: Sequence[PullRequest], problem: str) -> None:
-        """Tell which closed requests were not read, and why."""
+        """Report which closed requests were not read, and why."""
         if left:
             names = ", ".join(f"#{request.number}" for request in left[:MAX_NAMED])
             more = ", …" if len(left) > MAX_NAMED else ""
@@ -159,9 +159,9 @@ class Gatherer:
     # -- the forge
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Whether people who may write brought a commit: the forge says so, or without one the trusted authors.
+        """Whether members brought a commit: the forge says so, or without a forge the trusted authors.
 
-        The words of a merge tell of a branch, and so are those of all who made it.
+        A merge commit speaks for a branch, so all of its authors must be trusted.
         """
         if request is not None:
             return not is_outside(request, request.permission)
@@ -172,8 +172,8 @@ class Gatherer:
     def find_request(self, merged: MergedChange) -> PullRequest | None:
         """The pull request of the change, which says who brought it.
 
-        The number in a message is the word of who wrote that: where it is not borne out, the forge says which it is.
-        Raises EngineError when the forge cannot be asked: without it a stranger would pass for one of us.
+        Anyone can write a number into a message. If the forge does not confirm it, the forge is asked for the number.
+        Raises EngineError when the forge cannot be asked: without it an outsider would pass for a member.
         """
         if self._forge is None:
             return None
@@ -258,7 +258,7 @@ def _texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def start_of(merged: MergedChange) -> str | None:
-    """The commit that the change was put on: the first parent of its first commit on the branch."""
+    """The commit that the change is based on: the first parent of its first commit on the branch."""
     first = merged.tip if merged.kind == "merge" else merged.commits[0]
     return first.parents[0] if first.parents else None
 
@@ -272,7 +272,7 @@ def _gathered(events: Iterable[Event], joins: Iterable[Join], request: PullReque
 
 
 def _from_outside(event: Event) -> Event:
-    """What someone who may not write here brought is hearsay; what reviewers said of it has its own authors."""
+    """An event of an outsider is hearsay; reviews and checks have authors of their own."""
     if event.kind in ("review", "check"):
         return event
     return replace(event, is_outside=True)

@@ -22,14 +22,14 @@ CLAIMS_HINT = "Of such a note title, body and type count, and that it is for a t
 
 
 class _Read(NamedTuple):
-    """A commit of the history as it was read again: what it said, and the request that brought it."""
+    """A commit that was read again: its texts, and the number of its request."""
 
     texts: tuple[str, ...]
     number: int | None
 
 
 def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
-    """Those of the notes that somebody who may not write added or changed.
+    """The notes that an outsider added or changed.
 
     Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold it.
     """
@@ -39,9 +39,9 @@ def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
 
 
 def prove(base: Snapshot, entry: Entry) -> Entry:
-    """The entry with a mark on each address in its source and evidence where git does not show it.
+    """The entry with a mark on each address in its source and evidence that git does not confirm.
 
-    What sessions and reviews said is in no commit, so a note only claims it.
+    No commit holds what sessions and reviews said, so such an address stays a claim.
     """
 
     @cache
@@ -61,7 +61,7 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
 
 
 def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
-    """A remark on a stranger's note that says more than he may, on a day."""
+    """A finding on an outsider's note that sets more than an outsider may."""
     if names := list_claims(note, day):
         message = f"who brought this note may not write, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, CLAIMS_HINT, level)

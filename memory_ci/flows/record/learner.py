@@ -21,7 +21,7 @@ from memory_ci.extraction.scopes import common_directory
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.claims import find_claimed_uses
-from memory_ci.flows.record.episode_writer import GIVEN, USED, Chronicle, Uses, list_uses
+from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
 from memory_ci.flows.stage import find_project
 from memory_ci.gitrepo.buried import BuriedTrailers
@@ -62,7 +62,7 @@ Authorship = tuple[str, str, str]
 
 
 class WorkItem(NamedTuple):
-    """What is learned from: a merged change, or a request that was declined, whose `tip` is ""; `day` is when."""
+    """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed."""
 
     label: str
     tip: str
@@ -116,8 +116,8 @@ class Learner:
     `past` has the ids of what was written before, and the content keys of what was rejected.
     """
 
-    def __init__(self, run: RecordRun, chronicle: Chronicle, past: frozenset[str]) -> None:
-        self._run, self._draft, self._past, self.chronicle = run, run.draft, past, chronicle
+    def __init__(self, run: RecordRun, writer: EpisodeWriter, past: frozenset[str]) -> None:
+        self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
         self._buried = BuriedTrailers(run.workspace.repo, run.base.sha)
         self._copies = Copies(run.workspace.repo, run.since)
         self.tally = Tally()
@@ -148,7 +148,7 @@ class Learner:
         run asks again. What was not merged is in no history that a later run would find it in.
         """
         try:
-            told, episodes = self.chronicle.known, self.chronicle.episodes.values()
+            told, episodes = self.writer.known, self.writer.episodes.values()
             return self._run.gatherer.read_declined(find_window(self._run.base, since, told, episodes))
         except EngineError as error:
             self.tally.failure = error
@@ -178,7 +178,7 @@ class Learner:
     def _learn_one(self, request: PullRequest) -> list[Change]:
         _, changes = self._study(WorkItem.declined(request), self._run.gatherer.gather_declined(request))
         given, used = list_uses([request.body])
-        self.chronicle.tell_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
+        self.writer.add_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
         self.tally.declined += 1
         return changes
 
@@ -190,7 +190,7 @@ class Learner:
         ref = work_ref(merged.number, merged.tip.sha)
         use = Use(merged.label, ref, merged_on(merged), uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
-        self.chronicle.tell_merged(merged, gathered, uses, judged)
+        self.writer.add_merged(merged, gathered, uses, judged)
         return changes
 
     def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
@@ -239,12 +239,12 @@ class Learner:
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
 
     def _list_known(self, candidate: Candidate) -> list[Entry]:
-        """What all are given already that a candidate is for."""
+        """The entries that everybody already has for whom the candidate is meant."""
         wanted = parse_target(candidate.scope)
         return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
 
     def _not_again(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
-        """What was written before is not written again, when a person has reworded or removed it since."""
+        """A candidate that an earlier run wrote is not written again, even if a person reworded or removed it."""
         reason = "written by an earlier run, and reworded or removed since"
         return tuple(
             replace(item, verdict="restates", reason=reason)
@@ -254,14 +254,14 @@ class Learner:
         )
 
     def _is_written(self, candidate: Candidate) -> bool:
-        """Whether it was proposed before, by its id, or was rejected, by what it says."""
+        """Whether it was written before, by its id, or was rejected, by its content."""
         wanted = entry_id(candidate)
         return wanted in self._draft.by_id or not self._past.isdisjoint(
             (wanted, content_key(candidate.title, candidate.body))
         )
 
     def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
-        """What earlier runs wrote of this change counts towards its limit, also what a person took out since."""
+        """Entries that earlier runs wrote of this change count towards its limit, also if a person has removed them."""
         if not judged:
             return ()
         room = limit - sum(self._is_written(item.candidate) for item in judged)
@@ -288,14 +288,14 @@ class Learner:
         return replace(entry, phase=self._run.phases.get(project))
 
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
-        """The entries that this change was given, those it used, and those that it says again."""
+        """The entries that this change was given, those it used, and those that its learnings restate."""
         given, used = list_uses(self._told_uses(merged, request))
         self.tally.has_uses |= bool(given or used)
         restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item))
         return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
 
     def _note_strangers(self, merged: MergedChange, request: PullRequest | None) -> None:
-        """Keep which commits may say nothing of other work, and a remark on what they say that they were given."""
+        """Tally the commits of outsiders, which may say nothing of other work, and findings on uses that they claim."""
         for commit in merged.commits:
             if not self._run.gatherer.may_claim(commit, merged, request):
                 start = start_of(merged)
@@ -303,7 +303,7 @@ class Learner:
                 self.tally.findings += find_claimed_uses(commit, "notice")
 
     def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
-        """The texts that say so: commits, those that a squash buried, the request's body. A stranger's say nothing."""
+        """The texts that may name uses: messages, those that a squash buried, the request's body; no outsider's."""
         ours = [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.tally.strangers]
         yield from (commit.message for commit in ours if self._copies.claim(commit))
         if merged.tip not in ours:
@@ -326,7 +326,7 @@ class Learner:
         return len(shas) == 2 and len(made) == 1 and None not in made
 
     def _resolve(self, written: Iterable[str]) -> tuple[str, ...]:
-        """The known entries that are meant, in order."""
+        """The ids of known entries for the ids as written, in order."""
         found = (find_id(self._draft.entries, text) for text in dict.fromkeys(written))
         return tuple(dict.fromkeys(filter(None, found)))
 

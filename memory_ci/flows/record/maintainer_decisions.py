@@ -32,10 +32,10 @@ TITLE_WIDTH = 90
 
 
 class Edit(NamedTuple):
-    """What maintainers did to one entry: its place now, the entry as they found it or put it in, and what they changed.
+    """An edit of one entry by maintainers: its place now, the entry before their first edit, and what they changed.
 
-    `fields` has for each field the values that the base may have for it to be changed, and the one it is to have.
-    `moved_from` is the file in which they found it, where that is another.
+    `fields` has for each field the values from which it may change, and the value it gets. `moved_from` is the file in
+    which they found the entry, if that is another.
     """
 
     place: Located
@@ -212,9 +212,9 @@ def _episode_findings(file: Touched) -> tuple[Finding, ...]:
 
 
 def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool:
-    """Whether the base leaves room for what maintainers did beside entries: it says what they found, or what they left.
+    """Whether the base allows what maintainers did beside entries: it has what they found, or what they left.
 
-    A file that the base does not have is new. One of a whole month of episodes is not: it would be told twice.
+    A file that the base does not have is new, except for a month of episodes: its episodes would be there twice.
     """
     if holds_entries(workspace, file.path):
         return not changes_prose(file) or prose_of(known) in (prose_of(file.old), prose_of(file.new))
@@ -223,10 +223,10 @@ def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool
 
 
 def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:
-    """Commits of the branch by others, oldest first; a merge brings what is judged elsewhere.
+    """Commits of the branch by others, oldest first, without merges: what those bring is judged elsewhere.
 
-    Ours say their step and are committed by us: an amended one is the work of who amended it, and one of step KEEP
-    carries what others decided.
+    Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
+    decisions of maintainers.
     """
     from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI  # GitPython: 75 ms, only to publish
 

@@ -102,7 +102,7 @@ def _is_reason(why: str) -> bool:
 
 
 class _Referee:
-    """Watches one step change by change: each is done to the draft before the next is looked at."""
+    """Judges one step, change by change: each is done to the draft before the next is judged."""
 
     def __init__(self, draft: Draft, step: PlannedStep, additions: Additions, today: date) -> None:
         self._patterns, self._today = draft.base.workspace.config.scopes, today
@@ -132,7 +132,7 @@ class _Referee:
         yield from looks[change.kind](change)
 
     def _new_words(self, entry: Entry) -> Iterator[str]:
-        """Why the text that no entry has yet must not be written. What stands in memory, people are free to have."""
+        """Why a text that no entry has yet must not be written. Text that is in memory already may stay."""
         new = [text for text in list_texts(entry) if text not in self._said]
         yield from check_words("\n".join(new)) if new else ()
 
@@ -156,7 +156,7 @@ class _Referee:
             yield "an entry of that id is there already"
 
     def _is_of_note(self, entry: Entry, note: Located) -> bool:
-        """Whether an entry is that of a note with what it claims marked, or as a stranger's, who can claim nothing."""
+        """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing."""
         day = entry.last_reinforced
         proved = prove(self._draft.base, replace(note.entry, scope=None))
         return entry == proved or (day <= self._today and entry == strip_claims(note, day).entry)
@@ -184,7 +184,7 @@ class _Referee:
             self._retired |= {change.entry.id} if known.status == "retired" else set()
 
     def _losses(self) -> Iterator[str]:
-        """An entry that is taken out must be elsewhere, be part of another, or have been retired."""
+        """Each entry that is removed must have moved, be merged into another, or have been retired."""
         entries = self._draft.entries
         findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
         for entry_id in sorted(self._removed.keys() - findable - self._retired):
@@ -237,7 +237,7 @@ class Additions:
             yield f"its importance is over {MAX_IMPORTANCE}"
 
     def _is_said(self, quote: str) -> bool:
-        """Whether words stand where a quote says, white space and masks apart; of hearsay that cannot be known."""
+        """Whether the quoted words stand where the quote says, but for white space and masks. Hearsay passes."""
         origin, _, words = quote.partition(" ")
         if not words.strip():
             return False
@@ -246,7 +246,7 @@ class Additions:
 
     @cached_property
     def _said(self) -> Mapping[str, Sequence[str]]:
-        """By the shortened ids of the range's commits what a record run reads there, as far as the plan quotes it."""
+        """By shortened id the texts that a record run reads in a commit, for the commits that the plan quotes."""
         if self._plan.until is None:
             return {}
         history = plan_range(self._workspace.repo, self._plan.since, self._plan.until)

@@ -19,7 +19,7 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_model, trusted_config
 from memory_ci.flows.record.claims import Claims, list_refused, unproved
 from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, plan_files
-from memory_ci.flows.record.episode_writer import Chronicle
+from memory_ci.flows.record.episode_writer import EpisodeWriter
 from memory_ci.flows.record.gatherer import Gatherer, RecordRun
 from memory_ci.flows.record.inbox_notes import find_note_claims, list_strangers, prove
 from memory_ci.flows.record.learner import Learner, OnProgress, Tally
@@ -165,25 +165,25 @@ def fetch_sessions(
 
 
 def _learner(run: RecordRun, options: RecordOptions) -> Learner:
-    """Who reads the range, with what was written, rejected and told before."""
+    """The learner of a run, with what was written, rejected and told before."""
     workspace, base = run.workspace, run.base.sha
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
     unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(run.base)}
-    chronicle = Chronicle(run, load_episodes(workspace, base), list_deleted(workspace, base) | unwanted)
-    return Learner(run, chronicle, past | list_rejected(run.base))
+    writer = EpisodeWriter(run, load_episodes(workspace, base), list_deleted(workspace, base) | unwanted)
+    return Learner(run, writer, past | list_rejected(run.base))
 
 
 def _with_steps(
     plan: Plan, run: RecordRun, learner: Learner, folded: tuple[Change, ...], extracted: tuple[Change, ...]
 ) -> Plan:
     """The plan with its steps and episodes, once it is known what it covers."""
-    tally, chronicle = learner.tally, learner.chronicle
+    tally, writer = learner.tally, learner.writer
     reinforced, counted = _reinforce(run.draft, tally)
-    reverts, refused = _new_reverts(run, tally, chronicle.episodes.values())
+    reverts, refused = _new_reverts(run, tally, writer.episodes.values())
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
     parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in tally.uses for commit in merged.commits}
-    chronicle.tell_reverts(reverts, times, parts)
-    chronicle.tell_refused(refused, times)
+    writer.amend_reverted(reverts, times, parts)
+    writer.amend_refused(refused, times)
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
     )  # fmt: skip
@@ -193,7 +193,7 @@ def _with_steps(
     plan = replace(plan, steps=steps, counted=counted, findings=findings)
     if not run.workspace.config.episodes.write:
         return plan
-    files, problems = plan_files(run.base, chronicle.tellings)
+    files, problems = plan_files(run.base, writer.tellings)
     return replace(
         plan,
         episodes=tuple(files),
@@ -203,7 +203,7 @@ def _with_steps(
 
 
 def _passed_over(run: RecordRun) -> tuple[str, ...]:
-    """That a range which begins after the cursor leaves out what lies between, and no later run comes back to it."""
+    """A problem if the range begins after the cursor: no later run reads the changes between."""
     repo, cursor = run.workspace.repo, run.cursor
     if cursor is None or run.since is None or cursor.source == run.since:
         return ()
@@ -218,7 +218,7 @@ def _passed_over(run: RecordRun) -> tuple[str, ...]:
 
 
 def _lost_cursor(run: RecordRun, options: RecordOptions) -> tuple[str, ...]:
-    """That history was rewritten below the newest record, where the range begins earlier for it."""
+    """A problem if history was rewritten below the newest record, so that the range begins earlier."""
     if options.since is not None:
         return ()
     lost = find_lost_cursor(run.workspace.repo, run.base.sha, run.cursor, memory_test(run.workspace))
@@ -232,14 +232,14 @@ def _lost_cursor(run: RecordRun, options: RecordOptions) -> tuple[str, ...]:
 
 
 def _time_of(workspace: Workspace, commit: str | None, today: date) -> datetime:
-    """When a range begins; one from the root is as long as there is a forge. No clock of a commit is before ours."""
+    """When a range begins; one from the root has no beginning. A commit dated in the future counts as of today."""
     start = commit and find_commit(workspace.repo, commit)  # one that is not there is told of where the range is read
     midnight = datetime.combine(today, time.min, UTC)
     return min(commit_time(workspace.repo, start), midnight) if start else datetime.min.replace(tzinfo=UTC)
 
 
 def _uncommitted(snapshot: Snapshot, ref: str) -> tuple[Finding, ...]:
-    """What waits in the inbox of this work tree and is not on the branch yet: a run does not see it."""
+    """A notice for each file that waits in the inbox of the work tree and is not committed: a run does not see it."""
     workspace = snapshot.workspace
     if workspace.repo.root is None or head_branch(workspace.repo) != ref:
         return ()
@@ -252,9 +252,9 @@ def _uncommitted(snapshot: Snapshot, ref: str) -> tuple[Finding, ...]:
 def _new_reverts(
     run: RecordRun, tally: Tally, episodes: Collection[Episode]
 ) -> tuple[tuple[Revert, ...], tuple[Revert, ...]]:
-    """The reverts of the range that no earlier run has seen: those that count, and those that strangers only claim.
+    """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim.
 
-    What a person decided about an older one stays decided.
+    A person may have decided about an older one, and that stays.
     """
     repo, cursor = run.workspace.repo, run.cursor
     claims = Claims(repo, tally.strangers, episodes)
@@ -275,7 +275,7 @@ def _new_reverts(
 
 
 def _trusted_authors(run: RecordRun, tally: Tally, reverts: Sequence[Revert]) -> Iterator[Finding]:
-    """That without a forge the authors that git names decide whose claims count, where there are any."""
+    """A notice that without a forge the configured authors decide whose claims count, if there are claims."""
     is_said = tally.has_uses or any(revert.sha not in tally.strangers for revert in reverts)
     if is_said and not run.gatherer.has_forge:
         message = (
@@ -286,9 +286,9 @@ def _trusted_authors(run: RecordRun, tally: Tally, reverts: Sequence[Revert]) ->
 
 
 def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tuple[str, ...]]:
-    """The inbox moved to where it belongs; what must not be given to agents stays, and is named.
+    """Fold the inbox into the files of its scopes; notes that must not be given to agents stay, with a finding.
 
-    Where it cannot be told who brought the notes, they wait, and the problem is told.
+    If it cannot be found out who brought the notes, they wait, and that is a problem.
     """
     draft, today = run.draft, run.today
     unsafe = tuple(finding for place in draft.inbox for finding in find_unsafe(place))

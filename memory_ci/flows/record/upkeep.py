@@ -54,7 +54,7 @@ MIN_NAME = 3
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What upkeep goes by beside its draft: merged work from `since` on, with its stages and reverts."""
+    """What the steps need beside the draft: where merged work begins, the day, reverts, and when stale ones retire."""
 
     since: str | None
     today: date
@@ -73,7 +73,7 @@ def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterat
 
 
 def _last_updates(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """One update of each entry: the last, which was planned on what the earlier ones gave."""
+    """One update of each entry: the last one, which was planned on top of the earlier ones."""
     last = {(change.path, change.entry.id): change for change in changes if change.kind == "update"}
     why = {key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key)) for key in last}
     updates = tuple(replace(change, why=why[key]) for key, change in last.items())
@@ -129,7 +129,7 @@ def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 
 def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
-    """Those copies of an id of which a commit made another: edited on one branch, moved on the other, and merged."""
+    """The older copies of an id, if a commit made another of them: edited on one branch, moved on the other, merged."""
     for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
         text, path = _text(one.entry), other.path
         line = max({*text.split("\n")}.difference(_text(other.entry).split("\n")), key=len, default="")[:SEARCHED]
@@ -176,10 +176,10 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
 
 
 def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
-    """Of proposed entries those that a model finds to hold anywhere: the ones that it quotes under the scope `global`.
+    """The proposed entries that a model agrees hold anywhere: those it quotes under the scope `global`.
 
-    What is promoted stays the entry's own text, whatever the model would rather say. Without a model all are.
-    Raises EngineError as the engine does: what cannot be asked is not promoted.
+    The text of an entry stays as it is. Without a model all are agreed. Raises EngineError as the engine does: nothing
+    is promoted unasked.
     """
     if engine is None or not entries:
         return tuple(entries)
