@@ -142,24 +142,15 @@ def recall_command(
       memory-ci recall "retry failed payments"
       memory-ci recall "what did we try for retries" --ranking t4dm --outcome failure --explain
     """
-    from memory_ci.flows.serve.recall import recall_episodes
+    from memory_ci.flows.serve.recall import RecallQuery, recall_episodes
     from memory_ci.rendering.recall import render_recalled
 
     if not query and not has_input():
         raise click.UsageError('Say what is asked: memory-ci recall "…", or pipe it in.')
-    recalled = recall_episodes(
-        workspace(),
-        utf8(" ".join(query)) if query else read_input(),
-        now=now(),
-        ranking=ranking,
-        limit=limit,
-        session=session,
-        all_sessions=all_sessions,
-        outcomes=outcomes,
-        occurred=parse_days(occurred_between),
-        at=at,
-        environ=os.environ,
-    )
+    where, text = workspace(), utf8(" ".join(query)) if query else read_input()
+    days = parse_days(occurred_between)
+    asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, days, at)
+    recalled = recall_episodes(where, asked, os.environ)
     for note in recalled.notes:
         click.echo(f"Note: {printable(note)}", err=True)
     show(recalled, render_recalled(recalled, explain=explain), as_json)

@@ -16,7 +16,7 @@ from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
 from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
 from memory_ci.flows.inbox.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.flows.measure.health import measure_health
-from memory_ci.flows.serve.recall import MAX_LIMIT, query_at_time, recall_episodes
+from memory_ci.flows.serve.recall import MAX_LIMIT, RecallQuery, recall_episodes
 from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
 from memory_ci.flows.serve.visibility import find_visible, show_visible
@@ -60,15 +60,10 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
 
 def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:
     session = caller.own_session(asked.session_filter)
-    recalled = recall_episodes(
-        caller.workspace(),
-        asked.query,
-        now=parse_time(asked.current_time) if asked.current_time else caller.now,
-        ranking=asked.ranking,
-        limit=MAX_LIMIT if asked.session_filter else asked.limit,
-        session=session,
-        environ=caller.environ,
-    )
+    now = parse_time(asked.current_time) if asked.current_time else caller.now
+    limit = MAX_LIMIT if asked.session_filter else asked.limit
+    query = RecallQuery(asked.query, now, asked.ranking, limit, session)
+    recalled = recall_episodes(caller.workspace(), query, caller.environ)
     if asked.session_filter:
         mine = (hit for hit in recalled.hits if hit.episode.context.get("session") == session)
         recalled = replace(recalled, hits=tuple(mine)[: asked.limit])
@@ -77,10 +72,8 @@ def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tup
 
 def call_query_at_time(caller: Caller, asked: arguments.QueryAtTime) -> tuple[str, Recollection]:
     when = parse_time(asked.point_in_time)
-    recalled = query_at_time(
-        caller.workspace(), asked.query, when, asked.limit, session=caller.session, environ=caller.environ
-    )
-    return _tell(recalled)
+    query = RecallQuery(asked.query, when, limit=asked.limit, session=caller.session, at=when)
+    return _tell(recall_episodes(caller.workspace(), query, caller.environ))
 
 
 def call_create_episode(caller: Caller, asked: arguments.CreateEpisode) -> tuple[str, Kept]:
@@ -92,8 +85,7 @@ def call_create_episode(caller: Caller, asked: arguments.CreateEpisode) -> tuple
 
 
 def call_mark_important(caller: Caller, asked: arguments.MarkImportant) -> tuple[str, Kept]:
-    workspace = caller.workspace()
-    return _keep(mark_important(workspace, asked.episode_id, asked.valence, caller.now, session=caller.session))
+    return _keep(mark_important(caller.workspace(), asked.episode_id, asked.valence, caller.now, caller.session))
 
 
 def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str, Kept]:

@@ -86,13 +86,7 @@ def create_episode(
 
 
 def mark_important(
-    workspace: Workspace,
-    episode_id: str,
-    valence: float,
-    now: datetime,
-    *,
-    session: str | None = None,
-    all_sessions: bool = False,
+    workspace: Workspace, episode_id: str, valence: float, now: datetime, session: str | None = None
 ) -> Noted:
     """Say how much an episode matters, by an amendment: what was written stays, and the last word counts.
 
@@ -100,7 +94,7 @@ def mark_important(
     """
     work_tree(workspace)
     known = _find(workspace, episode_id)
-    if known is None or not is_visible(known, session, all_sessions=all_sessions):
+    if known is None or not is_visible(known, session):
         hint = "`memory-ci recall --json` shows the ids."
         raise UsageError(f"no episode has the id {episode_id!r}", slug="unknown-episode", hint=hint)
     if _check_valence(valence) == known.valence:

@@ -163,13 +163,9 @@ def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | 
     with suppress(MemoryCIError):
         tip = find_commit(workspace.repo, ref)
         if tip is not None:
-            return _measure_small(workspace, HealthView(tip, tip, today))
+            with _looking(workspace, HealthView(tip, tip, today)) as scene:
+                return _judge(scene, None, None) if len(scene.active) <= MAX_ON_PAGE else None
     return None
-
-
-def _measure_small(workspace: Workspace, place: HealthView) -> Health | None:
-    with _looking(workspace, place) as scene:
-        return _judge(scene, None, None) if len(scene.active) <= MAX_ON_PAGE else None
 
 
 def _past(

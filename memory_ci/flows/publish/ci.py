@@ -16,7 +16,6 @@ from memory_ci.flows.guard.verify import verify_change
 from memory_ci.flows.index import build_index, index_path
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.publish.ci_event import CiJob
-from memory_ci.flows.publish.landing import Planner
 from memory_ci.flows.publish.publish import PublishOptions, publish
 from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan
@@ -81,59 +80,40 @@ def run_ci(
     progress: OnProgress,
     environ: Mapping[str, str],
 ) -> CiRun:
-    """Do what the job is for. Raises what verifying, recording and publishing raise.
-
-    Of two jobs the one that performs the plan ends red for a stop: so what was read before it is kept.
-    """
-    run = _run(workspace, job, options, now, progress, environ)
-    stop = find_stop(workspace, run.plan, now) if run.plan else None
-    if stop is not None and options.extract is not None:
-        stop = replace(stop, is_red=False)
-    return replace(run, stop=stop)
-
-
-def _run(
-    workspace: Workspace,
-    job: CiJob,
-    options: CiOptions,
-    now: datetime,
-    progress: OnProgress,
-    environ: Mapping[str, str],
-) -> CiRun:
+    """Do what the job is for. Raises what verifying, recording and publishing raise."""
     if job.kind == "verify":
         return CiRun(job, verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork))
     if job.kind == "nothing":
         return CiRun(job)
-    make_plan = _planner(workspace, options, now, progress, environ)
-    ref = branch_name(workspace, job.branch)
-    if options.extract is not None:
-        plan = make_plan(ref)
-        save_plan(plan, options.extract)
-        return CiRun(job, plan=plan)
-    if options.dry_run:
-        plan = make_plan(ref)
-        return CiRun(
-            job, plan=plan, published=Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
-        )
-    sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
-    remarks = list_remarks(workspace, ref, now.date())
-    return CiRun(job, plan=sent.plan, published=sent, index=_index(workspace, ref), remarks=remarks)
+    given = None if options.apply is None else parse_plan(options.apply)
 
-
-def _planner(
-    workspace: Workspace, options: CiOptions, now: datetime, progress: OnProgress, environ: Mapping[str, str]
-) -> Planner:
-    """Makes the plan on a ref; one that is given is moved there, if it still fits."""
-    if options.apply is not None:
-        given = parse_plan(options.apply)
-        return lambda ref: move_plan(workspace, given, ref)
-
-    def make_plan(ref: str | None) -> Plan:
+    def make_plan(ref: str) -> Plan:
+        """A new plan on a ref; one that is given is moved there, if it still fits."""
+        if given is not None:
+            return move_plan(workspace, given, ref)
         problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
         asked = RecordOptions(ref=ref, engine=options.engine, problems=problems)
         return plan_record(workspace, asked, now.date(), progress, environ)
 
-    return make_plan
+    ref = branch_name(workspace, job.branch)
+    if options.extract is not None:
+        plan = make_plan(ref)
+        save_plan(plan, options.extract)
+        stop = find_stop(workspace, plan, now)  # the job that performs the plan ends red, so that this one is kept
+        return CiRun(job, plan=plan, stop=stop and replace(stop, is_red=False))
+    if options.dry_run:
+        plan = make_plan(ref)
+        published = Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
+        return CiRun(job, plan=plan, published=published, stop=find_stop(workspace, plan, now))
+    sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
+    return CiRun(
+        job,
+        plan=sent.plan,
+        published=sent,
+        index=_index(workspace, ref),
+        remarks=list_remarks(workspace, ref, now.date()),
+        stop=find_stop(workspace, sent.plan, now) if sent.plan else None,
+    )
 
 
 def _index(workspace: Workspace, ref: str) -> IndexUse:

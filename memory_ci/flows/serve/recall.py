@@ -47,87 +47,46 @@ WORDS = "tf-idf"
 
 
 class RecallQuery(msgspec.Struct, frozen=True):
-    """What is asked of episodes, made sound, and when. `occurred`: first and last day (UTC), both included."""
+    """What is asked of episodes, and when. `occurred`: first and last day (UTC), both included.
+
+    `ranking` None is what the configuration says. `at` asks the memory of a revision, of the end of a day or of a
+    moment, as it was ranked then. A session sees its own episodes and those of none, unless all are asked for.
+    """
 
     query: str
-    ranking: Ranking
-    limit: int
     now: datetime
-    session: str | None
-    all_sessions: bool
-    outcomes: tuple[Outcome, ...]
-    occurred: tuple[date, date] | None
+    ranking: Ranking | None = None
+    limit: int = 10
+    session: str | None = None
+    all_sessions: bool = False
+    outcomes: tuple[Outcome, ...] = ()
+    occurred: tuple[date, date] | None = None
+    at: str | datetime | None = None
 
 
-def recall_episodes(
-    workspace: Workspace,
-    query: str,
-    *,
-    now: datetime,
-    ranking: Ranking | None = None,
-    limit: int = 10,
-    session: str | None = None,
-    all_sessions: bool = False,
-    outcomes: Sequence[Outcome] = (),
-    occurred: tuple[date, date] | None = None,
-    at: str | datetime | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Recalled:
-    """The episodes that answer `query`, best first, each with the factors of its score.
+def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[str, str] | None = None) -> Recalled:
+    """The episodes that answer a query, best first, each with the factors of its score.
 
-    `at` asks the memory of a revision, of the end of a day or of a moment, as it was ranked then. An episode of a
-    session is seen by that session alone, unless all are asked for. Without `environ` no vectors are asked.
-    Raises RepositoryError: unknown-revision, shallow-clone.
+    Without `environ` no vectors are asked. Raises RepositoryError: unknown-revision, shallow-clone.
     """
-    moment = _find_moment(workspace, at)
-    asked = RecallQuery(
-        query=query,
-        ranking=ranking or workspace.config.episodes.ranking,
-        limit=min(max(limit, 1), MAX_LIMIT),
-        now=_then(moment, at, now),
-        session=session,
-        all_sessions=all_sessions,
-        outcomes=tuple(outcomes),
-        occurred=occurred,
-    )
+    at, now, moment = wanted.at, wanted.now, None
+    if isinstance(at, datetime):
+        moment, now = find_instant(workspace, at), at
+    elif at is not None:
+        moment = find_moment(workspace, at)
+        now = min(now, datetime.combine(moment.today, time.max, UTC))  # the end of that day, but nothing yet to come
+    ranking = wanted.ranking or workspace.config.episodes.ranking
+    asked = replace(wanted, ranking=ranking, limit=min(max(wanted.limit, 1), MAX_LIMIT), now=now)
     told = _load(workspace, moment)
     episodes = [episode for episode in combine(told.tellings) if _is_asked(episode, asked)]
     recalled = _rank(workspace, asked, episodes, told, moment, environ)
-    notes = (moment.note if moment else "", *_explain(told, limit, asked), *recalled.notes)
+    notes = (moment.note if moment else "", *_explain(told, wanted.limit, asked), *recalled.notes)
     return replace(recalled, notes=tuple(filter(None, notes)))
-
-
-def query_at_time(
-    workspace: Workspace,
-    query: str,
-    point_in_time: datetime,
-    limit: int = 10,
-    *,
-    session: str | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Recalled:
-    """What was known at a moment: the episodes that the branch held then, ranked as on that moment."""
-    return recall_episodes(
-        workspace, query, now=point_in_time, limit=limit, session=session, at=point_in_time, environ=environ
-    )
 
 
 def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:
     """Whether a session may see an episode: one that is no session's, or its own."""
     return all_sessions or episode.context.get("session", "") in ("", session)
-
-
-def _find_moment(workspace: Workspace, at: str | datetime | None) -> PastMoment | None:
-    if at is None:
-        return None
-    return find_moment(workspace, at) if isinstance(at, str) else find_instant(workspace, at)
-
-
-def _then(moment: PastMoment | None, at: str | datetime | None, now: datetime) -> datetime:
-    """The time that counts as now: of a day its end, but nothing that is yet to come."""
-    if moment is None:
-        return now
-    return at if isinstance(at, datetime) else min(now, datetime.combine(moment.today, time.max, UTC))
 
 
 def _load(workspace: Workspace, moment: PastMoment | None) -> Episodes:
