@@ -71,7 +71,7 @@ def check_command(
     """
     from memory_ci.flows.guard.check import check_memory
     from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
-    from memory_ci.flows.guard.range_findings import add_priorities, add_touched
+    from memory_ci.flows.guard.range_findings import add_range_findings
     from memory_ci.flows.workspace import STAGED
 
     if staged and view:
@@ -85,7 +85,7 @@ def check_command(
     moved = move_to_inbox(where, base, dry_run=dry_run) if fix else ()
     report = check_memory(where, STAGED if staged else view, paths)
     if written_range is not None:
-        report = add_priorities(where, add_touched(where, report, written_range), written_range)
+        report = add_range_findings(where, report, written_range)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
         echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))

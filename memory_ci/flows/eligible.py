@@ -43,7 +43,7 @@ def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedCh
     start = window_start(today)
     since = find_commit_of_day(workspace.repo, tip, start)
     changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
-    return tuple(one for one in changes if start < _day(one) <= today and is_work(workspace, one))
+    return tuple(one for one in changes if start < merged_on(one) <= today and is_work(workspace, one))
 
 
 def window_start(today: date) -> date:
@@ -98,8 +98,9 @@ def _is_of_memory(workspace: Workspace, commit: Commit) -> bool:
     return bool(commit.files) and all(is_memory(file.path) for file in commit.files)
 
 
-def _day(change: MergedChange) -> date:
-    return change.tip.committed_at.astimezone(UTC).date()
+def merged_on(merged: MergedChange) -> date:
+    """The day of the merge, in UTC."""
+    return merged.tip.committed_at.astimezone(UTC).date()
 
 
 def list_questions(

@@ -214,6 +214,11 @@ def repository_path(workspace: Workspace, path: Path) -> str:
     return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)
 
 
+def holds_entries(workspace: Workspace, path: str) -> bool:
+    """Whether a file of memory is one of entries."""
+    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
+
+
 def memory_test(workspace: Workspace) -> Callable[[str], bool]:
     """Whether a path is memory: what a commit of `record` may touch, and nothing else."""
     patterns = workspace.config.scopes

@@ -27,10 +27,10 @@ PlacesById = Mapping[str, Located]
 """Entries by id."""
 
 
-def add_touched(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
-    """A report with what find_touched says of the range `A..B`. Raises UsageError (bad-range), RepositoryError."""
-    touched = find_touched(*read_range(workspace, written))
-    return replace(report, findings=(*report.findings, *touched))
+def add_range_findings(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
+    """A report with the findings on the commits of a range `A..B`. Raises UsageError (bad-range), RepositoryError."""
+    ends = read_range(workspace, written)
+    return replace(report, findings=(*report.findings, *find_touched(*ends), *find_machine_priorities(*ends)))
 
 
 def read_range(workspace: Workspace, written: str) -> tuple[Snapshot, Snapshot]:
@@ -62,12 +62,6 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     texts = read_texts(workspace.repo, filter(None, (file for both in files for file in both)))
     sides = ((texts.get(one, "") if one else "" for one in both) for both in files)
     return list_touch_findings(Touch(*pair, *both) for pair, both in zip(pairs, sides, strict=True))
-
-
-def add_priorities(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
-    """A report with what find_machine_priorities says of the range `A..B`. Raises UsageError, RepositoryError."""
-    found = find_machine_priorities(*read_range(workspace, written))
-    return replace(report, findings=(*report.findings, *found))
 
 
 def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:

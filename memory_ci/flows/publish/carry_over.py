@@ -14,12 +14,11 @@ from memory_ci.flows.record.maintainer_decisions import (
     MaintainerDecisions,
     Touched,
     changes_prose,
-    holds_entries,
     line_of,
     list_rejected,
     prose_of,
 )
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, holds_entries
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.records.change import Change
 from memory_ci.records.entry import Entry, Located

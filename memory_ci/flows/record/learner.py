@@ -19,6 +19,7 @@ from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import Case, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory
 from memory_ci.flows.anchors import anchor_entries
+from memory_ci.flows.eligible import merged_on
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.claims import find_claimed_uses
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_uses
@@ -338,11 +339,6 @@ def find_fault(entry: Entry) -> str | None:
     except UsageError as error:
         return error.slug
     return None
-
-
-def merged_on(merged: MergedChange) -> date:
-    """The day of the merge, in UTC."""
-    return merged.tip.committed_at.astimezone(UTC).date()
 
 
 class Copies:

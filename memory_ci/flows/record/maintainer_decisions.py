@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
+from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
 from memory_ci.gitrepo.merges import find_merge_base
@@ -21,7 +21,6 @@ from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
-from memory_ci.store.layout import classify_scope, is_fragment
 from memory_ci.text import shorten
 
 REJECTED_FILE = ".memory/rejected.txt"
@@ -114,11 +113,6 @@ def read_lines(snapshot: Snapshot) -> list[str]:
     """The lines of REJECTED_FILE that say what was rejected."""
     text = snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-
-
-def holds_entries(workspace: Workspace, path: str) -> bool:
-    """Whether a file of memory is one of entries."""
-    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
 
 
 def prose_of(data: bytes | None) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, timedelta
+from datetime import date, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.evidence.filters import MARK, MERGE_LINE, TRAILER
-from memory_ci.flows.eligible import is_work, own_commits, title_of
+from memory_ci.flows.eligible import is_work, merged_on, own_commits, title_of
 from memory_ci.flows.episodes import list_episode_files
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
@@ -232,7 +232,7 @@ def _done(change: MergedChange) -> Done:
     terms = count_terms("\n".join([title, *map(_prose, change.commits)]))
     return Done(
         title=title,
-        merged_on=_day(change),
+        merged_on=merged_on(change),
         shas=tuple(commit.sha for commit in change.commits),
         number=change.number,
         branch=find_branch(change.tip.message),
@@ -270,7 +270,7 @@ def _mended(done: Sequence[Done], changes: Iterable[MergedChange]) -> Iterator[D
         later = (
             change.label
             for number, change in mends
-            if number == one.number and timedelta(0) <= _day(change) - one.merged_on <= SOON
+            if number == one.number and timedelta(0) <= merged_on(change) - one.merged_on <= SOON
         )
         yield replace(one, mended_in=one.mended_in or next(later, ""))
 
@@ -282,10 +282,6 @@ def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:
         subject, _, body = message.partition("\n")
         message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
     return replace(commit, message=message, files=(), trailers=())
-
-
-def _day(change: MergedChange) -> date:
-    return change.tip.committed_at.astimezone(UTC).date()
 
 
 def _readable(path: str) -> str:

@@ -17,12 +17,11 @@ from typing import NamedTuple
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.files import read_regular
-from memory_ci.flows.workspace import Workspace, memory_test
+from memory_ci.flows.workspace import Workspace, holds_entries, memory_test
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.records.history import Commit
 from memory_ci.rendering.nudge import render_nudge
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import classify_scope, is_fragment
 
 SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
 """One of these stands at the top of a work tree whose memory is kept."""
@@ -121,7 +120,7 @@ def _look_back(workspace: Workspace, rev: str) -> _Past:
     settings, count, has_merges, number = workspace.config.nudge, 0, False, None
     with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
         for commit in commits:
-            if any(_holds_entries(workspace, file.path) for file in commit.files):
+            if any(holds_entries(workspace, file.path) for file in commit.files):
                 return _Past(False, has_merges, commit.sha)
             has_merges = has_merges or len(commit.parents) > 1
             last, number = number, _find_number(commit) if settings.unit == "changes" else None
@@ -155,11 +154,6 @@ def _read_commits(workspace: Workspace, which: str, *revs: str) -> Generator[Com
     most = f"-n{REACH * workspace.config.nudge.after}"
     with closing(read_log(workspace.repo, which, most, *FILES, "--no-renames", "--end-of-options", *revs, "--")) as log:
         yield from (commit for commit, _ in log)
-
-
-def _holds_entries(workspace: Workspace, path: str) -> bool:
-    """Whether a path is that of a memory file: episodes are written by themselves, and teach nobody."""
-    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
 
 
 def _marks_path(workspace: Workspace) -> Path:
