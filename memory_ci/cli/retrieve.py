@@ -32,7 +32,7 @@ SCOPES = tuple(name for name in get_args(ScopeName) if name != "institutional")
 
 
 class PromptHookInput(msgspec.Struct, frozen=True):
-    """What Claude Code tells a hook on standard input, as far as it matters here."""
+    """What Claude Code sends a hook on standard input, as far as it matters here."""
 
     prompt: str = ""
     session_id: str | None = None
@@ -41,7 +41,7 @@ class PromptHookInput(msgspec.Struct, frozen=True):
 
 
 class Below(NamedTuple):
-    """What stands below the hints: a nudge, and whether what they give is noted, so that use can be asked for."""
+    """What follows the hints: a nudge, and whether the given entries are noted, so that use can be asked for."""
 
     nudge: str
     is_noted: bool
@@ -57,7 +57,7 @@ def serve(
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - the other fields of flows.serve.options.RetrieveOptions, each as its option makes it
 ) -> None:
-    """Answer a task, or a hook; the task that is not said is read from standard input."""
+    """Answer a task, or a hook; without a task it is read from standard input."""
     asked["paths"] = asked["paths"] or None
     if hook:
         _serve_hook(record is not False, asked)
@@ -123,7 +123,7 @@ def _whole(value: object) -> object:
 
 
 def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
-    """Answer an agent's hook. Whatever goes wrong is said on standard error: the prompt must reach the agent."""
+    """Answer an agent's hook. Errors go to standard error: the prompt must reach the agent."""
     from memory_ci.flows.workspace import open_workspace
 
     try:
@@ -142,7 +142,7 @@ def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
 
 
 def _nudge(where: Workspace, session: str | None) -> str:
-    """A line that stands after what is recalled, and is ours: memory has not changed for long."""
+    """The line below the answer that says that memory has not changed for long, if it is due."""
     from memory_ci.flows.sessions.nudge import nudge_agent  # 2 ms that only hooks need
 
     line = nudge_agent(where, session, today())

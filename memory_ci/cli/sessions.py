@@ -73,7 +73,7 @@ def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: 
 
 
 def _say_none(places: Iterable[str]) -> None:
-    """On stderr, so that nothing found is told from nothing done, and stdout stays what was found."""
+    """Say on stderr that nothing was found, so that stdout holds results alone."""
     click.echo(f"No session found in {printable(', '.join(places))}", err=True)
 
 

@@ -17,7 +17,7 @@ from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragmen
 
 
 class Draft:
-    """Entries where they stand, the inbox apart. Steps plan on it and then are taken over into it."""
+    """Memory as the steps planned so far leave it: the kept entries with their places, and the inbox."""
 
     def __init__(self, base: Snapshot) -> None:
         self.base, self._patterns = base, base.workspace.config.scopes
@@ -28,7 +28,7 @@ class Draft:
 
     @property
     def by_id(self) -> dict[str, Located]:
-        """The kept entries; of an id that stands twice, the first."""
+        """The kept entries by id; of two with one id, the first."""
         return {place.entry.id: place for place in reversed(self.kept)}
 
     @property

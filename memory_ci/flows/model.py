@@ -86,7 +86,7 @@ class Asker:
 
 
 def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
-    """Entries of which a model is told the title, as long as there is room."""
+    """The entries whose titles a model is shown, as many as there is room for."""
     room = KNOWN_TOKENS
     for entry in sorted(existing, key=lambda entry: (-entry.importance, entry.id)):
         room -= estimate_tokens(f"{entry.id} {entry.title}")

@@ -1,4 +1,4 @@
-"""Screening: what must not be in memory, whoever wrote it, is named by `check` and never served."""
+"""Screening: text that must not be in memory is reported by `check` and never served, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_unsafe(text: str) -> bool:
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
-    """Why a text that stands at a line of a file must not be served, credentials apart: they are named by their own."""
+    """Why a text at a line of a file must not be served, except for credentials, which have a finding of their own."""
     return (finding for finding in _unsafe(path, line, text) if finding.code != "credential")
 
 

@@ -208,7 +208,7 @@ def work_tree(workspace: Workspace) -> Path:
 
 
 def repository_path(workspace: Workspace, path: Path) -> str:
-    """A path as the repository names it, symbolic links resolved; as it was given when it leads out of there."""
+    """A path relative to the root, symbolic links resolved; a path outside of the repository stays as it was given."""
     root = workspace.repo.cwd.resolve()
     real = path.resolve()
     return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)

@@ -1,4 +1,4 @@
-"""The tools: one function each, from its arguments to (what is said, the same as a record)."""
+"""The tools: one function each, from its arguments to (a text, the same as a record); and the resources."""
 
 from __future__ import annotations
 

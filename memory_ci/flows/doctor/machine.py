@@ -109,7 +109,7 @@ def check_identity(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_engine(case: Surroundings) -> Iterator[Probe]:
-    """Which engine reads the evidence, and when it was last heard of. It is not asked: that would cost."""
+    """Which engine reads the evidence, and when it last answered. It is not asked now: that would cost."""
     model = choose_model(case.workspace.config.engine, None, case.environ)
     model.close()
     if model.name == "rules":

@@ -178,7 +178,7 @@ def _last_seen(note: LaneNote) -> str:
 
 
 def check_cache(case: Surroundings) -> Iterator[Probe]:
-    """What a job of CI would look for; which index a job restored stands in its own log alone."""
+    """The key that a job of CI would look for; whether a job found it is in its own log."""
     if case.head is None:
         yield Probe("cache", "skip", "nothing is committed yet")
         return

@@ -114,7 +114,7 @@ def _merged_since(case: Surroundings, changes: Sequence[MergedChange], since: da
 
 
 def _last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
-    """The newest merged changes that are work; None where history is cut off before it can be told."""
+    """The newest merged changes that are work; None where a shallow clone does not hold enough history."""
     repo, tip = case.workspace.repo, case.tip
     if tip is None:
         return ()

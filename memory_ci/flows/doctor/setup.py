@@ -290,7 +290,7 @@ def _say_pins(pins: Iterable[tuple[str, str]]) -> str:
 
 
 def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> tuple[Probe, ...]:
-    """What is amiss with the versions that a file names, each once."""
+    """What is wrong with the versions that a file names, each once."""
     return tuple(dict.fromkeys(probe for used, ref in pins for probe in _judge_pin(name, path, used, ref)))
 
 

@@ -59,7 +59,7 @@ def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -
 
 
 def _list_ids(workspace: Workspace) -> frozenset[str]:
-    """The ids that stand in the work tree's memory or stood in that of HEAD's history."""
+    """The ids of entries in the work tree, and of all that HEAD's history ever had."""
     past = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
     return past.union(place.entry.id for place in load_memory(workspace, None).located)
 

@@ -110,7 +110,7 @@ class _Merge:
             self.pieces.append(replace(piece, raw=raw))
 
     def _common(self) -> list[str]:
-        """The ids that stand in all versions in one order; where there was no file before, in both new ones."""
+        """The ids that all versions have in one order; without a base, those that both sides have."""
         base, ours, theirs = (list(side) for side in self.entries)
         return _in_step(_in_step(base, ours) if self.files[0].segments else ours, theirs)
 

@@ -1,4 +1,4 @@
-"""Noting: an episode that somebody tells, and how much an episode matters, each as a file of its own."""
+"""Episodes by hand: an episode that somebody writes, and how much one matters, each as a file of its own."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _only(value: str | None) -> tuple[str, ...]:
 
 
 def _fingerprint(text: str, session: str | None) -> str:
-    """Of the text, and of the session that keeps it for itself: two may tell the same."""
+    """A digest of the text, and of its session if it is private to one: two sessions may write the same text."""
     said = f"{session}\n{text}" if session else text
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""Feedback that a person or an agent gives by hand: what was said of an entry, as a file of its own."""
+"""Feedback by hand, of a person or an agent on an entry, as a file of its own."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class _Hunt:
 
 
 def _reasons(old: RankedAnswer, new: RankedAnswer, top: int) -> list[str]:
-    """What a commit did to the entry, and to those that stand before it now."""
+    """What a commit did to the entry, and to those that rank before it now."""
     if old.entry is None or new.entry is None:
         return ["the entry was removed"]
     was, is_ = old.entry, new.entry

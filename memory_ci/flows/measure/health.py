@@ -156,9 +156,9 @@ def health_history(
 
 
 def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
-    """The health of a branch as it stands, for a page that is about something else.
+    """The health of a branch, for a page about something else.
 
-    None if it cannot be told, and where there is so much memory that a job would wait for it.
+    None if it cannot be measured, or if there is so much memory that a job would have to wait.
     """
     with suppress(MemoryCIError):
         tip = find_commit(workspace.repo, ref)
@@ -411,7 +411,7 @@ def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Close
 
 
 def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
-    """The health of a branch, and the nudge if it is time for one; nothing where they cannot be told."""
+    """The health of a branch, and the nudge if one is due; nothing if they cannot be measured."""
     here = workspace_at(workspace.repo, ref)
     health = find_branch_health(here, ref, today)
     return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref))))

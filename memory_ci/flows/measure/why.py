@@ -56,7 +56,7 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
-    """Why the entry whose id begins with `prefix` stands where it does; `at` a commit or day, with that day as today.
+    """Why the entry whose id begins with `prefix` ranks as it does; `at` a commit or day, with that day as today.
 
     Raises UsageError (short-id, unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
     """
@@ -118,7 +118,7 @@ def _list_global(workspace: Workspace) -> list[Located]:
 
 
 def _note_twins(place: Located, located: Iterable[Located]) -> Iterator[str]:
-    """Where else the same id stands: what counts is the first place."""
+    """A note on other places of the same id: the first place counts."""
     twins = sorted((other.path, other.line) for other in located if other.entry.id == place.entry.id)
     others = [f"{path}:{line}" for path, line in twins if (path, line) != (place.path, place.line)]
     if others:

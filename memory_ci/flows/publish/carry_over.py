@@ -59,7 +59,7 @@ def carry_over(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -
 
 
 def list_lost(workspace: Workspace, tip: str, verdicts: MaintainerDecisions) -> tuple[str, ...]:
-    """The titles of what maintainers wrote that does not stand at `tip` as they wrote it."""
+    """The titles of edits by maintainers that are not at `tip` as they wrote them."""
     there = workspace.at(tip).places if verdicts.edits else {}
     return tuple(edit.place.entry.title for edit in verdicts.edits if not _stands(edit, there.get(edit.place.entry.id)))
 

@@ -61,7 +61,7 @@ class RequestState(NamedTuple):
 
 
 def find_request_state(run: Run, settings: Config, built: Built) -> RequestState:
-    """How things stand on the forge. Raises EngineError (`forge-…`)."""
+    """The state of the request on the forge. Raises EngineError (`forge-…`)."""
     forge, names = _forge(run, settings), (settings.publish.branch, run.branch)
     if forge is None:
         return RequestState(None)
@@ -72,7 +72,7 @@ def find_request_state(run: Run, settings: Config, built: Built) -> RequestState
 
 
 def find_answer(built: Built, standing: RequestState) -> str:
-    """That people closed a pull request which held all of this; "" where there is something new."""
+    """The reason not to propose: people closed a pull request that held all of this; "" if something is new."""
     if standing.declined is None or not list_keys(built) <= parse_held(standing.declined.body):
         return ""
     number = standing.declined.number

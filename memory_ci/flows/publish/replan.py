@@ -61,7 +61,7 @@ def _cursor(workspace: Workspace, rev: str) -> Cursor | None:
 
 
 def _without_known(workspace: Workspace, plan: Plan, tip: str) -> Plan:
-    """Without learnings that maintainers rejected or keep in their own words, and episodes that are told already."""
+    """The plan without learnings that maintainers rejected or reworded, and without episodes that are there already."""
     now, places = workspace.at(tip), _list_places(workspace, tip)
     rejected = list_rejected(now)
 

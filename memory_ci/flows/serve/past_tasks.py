@@ -41,7 +41,7 @@ DECLINED: tuple[Outcome, str] = ("failure", "")
 
 
 class FileTellings(msgspec.Struct, frozen=True):
-    """What one file tells, as it is kept from run to run: an episode file never changes under its object id."""
+    """The tellings of one file, kept from run to run: an episode file never changes under its object id."""
 
     episodes: tuple[Episode, ...] = ()
     amendments: tuple[Amendment, ...] = ()
@@ -58,10 +58,9 @@ class EpisodeOutcomes(msgspec.Struct, frozen=True):
     amended: frozenset[str]
 
     def judge(self, task: Task, shas: Iterable[str]) -> Task:
-        """The task with the outcome that its episode says.
+        """The task with the outcome of its episode.
 
-        What git tells of later (a revert, a fix-up) counts as well, and the worse of both holds, until an amendment
-        speaks: it was written by who knew.
+        If git shows a worse one (a later revert, a fix-up), that holds, unless an amendment says otherwise.
         """
         episode = self.by_number.get(task.number or 0) or self._find_by_commit(shas)
         if episode is None or episode.outcome == task.outcome:
@@ -83,12 +82,12 @@ class EpisodeOutcomes(msgspec.Struct, frozen=True):
 
 
 def list_unread(workspace: Workspace, heard: Collection[str], tip: str) -> tuple[TreeFile, ...]:
-    """The episode files of a commit that are not among the object ids `heard`. Raises RepositoryError (git-failed)."""
+    """The episode files of a commit whose object ids are not among `heard`. Raises RepositoryError (git-failed)."""
     return tuple(file for file in list_episode_files(workspace, tip) if file.oid not in heard)
 
 
 def read_tellings(workspace: Workspace, heard: Mapping[str, FileTellings], tip: str) -> dict[str, FileTellings]:
-    """What the episode files of a commit tell, by object id; only new ones are read."""
+    """The tellings of a commit's episode files by object id; only new files are read."""
     listed = list_episode_files(workspace, tip)
     fresh = [file for file in listed if file.oid not in heard]
     read = {
@@ -99,7 +98,7 @@ def read_tellings(workspace: Workspace, heard: Mapping[str, FileTellings], tip: 
 
 
 def combine_tellings(heard: Mapping[str, FileTellings]) -> EpisodeOutcomes:
-    """All that was heard, put together."""
+    """The outcomes of all tellings together."""
     amendments = [told for file in heard.values() for told in file.amendments]
     episodes = combine([*amendments, *(told for file in heard.values() for told in file.episodes)])
     return EpisodeOutcomes(
@@ -178,7 +177,7 @@ def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Ta
 
 
 def _list_declined(ledger: Ledger, verdicts: EpisodeOutcomes) -> Iterator[Done]:
-    """What was tried and not merged, but for what nobody should be told."""
+    """The requests that were tried and not merged, as tasks; texts that must not be served are left out."""
     merged = {done.number for done in ledger.done if done.number is not None}
     for episode in verdicts.list_declined(merged):
         title, branch = episode.situation.summary or episode.text, episode.context.get("branch", "")

@@ -41,7 +41,7 @@ LEAST_JUDGED = 100
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """The best of what a task finds, ranked as if all they say were still true; how they are weighed.
+    """The best matches of a task, ranked before the code they cite is judged, and how they are weighed.
 
     `relevance` is what the lanes were fused to, None where only words were asked; `cosines` are those of the vector
     lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing` is what feedback says of them.
@@ -75,7 +75,7 @@ def find_ranked(
     corpus = Corpus(count_entries(index), partial(count_holding, index))
     terms = build_terms(task, corpus)
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
-    standing = find_standing(index, config, [match.located.entry for match in matches], today)
+    standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)
     found = Ranked(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
@@ -102,7 +102,7 @@ def _with_vectors(
     known = {place_of(match.located): match.lexical for match in found.matches}
     others = tuple(Match(located, 0.0) for place, located in answer.located.items() if place not in known)
     located = {place_of(match.located): match.located for match in (*found.matches, *others)}
-    standing = find_standing(index, config, [place.entry for place in located.values()], found.standing.today)
+    standing = find_feedback_weights(index, config, [place.entry for place in located.values()], found.standing.today)
 
     def traits(place: Place) -> Traits:
         entry = located[place].entry
@@ -123,7 +123,7 @@ def _with_vectors(
 
 
 def _ranked(found: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
-    """Hits with the raw score of every lane that found them, and with how much was said of them."""
+    """Hits with the raw score of each lane that found them, and with their number of feedback events."""
     hits = map(found.standing.mark, rank(matches, weights, found.relevance))
     cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
     return [hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine))) for hit, cosine in cosines]
@@ -183,8 +183,8 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
         return replace(hit, events=known.events, is_low=known.is_low) if known else hit
 
 
-def find_standing(index: Index, config: Config, entries: Iterable[Entry], today: date) -> FeedbackWeights:
-    """What stands in the index about `entries`, by one query, and one more where some supersede others.
+def find_feedback_weights(index: Index, config: Config, entries: Iterable[Entry], today: date) -> FeedbackWeights:
+    """The feedback on `entries` in the index, by one query, and one more if some supersede others.
 
     Raises UsageError (missing-extra) for `fsrs`.
     """
@@ -205,7 +205,7 @@ def find_standing(index: Index, config: Config, entries: Iterable[Entry], today:
 
 
 def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
-    """Which of the entries inherit what was said of those that no file has any more."""
+    """The entries that inherit feedback on entries that no file has any more."""
     merged = [entry for entry in entries if entry.supersedes]
     if not merged:
         return {}

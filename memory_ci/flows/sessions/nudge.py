@@ -41,9 +41,9 @@ def find_nudge(workspace: Workspace, rev: str = "HEAD") -> str:
 
 
 def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
-    """The same, once for each session; where none is known, once a day in a clone. Never raises.
+    """The nudge once for each session; without a session, once a day in a clone. Never raises.
 
-    That it was said is noted in the git directory; where that cannot be, nothing is: it would be said for ever.
+    The git directory keeps a note of it. If that cannot be written nothing is said, or it would be said each time.
     """
     with suppress(MemoryCIError, OSError):
         said, mark = _read_marks(workspace), _mark(session or today.isoformat())
@@ -66,16 +66,16 @@ def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
 
 
 def session_of(environment: Mapping[str, str]) -> str | None:
-    """The id of the session that runs in this environment, as its agent's hooks are told it."""
+    """The id of the session that runs in this environment, as its agent tells its hooks."""
     from memory_ci.flows.sessions.active_session import find_sessions  # 5 ms that an agent's hook spares
 
     return next((key.partition(":")[2] for key in find_sessions(environment)), None)
 
 
 def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -> bool:
-    """Whether a push, as git tells its hook by standard input, brings commits to a branch: no tag, no deletion.
+    """Whether a push brings commits to a branch, by the standard input of its hook: no tag, no deletion.
 
-    pre-commit and prek keep the input to themselves, and say by a variable what is pushed.
+    pre-commit and prek do not pass the input on; they name what is pushed by a variable.
     """
     if name := environment.get("PRE_COMMIT_REMOTE_BRANCH"):
         return name.startswith(BRANCHES)

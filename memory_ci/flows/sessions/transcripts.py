@@ -1,4 +1,4 @@
-"""The sessions that transcripts tell of: found, read, merged, and what people said in them."""
+"""The sessions of transcripts: found, read, merged, and what people said in them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tools that manage the hooks of a clone from a file of the repository: recognised, told what to add, never written to.
+"""Tools that manage the hooks of a clone by a file of the repository: found, never written to.
 
-What is added there is committed: it calls `memory-ci` by name, and does nothing on a machine without it.
+The user is told what to add. That is committed: it calls `memory-ci` by name, and does nothing on a machine without it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def list_texts(value: object) -> Iterator[str]:
 
 
 def without_comments(text: str) -> str:
-    """The text without what stands after a `#` that begins a word: sh, YAML and TOML alike."""
+    """The text without comments, which begin with a `#` that begins a word: in sh, YAML and TOML alike."""
     return re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
 
 

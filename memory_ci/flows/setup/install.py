@@ -160,7 +160,7 @@ def _make_block(lines: Sequence[str]) -> str:
 
 
 def _with_block(text: str, block: str) -> str:
-    """The text with our block in it: where it stands, or at the end after a newline of its own."""
+    """The text with our block in place of the old one, or at the end after a newline of its own."""
     if BLOCK_PATTERN.search(text):
         return BLOCK_PATTERN.sub(lambda found: "\n" * found.group().startswith("\n") + block, text, count=1)
     return f"{text}\n{block}" if text else block

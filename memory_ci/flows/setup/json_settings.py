@@ -12,7 +12,7 @@ EMPTY = "{\n}\n"
 
 
 class WrongShapeError(ValueError):
-    """JSON, but something else than the objects and the array that were expected stands there."""
+    """JSON that is not the objects and the array that were expected."""
 
 
 class JsonMember(NamedTuple):
@@ -71,7 +71,7 @@ def _check(text: str) -> None:
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key that stands twice nobody can say which counts: readers differ."""
+    """A key that occurs twice is refused: readers differ in which one counts."""
     members = dict(pairs)
     if len(members) < len(pairs):
         double = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
