@@ -116,7 +116,8 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     for telling in told:
         if isinstance(telling, Episode) and telling.id not in _list_ids(telling.action):
             yield f"episode {telling.id!r}: is not named after what it tells of"
-        if not _is_own_word(telling, _ref_of(workspace, plan, telling, told)):
+        ref = _ref_of(workspace, plan, telling, told)
+        if any(said.by == BY_FACTS and said.ref != ref for said in telling.feedback):
             yield f"episode {telling.id!r}: speaks for another piece of work"
 
 
@@ -143,11 +144,6 @@ def _list_ids(action: Action) -> frozenset[str]:
     if action.pr is None:
         return frozenset({f"commit-{sha}"} if sha else ())
     return frozenset({f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])})
-
-
-def _is_own_word(telling: Telling, ref: str | None) -> bool:
-    """Whether what the facts say in it is said of its own work (`ref`, None where that is not known)."""
-    return all(said.ref == ref for said in telling.feedback if said.by == BY_FACTS)
 
 
 def _ref_of(workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]) -> str | None:

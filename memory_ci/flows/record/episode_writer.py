@@ -234,7 +234,9 @@ class EpisodeWriter:
         commands: tuple[Feedback, ...],
     ) -> Episode:
         request, title, own = gathered.request, safe(title_of(merged)), own_commits(merged)
-        number = _number_of(merged, request)
+        number = merged.number  # of an issue perhaps, or of a request that was not merged: the forge knows better
+        if request is not None:
+            number = request.number if request.state == "merged" else None
         paths = list_paths(merged, own)
         outcome = judge_merged(paths, gathered.events)
         work = Work(
@@ -370,16 +372,6 @@ class EpisodeWriter:
         if told.id not in self._known:
             self._known.add(told.id)
             self.tellings.append(told)
-
-
-def _number_of(merged: MergedChange, request: PullRequest | None) -> int | None:
-    """The number of the request that was merged: the forge's word goes before that of a message.
-
-    A message may name an issue, or a request that was not merged.
-    """
-    if request is None:
-        return merged.number
-    return request.number if request.state == "merged" else None
 
 
 def _is_within(revert: Revert, later: Revert, parts: Mapping[str, str]) -> bool:

@@ -113,12 +113,14 @@ class Gatherer:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
         request = self.find_request(merged)
         joins: list[Join] = []
-        events = [
-            *commit_events(merged),
-            *file_events(self._workspace, merged, self._adr_paths),
-            *self._reviews(merged, request, joins),
-        ]
-        sessions = list(self._sessions(merged, request, joins))
+        events = [*commit_events(merged), *file_events(self._workspace, merged, self._adr_paths)]
+        if request is not None:
+            how = "named by its commit" if merged.number == request.number else "named by the forge"
+            events += self._tell(request, merged.label, how, joins)
+        sessions: list[Event] = []
+        for joined in self._finder.find(merged, request):
+            joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
+            sessions += joined.events
         if len(events) > len(merged.commits) or sessions:
             events.append(diff_event(merged))
         return _gathered([*events, *sessions], joins, request)
@@ -183,11 +185,6 @@ class Gatherer:
         number = self._forge.find_number(merged.tip.sha)
         return named if number is None or number == merged.number else self._forge.find_pull_request(number)
 
-    def _reviews(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
-        if request is not None:
-            how = "named by its commit" if merged.number == request.number else "named by the forge"
-            yield from self._tell(request, merged.label, how, joins)
-
     def _tell(self, request: PullRequest, change: str, how: str, joins: list[Join]) -> Iterator[Event]:
         """The events of a request, once in a run."""
         if request.number in self._requests:
@@ -197,13 +194,6 @@ class Gatherer:
         events = review_events(request)
         joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
         yield from events
-
-    # -- the sessions
-
-    def _sessions(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
-        for joined in self._finder.find(merged, request):
-            joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
-            yield from joined.events
 
 
 class RecordRun(NamedTuple):
@@ -266,13 +256,8 @@ def start_of(merged: MergedChange) -> str | None:
 def _gathered(events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None) -> Gathered:
     """The events in their order; of a request from outside, all but what reviewers said of it are hearsay."""
     is_theirs = request is not None and is_outside(request, request.permission)
-    told = (_from_outside(event) if is_theirs else event for event in events)
-    numbered = (replace(event, seq=seq) for seq, event in enumerate(told))
+    numbered = (
+        replace(event, seq=seq, is_outside=event.is_outside or (is_theirs and event.kind not in ("review", "check")))
+        for seq, event in enumerate(events)
+    )
     return Gathered(tuple(numbered), tuple(joins), request)
-
-
-def _from_outside(event: Event) -> Event:
-    """An event of an outsider is hearsay; reviews and checks have authors of their own."""
-    if event.kind in ("review", "check"):
-        return event
-    return replace(event, is_outside=True)

@@ -18,7 +18,6 @@ from memory_ci.gitrepo.merges import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
-from memory_ci.records.report import Finding
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
 from memory_ci.text import shorten
@@ -190,19 +189,15 @@ def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Iter
     if any(not is_memory(file.path) for commit in commits for file in commit.files):
         return "others changed more than memory there"
     broken = [finding for finding in tip.memory.findings if finding.level == "error"]
-    broken += [finding for file in touched for finding in _episode_findings(file)]
+    episodes = [(file.path, file.new) for file in touched if is_episode_path(file.path)]
+    broken += [
+        found for path, data in episodes if data is not None for found in parse_episode_file(path, data).findings
+    ]
     if broken:
         return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
     known = workspace.at(base).read(file.path for file in touched)
     clashes = (file.path for file in touched if not _can_carry(workspace, file, known.get(file.path)))
     return next((f"{path} was changed there, and is not the same in the base" for path in clashes), "")
-
-
-def _episode_findings(file: Touched) -> tuple[Finding, ...]:
-    """What cannot be read of an episode file that maintainers changed."""
-    if file.new is None or not is_episode_path(file.path):
-        return ()
-    return parse_episode_file(file.path, file.new).findings
 
 
 def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool:
