@@ -7,7 +7,7 @@ takes the line out. How their decisions come onto the branch that is made anew: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
@@ -182,17 +182,16 @@ def _read_released(workspace: Workspace, commits: Sequence[Commit]) -> frozenset
     return frozenset(found)
 
 
-def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Iterable[Touched]) -> str:
+def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]) -> str:
     """Why the work of others on the branch cannot be carried over."""
     workspace = tip.workspace
     is_memory = memory_test(workspace)
     if any(not is_memory(file.path) for commit in commits for file in commit.files):
         return "others changed more than memory there"
     broken = [finding for finding in tip.memory.findings if finding.level == "error"]
-    episodes = [(file.path, file.new) for file in touched if is_episode_path(file.path)]
-    broken += [
-        found for path, data in episodes if data is not None for found in parse_episode_file(path, data).findings
-    ]
+    for file in touched:
+        if file.new is not None and is_episode_path(file.path):
+            broken += parse_episode_file(file.path, file.new).findings
     if broken:
         return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
     known = workspace.at(base).read(file.path for file in touched)

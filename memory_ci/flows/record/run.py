@@ -1,4 +1,4 @@
-"""Record: merged work in, decisions out. Planning writes nothing; `flows.record.apply` performs a plan."""
+"""Record: merged work in, decisions out. Planning writes nothing but caches; `flows.record.apply` performs a plan."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def plan_record(
     environ: Mapping[str, str] = NOTHING,
     model: Model | None = None,
 ) -> Plan:
-    """Everything a run over the range would do, on the tree of the branch's tip. Writes nothing.
+    """Everything a run over the range would do, on the tree of the branch's tip. Writes nothing but caches.
 
     `environ` says which engine and which forge can be reached; `model` goes before what it says. An engine that fails
     ends the range where it failed: what comes after is for the next run. Raises RepositoryError: unborn-branch,
