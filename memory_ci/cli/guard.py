@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from memory_ci.cli.common import at_option, dry_run_option, json_option
-from memory_ci.cli.plain import echo_json, today, workspace
+from memory_ci.cli.plain import committed_workspace, echo_json, today, warn, workspace
+from memory_ci.rendering.annotations import render_annotations
 from memory_ci.rendering.table import count_levels, printable, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.flows.guard.check import CheckReport
-
-import secrets
-from typing import TYPE_CHECKING
-
-from memory_ci.cli.plain import committed_workspace
-from memory_ci.rendering.annotations import render_annotations
-
-if TYPE_CHECKING:
-    from memory_ci.flows.guard.check import CheckReport
-
-import sys
-
-from memory_ci.cli.plain import warn
 
 
 @click.command("check")
@@ -70,8 +60,6 @@ def check_command(
       memory-ci check --fix --dry-run
     """
     from memory_ci.flows.guard.check import check_memory
-    from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
-    from memory_ci.flows.guard.range_findings import add_range_findings
     from memory_ci.flows.workspace import STAGED
 
     if staged and view:
@@ -81,10 +69,16 @@ def check_command(
     if (base or dry_run) and not fix:
         raise click.UsageError("--base and --dry-run belong to --fix.")
     where = workspace(is_quiet=True)  # what is told on stderr elsewhere is a finding here
-    adopted = adopt_by_hand(where, today(), dry_run=dry_run) if fix else ()
-    moved = move_to_inbox(where, base, dry_run=dry_run) if fix else ()
+    if fix:
+        from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
+
+        adopted, moved = adopt_by_hand(where, today(), dry_run=dry_run), move_to_inbox(where, base, dry_run=dry_run)
+    else:
+        adopted, moved = (), ()
     report = check_memory(where, STAGED if staged else view, paths)
     if written_range is not None:
+        from memory_ci.flows.guard.range_findings import add_range_findings
+
         report = add_range_findings(where, report, written_range)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}

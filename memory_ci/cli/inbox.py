@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
 
-from memory_ci.cli.common import dry_run_option, json_option
+from memory_ci.cli.common import dry_run_option, engine_option, json_option
 from memory_ci.cli.plain import echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE, Domain, EntryType
 from memory_ci.records.episode import Feedback, FeedbackKind, Outcome, Situation
-from memory_ci.rendering.table import printable, render_finding
+from memory_ci.records.job import Assumption, State
+from memory_ci.rendering.table import printable, printable_lines, render_finding
 
 if TYPE_CHECKING:
     from memory_ci.flows.inbox.importer import ImportReport
 
-import os
-
-from memory_ci.cli.common import engine_option
-from memory_ci.records.config import EngineName
-from memory_ci.records.job import Assumption, State
-from memory_ci.rendering.table import printable_lines
 
 TEMPLATE = """
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 
 import click
 from msgspec.structs import replace
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from memory_ci.records.plan import Plan
     from memory_ci.records.publish import Published
 
-from pathlib import Path
-from typing import BinaryIO
 
 POLL_SECONDS = 60
 """Between two looks at the batches of a backfill, which take minutes to hours."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
 from memory_ci.errors import MemoryCIError
+from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import render_context
 from memory_ci.rendering.hook_format import ASK, HOOK_CHARS, HOOK_EVENTS, render_asking, render_hook, render_markdown
@@ -19,9 +20,6 @@ from memory_ci.rendering.table import printable
 if TYPE_CHECKING:
     from memory_ci.flows.workspace import Workspace
 
-from typing import get_args
-
-from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 
 Format = Literal["text", "markdown", "json", "hook"]
 
