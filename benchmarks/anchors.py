@@ -11,7 +11,7 @@ import msgspec
 
 from benchmarks.timing import Row
 from memory_ci.flows.anchors import anchor_entries, judge_anchors
-from memory_ci.flows.samples import sample_entry
+from memory_ci.flows.measure.evaluate import sample_entry
 from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.records.entry import Entry, Located, ScopeOf
 

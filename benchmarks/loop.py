@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.flows.measure.retrieval_sets import RetrievalSet, load_set, replay
+from memory_ci.flows.measure.evaluate_retrieval import RetrievalSet, load_set, replay
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import Candidates, arrange, find_candidates
+from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked
 from memory_ci.records.config import Config, RetrieveConfig
 from memory_ci.records.entry import Entry
 from memory_ci.retrieval.metrics import mean, ndcg
@@ -59,7 +59,7 @@ def run_loop(data: RetrievalSet, settings: RetrieveConfig | None) -> Loop:
     for index, asking in replay(data):
         options = RetrieveOptions()
         asked = make_sound(options, config, asking.today)
-        found = find_candidates(index, config, asking.text, asked, options, asking.today)
+        found = find_ranked(index, config, asking.text, asked, options, asking.today)
         if settings:
             found = _reinforced(found, given)
         hits, _ = arrange(found.hits, asked.limit)
@@ -71,7 +71,7 @@ def run_loop(data: RetrievalSet, settings: RetrieveConfig | None) -> Loop:
     return Loop(mean(scores), most / places.total())
 
 
-def _reinforced(found: Candidates, given: dict[str, tuple[int, date]]) -> Candidates:
+def _reinforced(found: Ranked, given: dict[str, tuple[int, date]]) -> Ranked:
     """The candidates ranked anew, as if the index had heard of what was given before."""
 
     def weigh(entry: Entry) -> float:

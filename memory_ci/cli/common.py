@@ -1,24 +1,16 @@
-"""What commands share: their options, progress; and what `plain` has, for those that are run by click anyway."""
+"""What commands that click runs share: options, and a line of progress."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from memory_ci.cli.plain import committed_workspace as committed_workspace
-from memory_ci.cli.plain import echo_json as echo_json
-from memory_ci.cli.plain import has_input as has_input
-from memory_ci.cli.plain import now as now
-from memory_ci.cli.plain import read_input as read_input
-from memory_ci.cli.plain import today as today
-from memory_ci.cli.plain import utf8 as utf8
-from memory_ci.cli.plain import warn as warn
-from memory_ci.cli.plain import workspace as workspace
+from memory_ci.cli.plain import echo_json
 from memory_ci.records.config import EngineName
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -47,6 +39,14 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     fetch = click.option("--fetch/--no-fetch", default=True, help="Fetch captured sessions first.", show_default=True)
     return since(branch(sessions(engine_option(fetch(command)))))
+
+
+def show(value: Any, text: str | Iterable[str], as_json: bool) -> None:  # noqa: ANN401 - any record
+    """A record as JSON, or what it says to people: a text as it is, or lines."""
+    if as_json:
+        echo_json(value)
+    else:
+        click.echo(text if isinstance(text, str) else "".join(f"{line}\n" for line in text), nl=False)
 
 
 @contextmanager

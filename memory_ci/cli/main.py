@@ -12,54 +12,54 @@ from memory_ci import __version__
 from memory_ci.cli.plain import reported
 
 COMMANDS = {
-    "init": "Write the files a repository starts with.",
-    "add": "Put a learning into the inbox.",
-    "check": "Check that every memory file is in order.",
-    "doctor": "Say what is set up, what works, and what to do about the rest.",
-    "verify": "Check what a change does to memory, before it is merged.",
-    "ci": "Do what a CI job is for: verify a change, or record what was merged.",
-    "install": "Set up the merge driver and the hooks in this clone.",
-    "uninstall": "Take out what install put into this clone.",
-    "resolve": "Merge the base into a branch, memory files entry by entry.",
-    "list": "List the entries.",
-    "show": "Show one entry.",
-    "graph": "Show what an entry is related to.",
-    "log": "Show what commits did to one entry.",
-    "record": "Turn merged work into committed memory.",
-    "extract": "Write the plan of a record run, and change nothing.",
-    "apply": "Perform a plan.",
-    "feedback": "Say whether an entry helped.",
-    "why": "Say what an entry counts, and what made it so.",
-    "premortem": "Write down what may go wrong with a plan.",
-    "checkpoint": "Note an assumption, or what became of it.",
-    "compact": "Unite entries that say the same, and take retired ones out.",
-    "promote": "Move entries that recur up one scope.",
-    "retire": "Retire entries of a stage that has ended, or whose code is gone.",
-    "index": "Build the search index, or print its cache key.",
-    "retrieve": "Print what memory knows about a task.",
-    "similar": "Print earlier tasks that are like a task.",
-    "recall": "Print the episodes that answer a question.",
-    "episode": "Note what was tried and what came of it.",
-    "bisect": "Find the commit that lost an entry from the answer to a query.",
-    "mcp": "Serve memory to agents by the Model Context Protocol.",
-    "health": "Say how well memory is kept, and what to do about what is weak.",
-    "sessions": "List agent sessions, and what was found in each.",
-    "stage": "Print the stage each project is in.",
-    "eval": "Judge an engine on labelled data.",
-    "import": "Take over what another memory holds.",
-    "migrate": "Bring memory files to the newest format, or back.",
-    "fmt": "Write memory files in their canonical form.",
-    "completion": "Print a shell completion script.",
-    "capture": "Keep a digest of an agent's session in this repository.",
-    "hook": "Run a git hook's work.",
+    "init": ("setup", "Write the files a repository starts with."),
+    "add": ("inbox", "Put a learning into the inbox."),
+    "check": ("guard", "Check that every memory file is in order."),
+    "doctor": ("setup", "Say what is set up, what works, and what to do about the rest."),
+    "verify": ("guard", "Check what a change does to memory, before it is merged."),
+    "ci": ("ci", "Do what a CI job is for: verify a change, or record what was merged."),
+    "install": ("setup", "Set up the merge driver and the hooks in this clone."),
+    "uninstall": ("setup", "Take out what install put into this clone."),
+    "resolve": ("guard", "Merge the base into a branch, memory files entry by entry."),
+    "list": ("lookup", "List the entries."),
+    "show": ("lookup", "Show one entry."),
+    "graph": ("lookup", "Show what an entry is related to."),
+    "log": ("lookup", "Show what commits did to one entry."),
+    "record": ("record", "Turn merged work into committed memory."),
+    "extract": ("record", "Write the plan of a record run, and change nothing."),
+    "apply": ("record", "Perform a plan."),
+    "feedback": ("inbox", "Say whether an entry helped."),
+    "why": ("lookup", "Say what an entry counts, and what made it so."),
+    "premortem": ("inbox", "Write down what may go wrong with a plan."),
+    "checkpoint": ("inbox", "Note an assumption, or what became of it."),
+    "compact": ("upkeep", "Unite entries that say the same, and take retired ones out."),
+    "promote": ("upkeep", "Move entries that recur up one scope."),
+    "retire": ("upkeep", "Retire entries of a stage that has ended, or whose code is gone."),
+    "index": ("index", "Build the search index, or print its cache key."),
+    "retrieve": ("answers", "Print what memory knows about a task."),
+    "similar": ("answers", "Print earlier tasks that are like a task."),
+    "recall": ("answers", "Print the episodes that answer a question."),
+    "episode": ("inbox", "Note what was tried and what came of it."),
+    "bisect": ("lookup", "Find the commit that lost an entry from the answer to a query."),
+    "mcp": ("mcp", "Serve memory to agents by the Model Context Protocol."),
+    "health": ("measure", "Say how well memory is kept, and what to do about what is weak."),
+    "sessions": ("sessions", "List agent sessions, and what was found in each."),
+    "stage": ("lookup", "Print the stage each project is in."),
+    "eval": ("measure", "Judge an engine on labelled data."),
+    "import": ("inbox", "Take over what another memory holds."),
+    "migrate": ("upkeep", "Bring memory files to the newest format, or back."),
+    "fmt": ("guard", "Write memory files in their canonical form."),
+    "completion": ("setup", "Print a shell completion script."),
+    "capture": ("sessions", "Keep a digest of an agent's session in this repository."),
+    "hook": ("hook", "Run a git hook's work."),
 }
-"""Every command with its one line of help, so that the overview needs no import."""
+"""Every command with its module and its one line of help, so that the overview needs no import."""
 
 HIDDEN = ("hook",)
 
 
 class LazyGroup(click.Group):
-    """A group that imports `memory_ci.cli.<command>` when that command is asked for."""
+    """A group that imports the module of a command when that is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -67,12 +67,12 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"memory_ci.cli.{cmd_name}_command")
-        command: click.Command = module.command
+        module = importlib.import_module(f"memory_ci.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, text) for name, text in COMMANDS.items() if name not in HIDDEN]
+        rows = [(name, text) for name, (_, text) in COMMANDS.items() if name not in HIDDEN]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -109,7 +109,7 @@ def today() -> date:
 def workspace(*, is_quiet: bool = False) -> Workspace:
     """The workspace of the current directory, with the configuration of its work tree.
 
-    What in that is not known here is told on stderr, unless git itself has started us.
+    Unknown keys of that are warned of on stderr, unless git itself has started us.
     """
     from memory_ci.flows.workspace import open_workspace
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_ci.cli.plain import has_input, reported
-from memory_ci.cli.retrieve_options import OPTIONS, Option
-from memory_ci.cli.retrieving import serve
+from memory_ci.cli.retrieve import OPTIONS, Option, serve
 
 MAX_DIGITS = 11
 """A number of so many digits is legal everywhere: as a size, and as a time in seconds (the year 5138)."""
@@ -42,7 +41,7 @@ def is_plain(environ: Mapping[str, str]) -> bool:
 
 
 def parse_plain(argv: Sequence[str]) -> dict[str, Any] | None:
-    """The arguments of `retrieving.serve` that `argv` gives; None where it is click's to say what they are."""
+    """The arguments of `retrieve.serve` that `argv` gives; None where it is click's to say what they are."""
     values: dict[str, Any] = {option.name: option.initial for option in OPTIONS}
     words: list[str] = []
     left = iter(argv)

@@ -1,4 +1,4 @@
-"""What `compact`, `promote` and `retire` share: plan the step, perform it unless it is a dry run, say what it was."""
+"""Commands that keep memory in shape, one commit each: compact, promote, retire, migrate."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
-from memory_ci.cli.common import committed_workspace, dry_run_option, echo_json, json_option, now, today
-from memory_ci.records.names import short_branch
+from memory_ci.cli.common import dry_run_option, engine_option, json_option, show
+from memory_ci.cli.plain import committed_workspace, now, today, workspace
+from memory_ci.records.config import EngineName
 from memory_ci.records.plan import Step
 from memory_ci.rendering.plan import render_plan
+from memory_ci.rendering.table import printable
 
 branch_option = click.option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
 
@@ -29,9 +31,109 @@ def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, sta
     where = committed_workspace()
     plan = plan_upkeep_alone(where, (step,), branch, today(), stale_after)
     applied = None if dry_run else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
-    if as_json:
-        echo_json({"plan": plan, "applied": applied})
+    branch = plan.ref.removeprefix("refs/heads/")
+    committed = (f"\nCommitted on {branch}: {subject}\n" for subject in (applied.subjects if applied else ()))
+    show({"plan": plan, "applied": applied}, render_plan(plan).lstrip("\n") + "".join(committed), as_json)
+
+
+@click.command("compact")
+@upkeep_options
+def compact_command(branch: str | None, dry_run: bool, as_json: bool) -> None:
+    """Unite entries that say the same, and take retired ones out.
+
+    One commit, if anything changes. An id that is merged away stands in `supersedes` of the entry that stays, and is
+    still found by `show` and `log`; what was retired is in git's history: `memory-ci show ID --at REV`. `record` does
+    the same at its end.
+
+    \b
+    Example:
+      memory-ci compact --dry-run
+    """
+    run_upkeep("compact", branch, dry_run, as_json)
+
+
+@click.command("promote")
+@click.option(
+    "--global", "to_global", is_flag=True, help="Copy what holds in any repository into the checkout of `global.path`."
+)
+@engine_option
+@upkeep_options
+def promote_command(
+    to_global: bool, engine: EngineName | None, branch: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Move entries that recur up one scope: from a team or session to the project.
+
+    An entry recurs when three or more sessions or merged changes brought it. One commit, if anything changes;
+    `record` does the same at its end. With --global, project entries that recur and name nothing of this repository
+    are copied into the global memory, as a commit there; where a model is configured, only those that it agrees on.
+
+    \b
+    Example:
+      memory-ci promote --dry-run
+      memory-ci promote --global
+    """
+    if not to_global:
+        run_upkeep("promote", branch, dry_run, as_json)
         return
-    click.echo(render_plan(plan).lstrip("\n"), nl=False)
-    for subject in applied.subjects if applied is not None else ():
-        click.echo(f"\nCommitted on {short_branch(plan.ref)}: {subject}")
+    from memory_ci.flows.model import choose_model
+    from memory_ci.flows.record.upkeep import agreed_by_model, promote_globally, propose_globally
+
+    where = workspace()
+    model = choose_model(where.config.engine, engine, os.environ)
+    proposed = agreed_by_model(propose_globally(where, branch, today()), model.engine)
+    promoted = promote_globally(where.config.global_.path, proposed, now(), dry_run=dry_run)
+    done = "Would promote:" if dry_run and promoted else "Promoted:" if promoted else "Nothing to promote."
+    lines = [done, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted)]
+    show({"dry_run": dry_run, "promoted": promoted}, lines, as_json)
+
+
+@click.command("retire")
+@click.option("--stale", is_flag=True, help="Also retire entries whose code has been gone for long.")
+@click.option(
+    "--after",
+    "after_days",
+    type=click.IntRange(min=0),
+    default=90,
+    show_default=True,
+    metavar="DAYS",
+    help="With --stale: how long their code must have been gone.",
+)
+@upkeep_options
+def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bool, as_json: bool) -> None:
+    """Retire entries of a project stage that has ended, or whose code is gone.
+
+    A retired entry is no longer given to agents, and the next compaction takes it out. Pinned entries stay.
+
+    \b
+    Example:
+      memory-ci retire --dry-run
+      memory-ci retire --stale --after 180
+    """
+    run_upkeep("retire", branch, dry_run, as_json, after_days if stale else None)
+
+
+@click.command("migrate")
+@click.option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
+@branch_option
+@dry_run_option
+@json_option
+def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
+    """Bring the memory files of a branch to the newest format, or back.
+
+    One commit, if anything changes. What this version does not know stays as it is. docs/compatibility.md says what a
+    format is.
+
+    \b
+    Example:
+      memory-ci migrate --dry-run
+      memory-ci migrate --to 1
+    """
+    from memory_ci.flows.guard.migrate import migrate
+
+    in_actions = "GITHUB_ACTIONS" in os.environ
+    done = migrate(committed_workspace(), branch, to, now(), dry_run=dry_run, in_actions=in_actions)
+    lines = [f"Nothing to do: the files are of format {done.after}."]
+    if done.files:
+        did = f"{'Would migrate' if dry_run else 'Migrated'} from format {done.before} to {done.after}:"
+        lines = [did, *(f"  {printable(path)}" for path in done.files)]
+    show(done, lines, as_json)

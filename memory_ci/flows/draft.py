@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.workspace import Snapshot
 from memory_ci.gitrepo.blobs import REGULAR, find_obstacle
@@ -16,7 +17,7 @@ from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragmen
 
 
 class Draft:
-    """Entries where they stand, the inbox apart. Steps plan on it and then are taken over into it."""
+    """Memory as the steps planned so far leave it: the kept entries with their places, and the inbox."""
 
     def __init__(self, base: Snapshot) -> None:
         self.base, self._patterns = base, base.workspace.config.scopes
@@ -27,7 +28,7 @@ class Draft:
 
     @property
     def by_id(self) -> dict[str, Located]:
-        """The kept entries; of an id that stands twice, the first."""
+        """The kept entries by id; of two with one id, the first."""
         return {place.entry.id: place for place in reversed(self.kept)}
 
     @property
@@ -38,6 +39,12 @@ class Draft:
         """The file of a scope, unless the tree has a link, a submodule or a directory there, or no directory above."""
         path = scope_path(scope, self._patterns)
         return path if path is not None and find_obstacle(path, self._modes) is None else None
+
+    def copy(self) -> Draft:
+        """A draft that can be changed without this one."""
+        draft = copy(self)
+        draft.kept, draft.inbox = [*self.kept], [*self.inbox]
+        return draft
 
     def take(self, changes: Iterable[Change]) -> tuple[Change, ...]:
         """Do the changes to the draft, and give them back."""
@@ -62,7 +69,7 @@ class Draft:
             scope = classify_scope(change.path, self._patterns) or PROJECT
             self.kept.append(Located(change.entry, change.path, 0, scope))
         elif change.kind == "update" and at is not None:
-            self.kept[at] = msgspec.structs.replace(self.kept[at], entry=change.entry)
+            self.kept[at] = replace(self.kept[at], entry=change.entry)
         elif change.kind == "remove" and at is not None:
             del self.kept[at]
         if change.moved_from is not None:

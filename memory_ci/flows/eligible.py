@@ -1,19 +1,36 @@
-"""Merged changes that could have taught something, and how many of them were judged: learned from, or found empty."""
+"""Merged changes that could have taught something: how many were judged, and what their titles ask of memory."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable, Sequence, Set
 from datetime import UTC, date, timedelta
 
+from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.filters import MERGE_LINE, OWN
 from memory_ci.evidence.trust import is_author
+from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, memory_test
+from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.history import find_commit_of_day, find_cursor, iter_merged_changes, plan_range
-from memory_ci.lifecycle.health import names_of_change
+from memory_ci.lifecycle.health import SHORT, names_of_change
+from memory_ci.lifecycle.reverts import find_reverts, is_revert
+from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.sources.commits import author_of
 
 WINDOW = timedelta(days=90)
+
+MAX_TITLE = 200
+MAX_BYTES = 1_000_000
+
+OURS = re.compile(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
+"""Files that are there for memory-ci alone."""
+
+SHARED = frozenset({".gitattributes", ".pre-commit-config.yaml"})
+"""Files that are ours as well where they name us."""
+
+NAME = b"memory-ci"
 
 
 def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedChange, ...]:
@@ -24,7 +41,7 @@ def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedCh
     start = window_start(today)
     since = find_commit_of_day(workspace.repo, tip, start)
     changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
-    return tuple(one for one in changes if start < _day(one) <= today and is_work(workspace, one))
+    return tuple(one for one in changes if start < merged_on(one) <= today and is_work(workspace, one))
 
 
 def window_start(today: date) -> date:
@@ -79,5 +96,49 @@ def _is_of_memory(workspace: Workspace, commit: Commit) -> bool:
     return bool(commit.files) and all(is_memory(file.path) for file in commit.files)
 
 
-def _day(change: MergedChange) -> date:
-    return change.tip.committed_at.astimezone(UTC).date()
+def merged_on(merged: MergedChange) -> date:
+    """The day of the merge, in UTC."""
+    return merged.tip.committed_at.astimezone(UTC).date()
+
+
+def list_questions(
+    workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
+) -> list[MergedChange]:
+    """The changes, of those given, whose titles ask for something that memory could know.
+
+    Not those that only take others back, only talked (the outcome `neutral`), or only set memory-ci up.
+    """
+    talk = frozenset[str]().union(*(names_of_episode(one) for one in episodes if one.outcome == "neutral"))
+    reverting = {revert.sha for revert in find_reverts(commit for one in changes for commit in one.commits)}
+    return [
+        change
+        for change in changes
+        if title_of(change)
+        and talk.isdisjoint(names_of(change))
+        and not is_revert([commit.sha for commit in own_commits(change)], reverting)
+        and not is_setup(workspace, change)
+    ]
+
+
+def name_question(change: MergedChange) -> str:
+    """`#128 The title`, as it may be shown to anybody: what must not be given to an agent is left out."""
+    title = title_of(change)
+    return change.label if is_unsafe(title) else f"{change.label} {title[:MAX_TITLE]}"
+
+
+def is_setup(workspace: Workspace, change: MergedChange) -> bool:
+    """Whether a change touched nothing but what sets memory-ci up, and memory."""
+    is_memory = memory_test(workspace)
+    paths = {file.path for commit in own_commits(change) for file in commit.files}
+    others = {path for path in paths if not is_memory(path) and not OURS.fullmatch(path)}
+    if not paths or not others <= SHARED:
+        return False
+    contents = Tree(workspace.repo, change.tip.sha).read(others, MAX_BYTES) if others else ()
+    return others == {one.file.path for one in contents if one.data is not None and NAME in one.data}
+
+
+def names_of_episode(episode: Episode) -> Set[str]:
+    """The names of the change that an episode is of; its id alone says it as well."""
+    kind, _, name = episode.id.partition("-")
+    own = {f"{kind}:{name[:SHORT] if kind == 'commit' else name}"}
+    return own | names_of_change(episode.action.pr, filter(None, [episode.action.commit]))

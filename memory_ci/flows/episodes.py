@@ -63,7 +63,7 @@ def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[
 
 
 def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple[Finding, ...]:
-    """What is not in order in episode files that were read: unreadable, told twice differently, or not to be kept."""
+    """Findings on episode files that were read: unreadable, two different texts of one id, or not to be kept."""
     found: list[Finding] = []
     first: dict[str, tuple[Telling, str]] = {}
     for data, file in read:

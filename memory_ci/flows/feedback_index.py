@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.episodes import read_episode_files
 from memory_ci.flows.screening import CREDENTIAL_HINT, find_unsafe_text, is_unsafe
@@ -17,7 +17,7 @@ from memory_ci.records.episode import Feedback
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.episodes import ParsedEpisodes, is_episode_path
 
-Said = tuple[int, Feedback]
+LinedFeedback = tuple[int, Feedback]
 
 
 def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[LoadedFile]:
@@ -34,7 +34,7 @@ def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[L
 
 def mask_feedback(said: Feedback) -> Feedback:
     """The same event, its unsafe texts by a digest: it still counts, once and beside those of the same job."""
-    return msgspec.structs.replace(said, id=_mask(said.id), by=_mask(said.by), ref=_mask(said.ref))
+    return replace(said, id=_mask(said.id), by=_mask(said.by), ref=_mask(said.ref))
 
 
 @lru_cache(maxsize=8192)  # the same names and ids come again and again
@@ -44,7 +44,7 @@ def _mask(text: str) -> str:
     return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]"
 
 
-def _find_unsafe(read: ParsedEpisodes, said: Sequence[Said]) -> Iterator[Finding]:
+def _find_unsafe(read: ParsedEpisodes, said: Sequence[LinedFeedback]) -> Iterator[Finding]:
     for line, one in said:
         text = "\n".join((one.id, one.by, one.ref))
         if mask_feedback(one) == one:

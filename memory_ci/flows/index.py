@@ -8,16 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import (
-    MAX_FILE_BYTES,
-    Workspace,
-    is_told,
-    list_indexed_files,
-    load_files,
-    readable_path,
-)
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, is_told, list_indexed_files, load_files, readable_path
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.index.build import Known, SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours
@@ -175,5 +169,5 @@ def _read_global(workspace: Workspace) -> dict[str, bytes]:
 
 
 def _as_global(file: LoadedFile) -> LoadedFile:
-    entries = tuple(msgspec.structs.replace(place, scope=GLOBAL) for place in file.entries)
-    return msgspec.structs.replace(file, scope=GLOBAL, entries=entries)
+    entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
+    return replace(file, scope=GLOBAL, entries=entries)

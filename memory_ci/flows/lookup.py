@@ -128,7 +128,7 @@ def _read_versions(workspace: Workspace, versions: Sequence[FileVersion], prefix
 
 
 class _EntryHistory:
-    """Replays file versions, oldest first, and tells what each commit changed in the entry."""
+    """Replays file versions, oldest first, and finds what each commit changed in the entry."""
 
     def __init__(self, prefix: str, entries: dict[tuple[str, str], Entry]) -> None:
         self._entries = entries

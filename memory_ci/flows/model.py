@@ -1,27 +1,103 @@
-"""The model of a run: which engine reads the evidence, why that one, what it may cost and what it did."""
+"""The model of a run: which engine reads the evidence and why, what it is asked, what it may cost, what it did."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, UsageError
+from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.choose import choose_engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import KeptReplies
-from memory_ci.flows.asker import Asker
+from memory_ci.extraction.engines.rules import is_telling
+from memory_ci.extraction.gate import QUOTABLE
+from memory_ci.extraction.scopes import scopes_for
 from memory_ci.flows.workspace import workspace_at
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.repo import Repository
+from memory_ci.records.candidate import EngineReply, Known, Request
 from memory_ci.records.config import Config, EngineConfig, EngineName
 from memory_ci.records.entry import Entry
+from memory_ci.records.event import EvidenceSet
 from memory_ci.records.plan import EngineUse
+from memory_ci.text import estimate_tokens
+
+KNOWN_TOKENS = 6_000
+"""Room in a prompt for the titles of what is known already: the most important, the same in each call of a run."""
+
+
+NOTHING = '{"learnings": []}'
+"""What a model that refuses is taken to have said: it would refuse again, and the change is learned from by rule."""
+
+
+class Answer(NamedTuple):
+    """The reply to one request, the name its entries will have as their engine, what it was asked for and not shown."""
+
+    text: str
+    engine: str
+    scopes: tuple[str, ...]
+    notice: str
+
+
+class Asker:
+    """The model of one run. `answers` counts what it answered, also from memory; `model` is the last that did.
+
+    With `meter` the calls are counted here: the engine does not do it itself.
+    """
+
+    def __init__(self, name: str, engine: Engine, meter: Meter | None, budget: int, existing: Sequence[Entry]) -> None:
+        self._name, self._engine, self._meter, self._budget = name, engine, meter, budget
+        self.answers, self.model = 0, ""
+        self._known = tuple(_digest(existing))
+
+    def request(self, change: str, evidence: EvidenceSet) -> Request | None:
+        """What would be asked about a change; None where there is nothing that could prove a learning."""
+        if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
+            return None
+        window = choose(evidence, self._budget, is_telling)
+        return Request(
+            change=change,
+            evidence=window.pieces,
+            existing=self._known,
+            scopes=scopes_for(window.pieces),
+            notice=window.notice,
+        )
+
+    def ask(self, change: str, evidence: EvidenceSet) -> Answer | None:
+        """The answer about one change, or None where there was nothing to ask. Raises EngineError as the engine."""
+        request = self.request(change, evidence)
+        if request is None:
+            return None
+        reply = self._engine.extract(request)
+        self.answers, self.model = self.answers + 1, reply.model
+        if self._meter and reply.tries:
+            self._meter.add_try()
+            self._meter.add(reply.usage)
+        if reply.stop_reason == "refusal":
+            return Answer(NOTHING, _engine_name(self._name, reply), (), "everything: the model refused to answer")
+        return Answer(reply.text, _engine_name(self._name, reply), request.scopes, request.notice)
+
+
+def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
+    """The entries whose titles a model is shown, as many as there is room for."""
+    room = KNOWN_TOKENS
+    for entry in sorted(existing, key=lambda entry: (-entry.importance, entry.id)):
+        room -= estimate_tokens(f"{entry.id} {entry.title}")
+        if room < 0:
+            return
+        if entry.status == "active":
+            yield Known(entry.id, entry.title)
+
+
+def _engine_name(name: str, reply: EngineReply) -> str:
+    return f"{name}:{reply.model}" if reply.model else name
 
 
 class Model(NamedTuple):
@@ -78,7 +154,7 @@ def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Map
     Raises UsageError or EngineError for an engine that cannot be had.
     """
     if wanted is not None:
-        settings = msgspec.structs.replace(settings, name=wanted)
+        settings = replace(settings, name=wanted)
     engine, choice = choose_engine(settings, environ)
     reason = "--engine" if wanted not in (None, "auto") else choice.reason
     meter = getattr(engine, "meter", None)
@@ -108,6 +184,4 @@ def trusted_config(repo: Repository, base: str) -> Config:
         old = workspace_at(repo, before).config
     except UsageError:  # it could not be read, and this change mends it
         return config
-    return msgspec.structs.replace(
-        config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge
-    )
+    return replace(config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge)

@@ -26,7 +26,7 @@ from memory_ci.records.report import LoadedFile
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class Moment(msgspec.Struct, frozen=True):
+class PastMoment(msgspec.Struct, frozen=True):
     """A commit whose memory is asked (None: there was none yet), the day that counts as today, and what to say of it.
 
     `workspace` has the configuration in force.
@@ -38,7 +38,7 @@ class Moment(msgspec.Struct, frozen=True):
     note: str
 
 
-def find_moment(workspace: Workspace, at: str) -> Moment:
+def find_moment(workspace: Workspace, at: str) -> PastMoment:
     """The moment that a revision or a day (`2026-09-01`, the end of it in UTC, along the first parents of HEAD) names.
 
     Raises RepositoryError: unknown-revision, shallow-clone.
@@ -47,29 +47,29 @@ def find_moment(workspace: Workspace, at: str) -> Moment:
     if day is None:
         commit = resolve_past(workspace.repo, at)
         day = commit_time(workspace.repo, commit).date()
-        return Moment(workspace, commit, day, f"Memory of {commit[:12]}, ranked as on {day}.")
+        return PastMoment(workspace, commit, day, f"Memory of {commit[:12]}, ranked as on {day}.")
     found = find_commit_of_day(workspace.repo, "HEAD", day)
     if found is None:
-        return Moment(workspace, None, day, f"There was no commit yet on {day}, and no memory.")
-    return Moment(workspace, found, day, f"Memory of {found[:12]}, ranked as on {day}.")
+        return PastMoment(workspace, None, day, f"There was no commit yet on {day}, and no memory.")
+    return PastMoment(workspace, found, day, f"Memory of {found[:12]}, ranked as on {day}.")
 
 
-def find_instant(workspace: Workspace, at: datetime) -> Moment:
+def find_instant(workspace: Workspace, at: datetime) -> PastMoment:
     """The moment of a time of day, along the first parents of HEAD. Raises RepositoryError (shallow-clone)."""
     when = at.astimezone(UTC)
     found = find_commit_until(workspace.repo, "HEAD", when)
     note = f"Memory of {found[:12]}" if found else "There was no commit yet, and no memory"
-    return Moment(workspace, found, when.date(), f"{note}, as of {when:%Y-%m-%d %H:%M} UTC.")
+    return PastMoment(workspace, found, when.date(), f"{note}, as of {when:%Y-%m-%d %H:%M} UTC.")
 
 
-def find_fork_point(workspace: Workspace, base: str, today: date) -> Moment:
+def find_fork_point(workspace: Workspace, base: str, today: date) -> PastMoment:
     """Where HEAD left `base`: its memory and its configuration, for what a fork says of either is not reviewed yet.
 
     Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
     """
     commit = resolve_merge_base(workspace.repo, "HEAD", base)
     trusted = workspace_at(workspace.repo, commit)
-    return Moment(trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}.")
+    return PastMoment(trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}.")
 
 
 class Past:

@@ -1,10 +1,10 @@
-"""Screening: what must not be in memory, whoever wrote it, is named by `check` and never served."""
+"""Screening: text that must not be in memory is reported by `check` and never served, whoever wrote it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.extraction.gate import check_words
 from memory_ci.records.entry import Located
@@ -39,7 +39,7 @@ def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
     prose_findings = {line: tuple(_unsafe_prose(file.path, line, text, credentials)) for line, text in file.prose}
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
     found = [finding for group in (*entry_findings.values(), *prose_findings.values()) for finding in group]
-    return msgspec.structs.replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
+    return replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
 
 
 def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
@@ -57,7 +57,7 @@ def is_unsafe(text: str) -> bool:
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
-    """Why a text that stands at a line of a file must not be served, credentials apart: they are named by their own."""
+    """Why a text at a line of a file must not be served, except for credentials, which have a finding of their own."""
     return _unsafe(path, line, text, credentials=False)
 
 

@@ -1,4 +1,4 @@
-"""Where a command works: the repository, its configuration, and a view of its memory files."""
+"""Where a command works: the repository, its configuration, the branch, and a view of its memory files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_worktree, read_files, tree_at
-from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, resolve_commit
+from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, head_branch, resolve_commit
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding, LoadedFile
@@ -27,6 +28,9 @@ MAX_FILE_BYTES = 20 * 1024 * 1024
 
 STAGED = ":staged"
 """The view of what the next commit would hold; no revision can be spelt like this."""
+
+PRIVATE = "refs/memory-ci/publish/"
+"""Where `flows.publish.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -44,7 +48,7 @@ class Workspace(msgspec.Struct, frozen=True):
         return Snapshot(self, resolve_commit(self.repo, rev))
 
 
-class Memory(msgspec.Struct, frozen=True):
+class LoadedMemory(msgspec.Struct, frozen=True):
     """What one view of a repository remembers: every memory file, read."""
 
     files: tuple[LoadedFile, ...]
@@ -66,7 +70,7 @@ class Snapshot:
         self.tree = tree_at(workspace.repo, sha)
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> LoadedMemory:
         """All memory of the commit."""
         return load_memory(self.workspace, self.sha)
 
@@ -96,7 +100,7 @@ def open_workspace(start: Path) -> Workspace:
     """
     where = open_committed(start)
     here = workspace_here(where.repo)
-    return msgspec.structs.replace(here, findings=(*where.findings, *here.findings))
+    return replace(here, findings=(*where.findings, *here.findings))
 
 
 def open_committed(start: Path) -> Workspace:
@@ -222,10 +226,15 @@ def work_tree(workspace: Workspace) -> Path:
 
 
 def repository_path(workspace: Workspace, path: Path) -> str:
-    """A path as the repository names it, symbolic links resolved; as it was given when it leads out of there."""
+    """A path relative to the root, symbolic links resolved; a path outside of the repository stays as it was given."""
     root = workspace.repo.cwd.resolve()
     real = path.resolve()
     return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)
+
+
+def holds_entries(workspace: Workspace, path: str) -> bool:
+    """Whether a file of memory is one of entries."""
+    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
 
 
 def memory_test(workspace: Workspace) -> Callable[[str], bool]:
@@ -234,10 +243,32 @@ def memory_test(workspace: Workspace) -> Callable[[str], bool]:
     return lambda path: path.startswith(".memory/") or classify_scope(path, patterns) is not None
 
 
-def load_memory(workspace: Workspace, view: str | None) -> Memory:
+def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
     """All memory of a view."""
-    return Memory(tuple(load_files(workspace, list_memory_files(workspace, view))))
+    return LoadedMemory(tuple(load_files(workspace, list_memory_files(workspace, view))))
 
 
 def _unreadable_config(error: Exception) -> UsageError:
     return UsageError(f"{CONFIG_FILE} cannot be read: {error}", slug="bad-config", hint="Save it as UTF-8 text.")
+
+
+def branch_name(workspace: Workspace, wanted: str | None) -> str:
+    """The full name of the branch to record on. Raises RepositoryError (detached-head)."""
+    if wanted is not None:
+        return wanted if wanted.startswith(PRIVATE) else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+    ref = head_branch(workspace.repo)
+    if ref is None:
+        hint = "Put a branch on this commit: `git checkout -B main` (with its name)."
+        raise RepositoryError("HEAD is detached: no branch to record on", slug="detached-head", hint=hint)
+    return ref
+
+
+def branch_tip(workspace: Workspace, wanted: str | None, known: str | None = None) -> tuple[str, str]:
+    """The full name of the branch to record on, and the commit it is at, which may be `known`."""
+    ref = branch_name(workspace, wanted)
+    base = known or find_commit(workspace.repo, ref)
+    if base is None:
+        name = ref.removeprefix("refs/heads/")
+        message = f"the branch {name!r} has no commit" if wanted is None else f"there is no branch {name!r}"
+        raise RepositoryError(message, slug="unborn-branch", hint="Commit something first, or name another branch.")
+    return ref, base

@@ -23,11 +23,9 @@ from mcp.shared.exceptions import MCPError
 
 from memory_ci import __version__
 from memory_ci.errors import EngineError, MemoryCIError
-from memory_ci.mcp.answers import Failure
-from memory_ci.mcp.arguments import Arguments
+from memory_ci.mcp.arguments import Arguments, Failure
 from memory_ci.mcp.caller import Caller
-from memory_ci.mcp.resources import ENTRY, INSTITUTIONAL, read_resource
-from memory_ci.mcp.tools import TOOLS, Tool
+from memory_ci.mcp.tools import ENTRY, INSTITUTIONAL, TOOLS, Tool, read_resource
 from memory_ci.rendering.table import printable_lines
 from memory_ci.text import shorten
 

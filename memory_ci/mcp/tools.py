@@ -1,4 +1,4 @@
-"""The tools: one function each, from its arguments to (what is said, the same as a record)."""
+"""The tools: one function each, from its arguments to (a text, the same as a record); and the resources."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
+from msgspec.structs import replace
 
-from memory_ci.errors import MemoryCIError
+from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
 from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
 from memory_ci.flows.inbox.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.flows.measure.health import measure_health
-from memory_ci.flows.serve.recall import MAX_LIMIT, query_at_time, recall_episodes
+from memory_ci.flows.serve.recall import MAX_LIMIT, RecallQuery, recall_episodes
 from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
-from memory_ci.flows.serve.visibility import find_visible
+from memory_ci.flows.serve.visibility import find_visible, show_visible
 from memory_ci.mcp import arguments
-from memory_ci.mcp.answers import Judged, Kept, Recollection, Retrieved, Told
+from memory_ci.mcp.arguments import FeedbackResult, Kept, Recollection, Retrieved, Told
 from memory_ci.mcp.caller import Caller
 from memory_ci.records.episode import Feedback, Recalled
 from memory_ci.records.health import Health
+from memory_ci.records.retrieval import Hit
 from memory_ci.rendering.context import ASK, render_asking, render_context, render_hints
 from memory_ci.rendering.health import render_health
 from memory_ci.rendering.sessions import render_recalled
@@ -35,6 +38,9 @@ BY = "mcp"
 """Who gave feedback: an agent, not the person whom git names."""
 
 NOTHING = "Memory knows nothing about this."
+
+INSTITUTIONAL = "memory://institutional"
+ENTRY = "memory://entry/"
 
 
 def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
@@ -52,27 +58,20 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
 
 def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:
     session = caller.own_session(asked.session_filter)
-    recalled = recall_episodes(
-        caller.workspace(),
-        asked.query,
-        now=parse_time(asked.current_time) if asked.current_time else caller.now,
-        ranking=asked.ranking,
-        limit=MAX_LIMIT if asked.session_filter else asked.limit,
-        session=session,
-        environ=caller.environ,
-    )
+    now = parse_time(asked.current_time) if asked.current_time else caller.now
+    limit = MAX_LIMIT if asked.session_filter else asked.limit
+    query = RecallQuery(asked.query, now, asked.ranking, limit, session)
+    recalled = recall_episodes(caller.workspace(), query, caller.environ)
     if asked.session_filter:
         mine = (hit for hit in recalled.hits if hit.episode.context.get("session") == session)
-        recalled = msgspec.structs.replace(recalled, hits=tuple(mine)[: asked.limit])
+        recalled = replace(recalled, hits=tuple(mine)[: asked.limit])
     return _tell(recalled)
 
 
 def call_query_at_time(caller: Caller, asked: arguments.QueryAtTime) -> tuple[str, Recollection]:
     when = parse_time(asked.point_in_time)
-    recalled = query_at_time(
-        caller.workspace(), asked.query, when, asked.limit, session=caller.session, environ=caller.environ
-    )
-    return _tell(recalled)
+    query = RecallQuery(asked.query, when, limit=asked.limit, session=caller.session, at=when)
+    return _tell(recall_episodes(caller.workspace(), query, caller.environ))
 
 
 def call_create_episode(caller: Caller, asked: arguments.CreateEpisode) -> tuple[str, Kept]:
@@ -84,8 +83,7 @@ def call_create_episode(caller: Caller, asked: arguments.CreateEpisode) -> tuple
 
 
 def call_mark_important(caller: Caller, asked: arguments.MarkImportant) -> tuple[str, Kept]:
-    workspace = caller.workspace()
-    return _keep(mark_important(workspace, asked.episode_id, asked.valence, caller.now, session=caller.session))
+    return _keep(mark_important(caller.workspace(), asked.episode_id, asked.valence, caller.now, caller.session))
 
 
 def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str, Kept]:
@@ -97,7 +95,7 @@ def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str
     return _report(kept, "It waits in the inbox; commit it with your work.")
 
 
-def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tuple[str, Judged]:
+def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tuple[str, FeedbackResult]:
     """Only of an entry that the caller may see. Without a `ref` the work at hand is what the feedback is of."""
     workspace = caller.workspace()
     check_length(asked.id)
@@ -105,7 +103,7 @@ def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tup
     ref = asked.ref or name_work(workspace, caller.session)
     said = Feedback(id=entry.id, kind=asked.kind, at=caller.now.replace(microsecond=0), by=BY, ref=ref)
     given = give_feedback(workspace, said)
-    judged = Judged(entry.id, asked.kind, given.path, given.is_new, given.before, given.after)
+    judged = FeedbackResult(entry.id, asked.kind, given.path, given.is_new, given.before, given.after)
     if not given.is_new:
         return "Noted already; nothing written.", judged
     return f"Wrote {printable(given.path)}. Utility {given.before:.2f} -> {given.after:.2f}.", judged
@@ -148,7 +146,7 @@ TOOLS = (
         "Say whether an entry of memory helped: it moves the entry's utility. Once for each entry, kind and ref; "
         "without a ref once for each session, or where there is none for each commit that work goes on from.",
         arguments.RecordFeedback,
-        Judged,
+        FeedbackResult,
         call_record_feedback,
         writes=True,
     ),
@@ -225,3 +223,32 @@ def _report(kept: Kept, after: str) -> tuple[str, Kept]:
 def _say(text: str, notes: Iterable[str]) -> str:
     """A text, and below it what should be known of it."""
     return "\n".join([text.rstrip(), *(f"Note: {printable(note)}" for note in notes)])
+
+
+def read_resource(caller: Caller, uri: str) -> str:
+    """The text of a resource. Raises UsageError (unknown-resource, unknown-entry, ambiguous-entry)."""
+    if uri == INSTITUTIONAL:
+        return _institutional(caller)
+    if uri.startswith(ENTRY):
+        return _entry(caller, unquote(uri.removeprefix(ENTRY)))
+    hint = f"There are {INSTITUTIONAL} and {ENTRY}<id>."
+    raise UsageError("there is no such resource", slug="unknown-resource", hint=hint)
+
+
+def _institutional(caller: Caller) -> str:
+    """What always applies, alone, for no word is asked for; "" where nothing does."""
+    return render_context(retrieve(caller.workspace(), "", caller.options(total_chars=MAX_CHARS), caller.today))
+
+
+def _entry(caller: Caller, prefix: str) -> str:
+    answer = show_visible(caller.workspace(), prefix, caller.options(), caller.today)
+    return render_context(replace(answer, hits=tuple(map(_bounded, answer.hits))))
+
+
+def _bounded(hit: Hit) -> Hit:
+    """The hit with the first part of a body that is too long."""
+    entry = hit.located.entry
+    if len(entry.body) <= MAX_CHARS // 2:
+        return hit
+    shortened = replace(entry, body=f"{entry.body[: MAX_CHARS // 2]}\n[the rest is left out]")
+    return replace(hit, located=replace(hit.located, entry=shortened))

@@ -42,7 +42,7 @@ def test_a_backfill_submits_then_waits_then_records(project: Project, batching: 
 
 
 def test_waiting_shows_progress_on_stderr(batching: Batching, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_ci.cli.record_command.time.sleep", lambda seconds: batching.end())
+    monkeypatch.setattr("memory_ci.cli.record.time.sleep", lambda seconds: batching.end())
     done = run("record", "--backfill", "--wait")
     assert done.stderr == "Batches: 1, ended: 0\n"
     assert "Committed on main" in done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.record import consent as firstrun
+from memory_ci.flows.record import run as firstrun
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.repos import RepoBuilder, make_repo
@@ -65,7 +65,7 @@ def test_who_names_the_range_has_agreed(many: RepoBuilder, run: Run, word: tuple
 
 
 def test_on_a_terminal_one_is_asked(many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_ci.cli.record_command.has_input", lambda: False)
+    monkeypatch.setattr("memory_ci.cli.record.has_input", lambda: False)
     before = many.sha()
     assert run("record", stdin="n\n").exit_code == 1
     assert many.sha() == before

@@ -32,7 +32,7 @@ main()
     [
         ("memory_ci.cli.shortcut", ["list"]),
         ("memory_ci.cli.main", ["list"]),
-        ("memory_ci.cli.list_command", ["list"]),
+        ("memory_ci.cli.lookup", ["list"]),
         ("memory_ci.flows.record.apply", ["apply", "-"]),
         ("memory_ci.flows.serve.retrieve", ["retrieve", "charges"]),
     ],

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.cli.retrieve_command import command
-from memory_ci.cli.retrieve_options import OPTIONS, Option
+from memory_ci.cli.answers import retrieve_command
+from memory_ci.cli.retrieve import OPTIONS, Option
 from memory_ci.cli.shortcut import is_plain, parse_plain, run_shortcut
 from memory_ci.rendering.context import ASK
 from memory_ci.store.edit import format_entry
@@ -42,8 +42,8 @@ ODD = [
 
 ON_THE_PATH = set(
     """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
-    memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve_options memory_ci.cli.retrieving memory_ci.cli.shortcut
-    memory_ci.flows memory_ci.flows.index memory_ci.flows.serve memory_ci.flows.serve.feedback_weights
+    memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve memory_ci.cli.shortcut
+    memory_ci.flows memory_ci.flows.index memory_ci.flows.serve
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.process memory_ci.gitrepo.repo
@@ -76,14 +76,14 @@ def zoo(project: Project) -> Project:
 def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> None:
     values = parse_plain(argv)
     if values is not None:
-        assert command.make_context("retrieve", list(argv)).params == values
+        assert retrieve_command.make_context("retrieve", list(argv)).params == values
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
 def test_every_option_of_the_table_can_be_read_without_click(option: Option) -> None:
     value = [] if option.kind is bool else [option.choices[0] if option.choices else "7"]
     argv = ["zebra", option.flag, *value]
-    assert parse_plain(argv) == command.make_context("retrieve", list(argv)).params
+    assert parse_plain(argv) == retrieve_command.make_context("retrieve", list(argv)).params
 
 
 @pytest.mark.parametrize(

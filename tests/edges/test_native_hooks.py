@@ -357,7 +357,7 @@ def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> No
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=project.path, capture_output=True, check=True)
     loaded = set(done.stdout.decode().split())
-    assert "memory_ci.cli.hook_command" in loaded
+    assert "memory_ci.cli.hook" in loaded
     assert not loaded & {"git", "anthropic", "urllib3", "numpy", "asyncio"}
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from memory_ci.flows.publish.landing import Pace
 from memory_ci.flows.publish.publish import PublishOptions, publish
-from memory_ci.flows.publish.retry import Pace
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.records.config import PublishMode
 from memory_ci.records.plan import Plan, Published

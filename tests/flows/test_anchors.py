@@ -10,7 +10,7 @@ import pytest
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows import anchors as anchors_module
 from memory_ci.flows.anchors import anchor_entries, gone_since, judge_anchors
-from memory_ci.flows.guard.cited_code import find_touched, read_range
+from memory_ci.flows.guard.range_findings import find_touched, read_range
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located, ScopeOf

@@ -24,7 +24,7 @@ MAX_FILE = 1_000_000
 IMPORT_SECONDS = 20
 
 
-class Case(msgspec.Struct, frozen=True, dict=True):
+class Surroundings(msgspec.Struct, frozen=True, dict=True):
     """A repository, the environment, the time, and the interpreter that runs. `is_online`: the network may be asked."""
 
     workspace: Workspace
@@ -57,7 +57,7 @@ class Case(msgspec.Struct, frozen=True, dict=True):
         return list_indexed_files(self.workspace, None)
 
 
-Check = Callable[[Case], Iterable[Probe]]
+DoctorCheck = Callable[[Surroundings], Iterable[Probe]]
 
 
 def peek_text(path: Path) -> str:
@@ -67,7 +67,7 @@ def peek_text(path: Path) -> str:
     return ""
 
 
-def interpreter_fault(case: Case, python: str | None, *, may_run: bool) -> str:
+def interpreter_fault(case: Surroundings, python: str | None, *, may_run: bool) -> str:
     """Why an interpreter cannot do its work, "" if it can or none is named.
 
     `may_run`: git starts it anyway, so it is asked whether it has memory-ci. What a file of the work tree names is not

@@ -8,14 +8,26 @@ from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, UsageError
-from memory_ci.flows.doctor.case import Case, Check
-from memory_ci.flows.doctor.derived import check_cache, check_index, check_vectors
-from memory_ci.flows.doctor.guard import check_guard
-from memory_ci.flows.doctor.machine import check_clock, check_engine, check_forge, check_identity, check_versions
-from memory_ci.flows.doctor.memory import check_files, check_global, check_interrupted
+from memory_ci.flows.doctor.case import DoctorCheck, Surroundings
+from memory_ci.flows.doctor.machine import (
+    check_clock,
+    check_engine,
+    check_forge,
+    check_guard,
+    check_identity,
+    check_versions,
+)
+from memory_ci.flows.doctor.memory import (
+    check_cache,
+    check_files,
+    check_global,
+    check_index,
+    check_interrupted,
+    check_vectors,
+)
 from memory_ci.flows.doctor.merged import check_cursor, check_history, check_sessions
 from memory_ci.flows.doctor.setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
 from memory_ci.flows.workspace import Workspace, workspace_here
@@ -25,7 +37,7 @@ from memory_ci.records.config import Config
 from memory_ci.records.health import Diagnosis, Probe
 from memory_ci.secrets import mask_secrets
 
-CHECKS: tuple[tuple[str, Check], ...] = (
+CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
     ("versions", check_versions),
     ("clock", check_clock),
     ("identity", check_identity),
@@ -63,7 +75,7 @@ def diagnose(
     python: str,
     *,
     is_online: bool = False,
-    checks: Iterable[tuple[str, Check]] = CHECKS,
+    checks: Iterable[tuple[str, DoctorCheck]] = CHECKS,
 ) -> Diagnosis:
     """Every check in the repository around `start`; one that crashes is a failure of its own, and the others go on.
 
@@ -71,7 +83,7 @@ def diagnose(
     """
     with nullcontext() if is_online else offline():
         workspace, configuration = _open(start)
-        case = Case(workspace, environ, now, python, is_online)
+        case = Surroundings(workspace, environ, now, python, is_online)
         probes = (probe for name, check in checks for probe in _run(name, check, case))
         return Diagnosis((configuration, *map(_sound, probes)))
 
@@ -90,7 +102,7 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     return found, _sound(Probe("configuration", "warn", unknown, found.findings[0].hint))
 
 
-def _run(name: str, check: Check, case: Case) -> tuple[Probe, ...]:
+def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]:
     try:
         return tuple(check(case))
     except MemoryCIError as error:
@@ -103,4 +115,4 @@ def _run(name: str, check: Check, case: Case) -> tuple[Probe, ...]:
 
 def _sound(probe: Probe) -> Probe:
     """The probe without credentials, wherever its words come from."""
-    return msgspec.structs.replace(probe, what=mask_secrets(probe.what), remedy=mask_secrets(probe.remedy))
+    return replace(probe, what=mask_secrets(probe.what), remedy=mask_secrets(probe.remedy))

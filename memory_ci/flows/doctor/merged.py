@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.doctor.case import Case, peek_text
-from memory_ci.flows.eligible import is_work
-from memory_ci.flows.measure.title_queries import is_setup
+from memory_ci.flows.doctor.case import Surroundings, peek_text
+from memory_ci.flows.eligible import is_setup, is_work
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.setup.agents import plan_agents_out
 from memory_ci.flows.setup.install import MADE
@@ -41,7 +40,7 @@ MAX_READ = 2_000
 CUT = "history is cut off too early to tell"
 
 
-def check_history(case: Case) -> Iterator[Probe]:
+def check_history(case: Surroundings) -> Iterator[Probe]:
     """Whether all of history is here."""
     if is_shallow(case.workspace.repo):
         what = "this clone is shallow: nothing older can be recorded, and its code is not judged"
@@ -53,7 +52,7 @@ def check_history(case: Case) -> Iterator[Probe]:
 # -- sessions
 
 
-def check_sessions(case: Case) -> Iterator[Probe]:
+def check_sessions(case: Surroundings) -> Iterator[Probe]:
     """Whether capture is alive: which of the last merged changes have a session."""
     if not case.workspace.config.sessions.read:
         yield Probe("sessions", "skip", "the configuration says sessions.read: false")
@@ -94,7 +93,7 @@ def _judge_sessions(stored: Sequence[StoredSession], joined: int, count: int, *,
     )
 
 
-def _find_capture(case: Case) -> datetime | None:
+def _find_capture(case: Surroundings) -> datetime | None:
     """Since when an agent's hook captures sessions, as far as files tell; None where none does.
 
     Agents write their settings again and again: where `install` made them, its note of that is as old as the hook.
@@ -109,13 +108,13 @@ def _find_capture(case: Case) -> datetime | None:
     return min((datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in files), default=None)
 
 
-def _merged_since(case: Case, changes: Sequence[MergedChange], since: datetime) -> bool:
+def _merged_since(case: Surroundings, changes: Sequence[MergedChange], since: datetime) -> bool:
     """Whether there was work since then; to commit the set-up itself is none."""
     return any(one.tip.committed_at >= since and not is_setup(case.workspace, one) for one in changes)
 
 
-def _last_changes(case: Case) -> Sequence[MergedChange] | None:
-    """The newest merged changes that are work; None where history is cut off before it can be told."""
+def _last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
+    """The newest merged changes that are work; None where a shallow clone does not hold enough history."""
     repo, tip = case.workspace.repo, case.tip
     if tip is None:
         return ()
@@ -131,7 +130,7 @@ def _last_changes(case: Case) -> Sequence[MergedChange] | None:
 # -- the cursor
 
 
-def check_cursor(case: Case) -> Iterator[Probe]:
+def check_cursor(case: Surroundings) -> Iterator[Probe]:
     """How many merged changes wait to be recorded, and whether the place where the last run ended is still there."""
     repo, tip = case.workspace.repo, case.tip
     if tip is None:
@@ -148,7 +147,7 @@ def check_cursor(case: Case) -> Iterator[Probe]:
         yield _find_lag(case, tip, cursor)
 
 
-def _find_lag(case: Case, tip: str, cursor: Cursor | None) -> Probe:
+def _find_lag(case: Surroundings, tip: str, cursor: Cursor | None) -> Probe:
     repo = case.workspace.repo
     if cursor is None and is_shallow(repo):  # its oldest commit seems to add everything
         return Probe("cursor", "skip", CUT)
@@ -172,7 +171,7 @@ def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
     return Probe("cursor", "ok", f"{waits} to be recorded" if waiting else "everything that was merged is recorded")
 
 
-def _count_waiting(case: Case, since: str, tip: str) -> int:
+def _count_waiting(case: Surroundings, since: str, tip: str) -> int:
     waiting = plan_range(case.workspace.repo, since, tip)
     if waiting.change_count > MAX_READ:
         return waiting.change_count

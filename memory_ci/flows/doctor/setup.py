@@ -11,10 +11,16 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci import __version__
-from memory_ci.flows.doctor.case import Case, interpreter_fault, peek_text
-from memory_ci.flows.invocation import find_interpreter, list_texts, without_comments
+from memory_ci.flows.doctor.case import Surroundings, interpreter_fault, peek_text
 from memory_ci.flows.setup.agents import AGENTS, plan_agents_out
-from memory_ci.flows.setup.hook_managers import HUSKY, WITH_ARGUMENT, find_manager
+from memory_ci.flows.setup.hook_managers import (
+    HUSKY,
+    WITH_ARGUMENT,
+    find_interpreter,
+    find_manager,
+    list_texts,
+    without_comments,
+)
 from memory_ci.flows.setup.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
 from memory_ci.flows.setup.install import ATTRIBUTES, MADE, SECTION
 from memory_ci.flows.workspace import is_told
@@ -56,7 +62,7 @@ PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
 # -- git's hooks
 
 
-def check_hooks(case: Case) -> Iterator[Probe]:
+def check_hooks(case: Surroundings) -> Iterator[Probe]:
     """Each hook of ours that is installed, missing, or does not do its work."""
     if case.workspace.repo.root is None:
         yield Probe("hooks", "skip", "a bare repository: hooks belong into clones that have a work tree")
@@ -91,7 +97,7 @@ EDITED = HookState(
 )
 
 
-def _look_at(case: Case, hook: str) -> HookState | None:
+def _look_at(case: Surroundings, hook: str) -> HookState | None:
     """How a hook is, None if nothing calls memory-ci there."""
     place = case.hooks / hook
     call = re.compile(rf"memory[-_]ci hook {hook if hook in WITH_ARGUMENT else 'sync'}\b")
@@ -106,7 +112,7 @@ def _look_at(case: Case, hook: str) -> HookState | None:
     return _judge_managed(case, hook, place, theirs)
 
 
-def _judge_hook(case: Case, hook: str, path: Path, text: str) -> HookState:
+def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookState:
     if not path.stat().st_mode & 0o111:
         return UNUSABLE
     python = find_interpreter(text)
@@ -119,7 +125,7 @@ def _judge_hook(case: Case, hook: str, path: Path, text: str) -> HookState:
     return WORKS if python and text == hook_text(hook, python) else OLDER
 
 
-def _judge_managed(case: Case, hook: str, place: Path, text: str) -> HookState | None:
+def _judge_managed(case: Surroundings, hook: str, place: Path, text: str) -> HookState | None:
     """A hook that another tool runs from a file of the repository, if the tool is in this clone."""
     root = case.workspace.repo.root
     manager = find_manager(root, [hook]) if root else None
@@ -133,7 +139,7 @@ def _judge_managed(case: Case, hook: str, place: Path, text: str) -> HookState |
 # -- pre-commit
 
 
-def check_pre_commit(case: Case) -> Iterator[Probe]:
+def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
     """Whether what the configuration of pre-commit names of ours is really run, and in which version."""
     names = _named_hooks(case)
     if not names:
@@ -143,7 +149,7 @@ def check_pre_commit(case: Case) -> Iterator[Probe]:
     yield from amiss or (Probe("pre-commit", "ok", f"{', '.join(names)} configured"),)
 
 
-def _never_run(case: Case, names: Iterable[str]) -> Iterator[Probe]:
+def _never_run(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
     """What is configured, but for which the framework was not installed as a hook of git."""
     for name in names:
         wanted = RUN_BY.get(name, ())
@@ -152,23 +158,23 @@ def _never_run(case: Case, names: Iterable[str]) -> Iterator[Probe]:
             yield Probe("pre-commit", "warn", f"{name} is configured and never run: no {wanted[0]} hook", remedy)
 
 
-def _pre_commit_text(case: Case) -> str:
+def _pre_commit_text(case: Surroundings) -> str:
     root = case.workspace.repo.root
     return without_comments(peek_text(root / PRE_COMMIT)) if root else ""
 
 
-def _named_hooks(case: Case) -> tuple[str, ...]:
+def _named_hooks(case: Surroundings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(OURS.findall(_pre_commit_text(case))))
 
 
-def _is_framework(case: Case, hook: str) -> bool:
+def _is_framework(case: Surroundings, hook: str) -> bool:
     return bool(FRAMEWORK.search(peek_text(case.hooks / hook)))
 
 
 # -- the merge driver
 
 
-def check_merge_driver(case: Case) -> Iterator[Probe]:
+def check_merge_driver(case: Surroundings) -> Iterator[Probe]:
     """The driver in git's configuration, and the attributes that give memory files to it: one is no use alone."""
     repo = case.workspace.repo
     if repo.root is None:
@@ -198,7 +204,7 @@ def check_merge_driver(case: Case) -> Iterator[Probe]:
         yield Probe("merge-driver", "ok", "memory files are merged entry by entry")
 
 
-def _unclaimed(case: Case) -> list[str]:
+def _unclaimed(case: Surroundings) -> list[str]:
     """The memory files, or those that there will be, for which git would not call the driver."""
     patterns = case.workspace.config.scopes
     plain = [path for path in (*patterns.project, *patterns.institutional) if not re.search(r"[*?{\[]", path)]
@@ -213,7 +219,7 @@ def _unclaimed(case: Case) -> list[str]:
 # -- the hooks of agents
 
 
-def check_agents(case: Case) -> Iterator[Probe]:
+def check_agents(case: Surroundings) -> Iterator[Probe]:
     """Which agents capture their sessions when they end."""
     root = case.workspace.repo.root
     if root is None or not case.workspace.config.sessions.read:
@@ -235,7 +241,7 @@ def check_agents(case: Case) -> Iterator[Probe]:
             yield Probe("agents", "ok", f"{name} captures each session")
 
 
-def _shared(case: Case, name: str) -> Iterator[Probe]:
+def _shared(case: Surroundings, name: str) -> Iterator[Probe]:
     """Settings with a path of this machine that git tracks: in any other clone their hook does nothing."""
     file = next(agent.file for agent in AGENTS if agent.name == name)
     if list_staged(case.workspace.repo, [file]):
@@ -246,7 +252,7 @@ def _shared(case: Case, name: str) -> Iterator[Probe]:
 # -- the jobs of CI
 
 
-def check_ci(case: Case) -> Iterator[Probe]:
+def check_ci(case: Surroundings) -> Iterator[Probe]:
     """Whether a job of CI records what is merged, and with which version of memory-ci."""
     root = case.workspace.repo.root
     if root is None:
@@ -266,7 +272,7 @@ def check_ci(case: Case) -> Iterator[Probe]:
         yield from _judge_pins("ci", path, pins) or (Probe("ci", "ok", f"{path} runs memory-ci{_say_pins(pins)}"),)
 
 
-def _is_on_forge(case: Case) -> bool:
+def _is_on_forge(case: Surroundings) -> bool:
     """Whether the host of `origin` is called as one of GitHub or GitLab."""
     host = HOST.match(find_setting(case.workspace.repo, "remote.origin.url") or "")
     return host is not None and bool(FORGE.search(host[1] or host[2]))
@@ -284,7 +290,7 @@ def _say_pins(pins: Iterable[tuple[str, str]]) -> str:
 
 
 def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> tuple[Probe, ...]:
-    """What is amiss with the versions that a file names, each once."""
+    """What is wrong with the versions that a file names, each once."""
     return tuple(dict.fromkeys(probe for used, ref in pins for probe in _judge_pin(name, path, used, ref)))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import find_episode_findings, list_episode_files, read_episode_files
-from memory_ci.flows.guard.flagged import find_flagged
 from memory_ci.flows.screening import find_credentials, screen
 from memory_ci.flows.workspace import (
     STAGED,
-    Memory,
+    LoadedMemory,
     Workspace,
     is_told,
     list_indexed_files,
@@ -23,12 +22,20 @@ from memory_ci.flows.workspace import (
 )
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import find_commit
+from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
 from memory_ci.lifecycle.relations import find_dangling
+from memory_ci.lifecycle.utility import replay
+from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
+from memory_ci.records.episode import Telling
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.episodes import is_episode_path
 from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
+
+HINT = (
+    "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
+)
 
 
 class CheckReport(msgspec.Struct, frozen=True):
@@ -44,10 +51,7 @@ class CheckReport(msgspec.Struct, frozen=True):
 
 
 def check_memory(
-    workspace: Workspace,
-    view: str | None = None,
-    paths: Sequence[Path] = (),
-    known: Sequence[TreeFile] | None = None,
+    workspace: Workspace, view: str | None = None, paths: Sequence[Path] = (), known: Sequence[TreeFile] | None = None
 ) -> CheckReport:
     """Findings in the memory and episode files of a view (work tree, STAGED or a revision); only in `paths` if given.
 
@@ -72,7 +76,7 @@ def check_memory(
 
 
 def _check_episodes(
-    workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: Memory
+    workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
     """What is not in order in episodes, and which entries they speak ill of.
 
@@ -90,7 +94,7 @@ def _check_episodes(
     yield from find_flagged(workspace.config, memory.located, tellings)
 
 
-def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list[Finding]]:
+def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[LoadedMemory, list[Finding]]:
     """The files, and what in them must not be in memory: credentials, injections, hidden characters."""
     loaded: list[LoadedFile] = []
     findings: list[Finding] = []
@@ -99,10 +103,10 @@ def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[Memory, list
         findings += find_credentials(file.path, data)
         findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
         findings += screen(file, credentials=False).findings
-    return Memory(tuple(loaded)), findings
+    return LoadedMemory(tuple(loaded)), findings
 
 
-def _find_duplicates(memory: Memory) -> Iterator[Finding]:
+def _find_duplicates(memory: LoadedMemory) -> Iterator[Finding]:
     first: dict[str, Located] = {}
     for place in memory.located:
         known = first.setdefault(place.entry.id, place)
@@ -113,3 +117,15 @@ def _find_duplicates(memory: Memory) -> Iterator[Finding]:
 
 def _place(finding: Finding) -> tuple[str, int, str, str]:
     return finding.path, finding.line, finding.code, finding.message
+
+
+def find_flagged(config: Config, located: Iterable[Located], tellings: Iterable[Telling]) -> Iterator[Finding]:
+    """A notice for each entry of low utility that is not retired, after all that episodes tell."""
+    places = tuple(located)
+    heirs = find_heirs_among(place.entry for place in places)
+    utilities = replay(list_feedback(tellings), config.episodes.ignored_policy, heirs=heirs)
+    for place in places:
+        utility = utilities.get(place.entry.id)
+        if utility is not None and utility.is_low and place.entry.status != "retired":
+            message = f"utility {utility.value:.2f} after {utility.events} events of feedback"
+            yield Finding(place.path, place.line, "low-utility", message, HINT, "notice")

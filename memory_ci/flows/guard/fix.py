@@ -7,22 +7,21 @@ from collections.abc import Iterator
 from datetime import date
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.guard.fmt import select_files
-from memory_ci.flows.guard.resolve import find_base
+from memory_ci.flows.guard.resolve import HEADS, find_base
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, work_tree
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
 from memory_ci.records.entry import ScopeOf
-from memory_ci.records.names import HEADS
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
 from memory_ci.store.edit import edit_file
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import classify_scope, fragment_path, is_fragment, scope_path, serves_prose
-from memory_ci.store.manual_notes import Adopted as Adopted
-from memory_ci.store.manual_notes import adopt
+from memory_ci.store.manual_notes import Adopted, adopt
 
 ORIGIN = "refs/remotes/origin/"
 
@@ -59,7 +58,7 @@ def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -
 
 
 def _list_ids(workspace: Workspace) -> frozenset[str]:
-    """The ids that stand in the work tree's memory or stood in that of HEAD's history."""
+    """The ids of entries in the work tree, and of all that HEAD's history ever had."""
     past = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
     return past.union(place.entry.id for place in load_memory(workspace, None).located)
 
@@ -123,7 +122,7 @@ def _fragments(segments: list[Segment], path: str, scope: ScopeOf) -> Iterator[t
     for segment in segments:
         entry = segment.entry
         if entry is not None:
-            scoped = msgspec.structs.replace(entry, scope=scope.target)
+            scoped = replace(entry, scope=scope.target)
             text = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped]).segments[0].raw
             plain = text.replace("\r\n", "\n").rstrip() + "\n"
             yield Moved(entry.id, entry.title, path, fragment_path(entry.id)), plain.encode()

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo.merges import merge_text
@@ -76,7 +76,7 @@ def _read(data: bytes) -> MemoryFile:
     is_broken = any(segment.is_broken for segment in file.segments) or (data and not file.segments)
     if is_mixed or is_broken or len(ids) != len(set(ids)):
         raise UnmergeableError
-    return msgspec.structs.replace(file, newline="\r\n" if has_crlf else "\n")
+    return replace(file, newline="\r\n" if has_crlf else "\n")
 
 
 class _Merge:
@@ -107,10 +107,10 @@ class _Merge:
     def _append(self, piece: Segment | None) -> None:
         if piece is not None:
             raw = piece.raw if piece.raw.endswith("\n") else piece.raw + "\n\n"
-            self.pieces.append(msgspec.structs.replace(piece, raw=raw))
+            self.pieces.append(replace(piece, raw=raw))
 
     def _common(self) -> list[str]:
-        """The ids that stand in all versions in one order; where there was no file before, in both new ones."""
+        """The ids that all versions have in one order; without a base, those that both sides have."""
         base, ours, theirs = (list(side) for side in self.entries)
         return _in_step(_in_step(base, ours) if self.files[0].segments else ours, theirs)
 
@@ -123,7 +123,7 @@ class _Merge:
         if chosen is None:
             return None
         tail = _tail(*(segment.raw if segment else "" for segment in (base, ours, theirs)))
-        return msgspec.structs.replace(chosen, raw=chosen.raw.rstrip() + tail)
+        return replace(chosen, raw=chosen.raw.rstrip() + tail)
 
     def _settle(self, base: Segment | None, ours: Segment | None, theirs: Segment | None) -> Segment | None:
         """The entry that both sides changed, or that one deleted and the other changed."""

@@ -12,8 +12,7 @@ import msgspec
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
-from memory_ci.flows.branch import branch_tip
-from memory_ci.flows.workspace import Workspace, list_memory_files, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_tip, list_memory_files, workspace_at
 from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series
 from memory_ci.records.config import FORMAT
 
@@ -23,14 +22,14 @@ Rewrite = Callable[[str, bytes], bytes]
 """A memory file, by its path, as the other format has it."""
 
 
-class Step(NamedTuple):
+class FormatStep(NamedTuple):
     """How a memory file gets from a format to the next one, and back."""
 
     up: Rewrite
     down: Rewrite
 
 
-STEPS: Mapping[int, Step] = MappingProxyType({})
+STEPS: Mapping[int, FormatStep] = MappingProxyType({})
 """By the format that each starts from. There is one format yet, so there is no step."""
 
 

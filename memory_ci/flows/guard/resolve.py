@@ -13,15 +13,10 @@ from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.setup.install import SECTION, attribute_lines, driver_command
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
-from memory_ci.gitrepo.merges import (
-    find_remote,
-    is_clean,
-    merge_revision,
-    push_branch,
-    scratch_worktree,
-)
+from memory_ci.gitrepo.merges import find_remote, is_clean, merge_revision, push_branch, scratch_worktree
 from memory_ci.gitrepo.repo import Repository, head_branch, read_tips, read_user_attributes, resolve_commit
-from memory_ci.records.names import HEADS
+
+HEADS = "refs/heads/"
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):

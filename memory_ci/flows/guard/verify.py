@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.guard.check import CheckReport, check_memory
-from memory_ci.flows.guard.cited_code import find_touched
-from memory_ci.flows.guard.priorities import find_machine_priorities
+from memory_ci.flows.guard.range_findings import find_machine_priorities, find_touched
 from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.claims import Claims, find_claimed_uses, list_refused
@@ -80,7 +79,7 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
         *find_machine_priorities(*sides),
         *_prove_index(sides.workspace, tip),
     )
-    return msgspec.structs.replace(report, findings=found)
+    return replace(report, findings=found)
 
 
 def _default_base(repo: Repository) -> str:
@@ -163,8 +162,8 @@ def _in_lower_case(workspace: Workspace) -> Workspace:
     """The same with the patterns of scopes in lower case: on many disks `memory.md` is `MEMORY.md`."""
     scopes = workspace.config.scopes
     folded = {name: tuple(map(str.casefold, getattr(scopes, name))) for name in scopes.__struct_fields__}
-    scopes = msgspec.structs.replace(scopes, **folded)
-    return Workspace(workspace.repo, msgspec.structs.replace(workspace.config, scopes=scopes))
+    scopes = replace(scopes, **folded)
+    return Workspace(workspace.repo, replace(workspace.config, scopes=scopes))
 
 
 def _find_forged(sides: Sides) -> Iterator[Finding]:

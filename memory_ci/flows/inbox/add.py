@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.flows.screening import find_unsafe
@@ -43,11 +44,11 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     root = work_tree(workspace)
     target = parse_target(entry.scope or "project")
     if entry.phase is None and find_commit(workspace.repo, "HEAD") is not None:
-        entry = msgspec.structs.replace(entry, phase=current_phase(workspace, "HEAD", target.where))
+        entry = replace(entry, phase=current_phase(workspace, "HEAD", target.where))
     if target.name == "global":
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
         raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)
-    entry = msgspec.structs.replace(entry, scope=target.target)
+    entry = replace(entry, scope=target.target)
     text = format_entry(entry)
     new = Located(entry, "", 1, target)
     for finding in find_long(new):

@@ -1,4 +1,4 @@
-"""Noting: an episode that somebody tells, and how much an episode matters, each as a file of its own."""
+"""Episodes by hand: an episode that somebody writes, and how much one matters, each as a file of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.flows.episodes import load_episodes, save_telling
@@ -74,7 +75,7 @@ def create_episode(
         _check_words(said)
     kept = {key: _keep(workspace, key, value) for key, value in context.items()}
     episode = _draft(_check_text(content), about, kept, session, now)
-    episode = msgspec.structs.replace(episode, outcome=outcome, valence=_check_valence(valence))
+    episode = replace(episode, outcome=outcome, valence=_check_valence(valence))
     if not is_safe(episode):
         raise FindingsError("not noted: an agent must not be given this text", slug="refused-text", hint=UNSAFE_HINT)
     known = _find(workspace, episode.id)
@@ -85,13 +86,7 @@ def create_episode(
 
 
 def mark_important(
-    workspace: Workspace,
-    episode_id: str,
-    valence: float,
-    now: datetime,
-    *,
-    session: str | None = None,
-    all_sessions: bool = False,
+    workspace: Workspace, episode_id: str, valence: float, now: datetime, session: str | None = None
 ) -> Noted:
     """Say how much an episode matters, by an amendment: what was written stays, and the last word counts.
 
@@ -99,14 +94,14 @@ def mark_important(
     """
     work_tree(workspace)
     known = _find(workspace, episode_id)
-    if known is None or not is_visible(known, session, all_sessions=all_sessions):
+    if known is None or not is_visible(known, session):
         hint = "`memory-ci recall --json` shows the ids."
         raise UsageError(f"no episode has the id {episode_id!r}", slug="unknown-episode", hint=hint)
     if _check_valence(valence) == known.valence:
         return Noted(telling_path(known), known, is_new=False)
     amendment = make_amendment(at=now.replace(microsecond=0), amends=known.id, valence=valence)
     save_telling(workspace, amendment)
-    return Noted(telling_path(amendment), msgspec.structs.replace(known, valence=valence), is_new=True)
+    return Noted(telling_path(amendment), replace(known, valence=valence), is_new=True)
 
 
 def _draft(text: str, about: Situation, kept: Mapping[str, str], session: str | None, now: datetime) -> Episode:
@@ -114,7 +109,7 @@ def _draft(text: str, about: Situation, kept: Mapping[str, str], session: str | 
     return Episode(
         id=f"note-{_fingerprint(text, session)}",
         occurred_at=now.replace(microsecond=0),
-        situation=msgspec.structs.replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
+        situation=replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
         context=context | ({"session": session} if session else {}),
         action=Action(files=_only(kept.get("file")), tools=_only(kept.get("tool"))),
         text=text,
@@ -166,7 +161,7 @@ def _only(value: str | None) -> tuple[str, ...]:
 
 
 def _fingerprint(text: str, session: str | None) -> str:
-    """Of the text, and of the session that keeps it for itself: two may tell the same."""
+    """A digest of the text, and of its session if it is private to one: two sessions may write the same text."""
     said = f"{session}\n{text}" if session else text
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""Feedback that a person or an agent gives by hand: what was said of an entry, as a file of its own."""
+"""Feedback by hand, of a person or an agent on an entry, as a file of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.flows.episodes import load_episodes, save_telling
@@ -58,11 +59,11 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
     by = said.by or find_setting(workspace.repo, "user.name") or ""
     located = load_memory(workspace, None).located
     entry = _find(located, said.id).entry
-    said = msgspec.structs.replace(said, id=entry.id, by=_safe("by", by), ref=_reference(_safe("ref", said.ref)))
+    said = replace(said, id=entry.id, by=_safe("by", by), ref=_reference(_safe("ref", said.ref)))
     told = load_episodes(workspace, None)
     episode = _find_episode(combine(told.tellings), said.ref)
     if episode is not None:  # the same work by the name that facts give it, so that one event counts once
-        said = msgspec.structs.replace(said, ref=work_ref(episode.action.pr, episode.action.commit))
+        said = replace(said, ref=work_ref(episode.action.pr, episode.action.commit))
     known = list_feedback(told.tellings)
     policy = workspace.config.episodes.ignored_policy
     heirs = find_heirs_among(place.entry for place in located)

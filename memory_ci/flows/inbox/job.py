@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, FindingsError, RepositoryError, UsageError
 from memory_ci.evidence.content import redact
@@ -162,4 +163,4 @@ def _says(log: bytes, assumption: Assumption) -> bool:
         last = msgspec.json.decode(log.rstrip().rpartition(b"\n")[2], type=Assumption)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
-    return msgspec.structs.replace(last, at=assumption.at) == assumption
+    return replace(last, at=assumption.at) == assumption

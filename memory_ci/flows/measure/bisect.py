@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.flows.past_index import Past
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import arrange, find_candidates
+from memory_ci.flows.serve.ranking import arrange, find_ranked
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import list_versions, resolve_past
 from memory_ci.gitrepo.repo import is_ancestor
@@ -22,7 +22,7 @@ from memory_ci.records.history import Commit
 from memory_ci.store.layout import memory_pathspecs
 
 
-class Question(msgspec.Struct, frozen=True):
+class BisectQuery(msgspec.Struct, frozen=True):
     """The query, the entry that its answer should hold (a prefix of its id), and among how many."""
 
     query: str
@@ -32,7 +32,7 @@ class Question(msgspec.Struct, frozen=True):
     bad: str = "HEAD"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class RankedAnswer(msgspec.Struct, frozen=True):
     """One commit's answer: the ids of all that was found, best first, and the entry as it stood there."""
 
     ids: tuple[str, ...]
@@ -63,7 +63,7 @@ class BisectReport(msgspec.Struct, frozen=True):
     loss: Loss | None = None
 
 
-def bisect(workspace: Workspace, question: Question, today: date) -> BisectReport:
+def bisect(workspace: Workspace, question: BisectQuery, today: date) -> BisectReport:
     """The first-parent commit after which the entry is no longer among the best `top` for the query.
 
     Every commit is asked on the same day, and cited code is taken as it was learned: only memory differs. Without a
@@ -72,7 +72,7 @@ def bisect(workspace: Workspace, question: Question, today: date) -> BisectRepor
     """
     hunt = _Hunt(workspace, question, today)
     bad = hunt.list_commits()
-    last = hunt.stand(bad[-1].sha) if bad else Standing((), None)
+    last = hunt.stand(bad[-1].sha) if bad else RankedAnswer((), None)
     if hunt.is_in(last):
         return BisectReport(last.rank, hunt.probed)
     low, high = hunt.find_good(bad), len(bad) - 1
@@ -85,7 +85,7 @@ def bisect(workspace: Workspace, question: Question, today: date) -> BisectRepor
 class _Hunt:
     """One question asked of many commits; each is asked once, and each memory file is read once."""
 
-    def __init__(self, workspace: Workspace, question: Question, today: date) -> None:
+    def __init__(self, workspace: Workspace, question: BisectQuery, today: date) -> None:
         self.workspace, self.question, self.today = workspace, question, today
         self.past = Past(workspace)
         self.options = RetrieveOptions(limit=question.top)
@@ -108,7 +108,7 @@ class _Hunt:
         newer = bisect_left(found, True, key=lambda one: not is_ancestor(self.workspace.repo, one.sha, good))
         return found[max(newer - 1, 0) :]
 
-    def is_in(self, standing: Standing) -> bool:
+    def is_in(self, standing: RankedAnswer) -> bool:
         return standing.rank is not None and standing.rank <= self.asked.limit
 
     def find_good(self, commits: Sequence[Commit]) -> int:
@@ -130,19 +130,17 @@ class _Hunt:
         day = after.committed_at.date()
         return Loss(after.sha, after.subject, day, old.rank or 0, new.rank, tuple(_reasons(old, new, self.asked.limit)))
 
-    def _stand(self, sha: str) -> Standing:
+    def _stand(self, sha: str) -> RankedAnswer:
         with self.past.index(sha) as index:
             entries = [place.entry for place in list_entries(index)]
-            found = find_candidates(
-                index, self.workspace.config, self.question.query, self.asked, self.options, self.today
-            )
+            found = find_ranked(index, self.workspace.config, self.question.query, self.asked, self.options, self.today)
         served, _ = arrange(found.hits, len(found.hits))
         expected = next((entry for entry in entries if entry.id.startswith(self.question.expected.lower())), None)
-        return Standing(tuple(hit.located.entry.id for hit in served), expected)
+        return RankedAnswer(tuple(hit.located.entry.id for hit in served), expected)
 
 
-def _reasons(old: Standing, new: Standing, top: int) -> list[str]:
-    """What a commit did to the entry, and to those that stand before it now."""
+def _reasons(old: RankedAnswer, new: RankedAnswer, top: int) -> list[str]:
+    """What a commit did to the entry, and to those that rank before it now."""
     if old.entry is None or new.entry is None:
         return ["the entry was removed"]
     was, is_ = old.entry, new.entry

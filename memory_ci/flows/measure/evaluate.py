@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from memory_ci.extraction.metrics import is_match, kappa, share
 from memory_ci.extraction.scopes import scopes_for
 from memory_ci.files import read_regular
 from memory_ci.flows.model import choose_model
-from memory_ci.flows.samples import sample_entry
 from memory_ci.records.candidate import EngineReply, Judged, Known, Request
 from memory_ci.records.config import EngineConfig, EngineName
+from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.records.quality import Evaluation, GoldPiece, GoldWindow
 from memory_ci.secrets import find_secrets
@@ -30,7 +30,7 @@ MAX_ENTRIES = 3
 MAX_GOLD_BYTES = 50_000_000
 
 
-class Outcome(NamedTuple):
+class WindowOutcome(NamedTuple):
     """What one window gave: its verdicts, what could not be read of the reply, and what the call took."""
 
     window: GoldWindow
@@ -85,7 +85,7 @@ def evaluate_extraction(
     return _count(outcomes, model.name)
 
 
-def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> Outcome:
+def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> WindowOutcome:
     case = JudgedCase(
         label=window.id,
         tip="",
@@ -94,14 +94,14 @@ def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> Outcome:
     )
     rules = judge_reply(case, RulesEngine().extract(Request(change=case.label, evidence=case.pieces)).text)
     if engine is None:
-        return Outcome(window, settle(rules.judged, MAX_ENTRIES))
+        return WindowOutcome(window, settle(rules.judged, MAX_ENTRIES))
     try:
         reply = engine.extract(_request(case))
         found = judge_reply(case, reply.text, name)
     except EngineError as error:
-        return Outcome(window, settle(rules.judged, MAX_ENTRIES), failure=error)
+        return WindowOutcome(window, settle(rules.judged, MAX_ENTRIES), failure=error)
     judged = settle((*rules.judged, *found.judged), MAX_ENTRIES)
-    return Outcome(window, judged, len(found.dropped), _tokens(reply))
+    return WindowOutcome(window, judged, len(found.dropped), _tokens(reply))
 
 
 def _request(case: JudgedCase) -> Request:
@@ -129,7 +129,7 @@ def _piece(number: int, piece: GoldPiece) -> Evidence:
     )
 
 
-def _count(outcomes: Sequence[Outcome], engine: str) -> Evaluation:
+def _count(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
     windows = [outcome.window for outcome in outcomes]
     negatives = [outcome for outcome in outcomes if not outcome.window.learnings]
     written = [(outcome.window, one) for outcome in outcomes for one in outcome.written]
@@ -190,3 +190,17 @@ def _is_duplicate(window: GoldWindow, one: Judged) -> bool:
 
 def _text(one: Judged) -> str:
     return "\n".join((one.candidate.title, one.candidate.body, *(quote.text for quote in one.candidate.quotes)))
+
+
+def sample_entry(number: int, title: str) -> Entry:
+    """An entry that says `title`; equal numbers have equal ids."""
+    return Entry(
+        id=f"{number:08x}-0000-4000-8000-000000000000",
+        type="procedural",
+        domain="task",
+        importance=0.5,
+        reinforcement_count=0,
+        last_reinforced=date(2026, 1, 1),
+        status="active",
+        title=title,
+    )

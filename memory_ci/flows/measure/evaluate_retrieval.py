@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
+from memory_ci.files import read_regular
 from memory_ci.flows.index import synced_index
-from memory_ci.flows.measure.retrieval_sets import RetrievalSet, load_lines, replay
 from memory_ci.flows.past_index import Past
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import arrange, find_candidates
+from memory_ci.flows.serve.ranking import arrange, find_ranked
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import resolve_commit
+from memory_ci.index.build import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.embedders import Embedder, Vectors
 from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder, require_embedder
@@ -25,8 +29,9 @@ from memory_ci.index.embedders.remote import UNHURRIED
 from memory_ci.index.vectors import missing, store
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.config import Config, GlobalConfig
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.quality import Answered, Asking, Comparison, Fall, Golden, Measure, Quality
+from memory_ci.records.report import LoadedFile
 from memory_ci.retrieval.metrics import (
     derive_golden,
     has_any,
@@ -39,10 +44,16 @@ from memory_ci.retrieval.metrics import (
 )
 from memory_ci.store.files import write_file
 
+T = TypeVar("T")
+
+MAX_SET_BYTES = 200_000_000
+TIMELESS = datetime(2026, 1, 1, tzinfo=UTC)
+"""When everything is that carries no time."""
+
 GOLDEN_DIR = ".memory/eval"
 DERIVED = "derived.jsonl"
 
-Clock = Callable[[], float]
+Timer = Callable[[], float]
 """Seconds from any start."""
 
 MEASURES: dict[str, Callable[[Answered], float]] = {
@@ -55,8 +66,136 @@ MEASURES: dict[str, Callable[[Answered], float]] = {
 """What is averaged over the queries that have a relevant entry."""
 
 
+class SetEntry(msgspec.Struct, frozen=True):
+    """A line of entries. The first line of `text` is the title. `group` is the namespace, `ts` when it was learned."""
+
+    id: str
+    text: str
+    group: str = ""
+    ts: datetime = TIMELESS
+
+
+class SetQuery(msgspec.Struct, frozen=True, rename={"kind": "class"}):
+    """A line of queries, answered from what its group had learned before `ts`."""
+
+    id: str
+    text: str
+    group: str = ""
+    ts: datetime | None = None
+    kind: str = ""
+
+
+class RelevanceJudgement(msgspec.Struct, frozen=True):
+    """A line of judgements; a relevance of 0 or less says nothing."""
+
+    query: str
+    entry: str
+    relevance: Annotated[float, msgspec.Meta(le=100)] = 1.0
+
+
+class RetrievalSet(msgspec.Struct, frozen=True):
+    """Entries and queries with known answers."""
+
+    entries: tuple[SetEntry, ...]
+    queries: tuple[SetQuery, ...]
+    judgements: tuple[RelevanceJudgement, ...]
+
+
+def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
+    """The set of three files of JSON lines. Raises UsageError (bad-queries) with the line."""
+    return RetrievalSet(
+        tuple(load_lines(entries, SetEntry)),
+        tuple(load_lines(queries, SetQuery)),
+        tuple(load_lines(judgements, RelevanceJudgement)),
+    )
+
+
+def load_lines(path: Path, kind: type[T]) -> list[T]:
+    """A record for each line that is not empty. Raises UsageError (bad-queries) with the line."""
+    try:
+        lines = read_regular(path, MAX_SET_BYTES).decode().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", slug="bad-queries") from error
+    decode = msgspec.json.Decoder(kind).decode
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            records += [decode(line)] if line.strip() else []
+        except msgspec.MsgspecError as error:
+            hint = "Give one JSON object a line: docs/ranking.md, evaluation."
+            raise UsageError(f"{path}:{number}: {error}", slug="bad-queries", hint=hint) from error
+    return records
+
+
+def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
+    """Each query that has an answer, in order of group and time, with the index of what its group knew before."""
+    grades: dict[str, dict[str, float]] = defaultdict(dict)
+    for judgement in of.judgements:
+        if judgement.relevance > 0:
+            grades[judgement.query][judgement.entry] = judgement.relevance
+    for group in sorted({query.group for query in of.queries}):
+        queries = [query for query in of.queries if query.group == group and query.id in grades]
+        entries = [entry for entry in of.entries if entry.group == group]
+        yield from _replay_group(entries, queries, grades)
+
+
+def _replay_group(
+    entries: Sequence[SetEntry], queries: Sequence[SetQuery], grades: Mapping[str, dict[str, float]]
+) -> Iterator[tuple[Index, Asking]]:
+    waiting = sorted(entries, key=lambda entry: _aware(entry.ts), reverse=True)
+    files: dict[str, LoadedFile] = {}
+
+    def load(paths: Collection[str]) -> list[LoadedFile]:
+        return [files[path] for path in sorted(paths)]
+
+    with open_index(None) as index:
+        for query in sorted(queries, key=_asked_at):
+            fresh = []
+            while waiting and (query.ts is None or _aware(waiting[-1].ts) < _asked_at(query)):
+                fresh.append(waiting.pop())
+            if fresh:
+                path = f"{len(files):06}.md"
+                files[path] = _file(path, fresh)
+                sync(index, dict.fromkeys(files, "learned"), load)
+            today = _asked_at(query).date()
+            yield index, Asking(query.id, query.text, grades[query.id], (), query.kind, today)
+
+
+def _file(path: str, entries: Sequence[SetEntry]) -> LoadedFile:
+    located = [Located(_entry(entry), path, line, PROJECT) for line, entry in enumerate(entries, start=1)]
+    return LoadedFile(path=path, scope=PROJECT, entries=tuple(located))
+
+
+def _entry(entry: SetEntry) -> Entry:
+    title, _, body = entry.text.partition("\n")
+    day: date = _aware(entry.ts).date()
+    return Entry(
+        id=entry.id,
+        type="procedural",
+        domain="task",
+        importance=0.5,
+        reinforcement_count=0,
+        last_reinforced=day,
+        status="active",
+        title=title,
+        body=body,
+    )
+
+
+def _asked_at(query: SetQuery) -> datetime:
+    return _aware(query.ts or TIMELESS)
+
+
+def _aware(moment: datetime) -> datetime:
+    """The moment in UTC, which a time without a zone is taken for."""
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:  # the first or the last hours that a calendar has
+        return moment.replace(tzinfo=UTC)
+
+
 def answer_set(
-    of: RetrievalSet, config: Config, clock: Clock, embedder: EmbedderChoice | None = None
+    of: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
 ) -> Iterator[Answered]:
     """Each query of a set, answered from what its group had learned by then; with an embedder, all of it embedded.
 
@@ -97,17 +236,15 @@ def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
     return tuple(found)
 
 
-def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Clock) -> tuple[Answered, ...]:
+def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Timer) -> tuple[Answered, ...]:
     """Golden queries, answered from the memory of the work tree; global memory is not the repository's."""
-    own = msgspec.structs.replace(
-        workspace, config=msgspec.structs.replace(workspace.config, global_=GlobalConfig(path=""))
-    )
+    own = replace(workspace, config=replace(workspace.config, global_=GlobalConfig(path="")))
     with synced_index(own) as index:
         return _answer_all(index, own.config, goldens, today, clock)
 
 
 def compare_golden(
-    workspace: Workspace, goldens: Sequence[Golden], answered: Sequence[Answered], rev: str, margin: float, clock: Clock
+    workspace: Workspace, goldens: Sequence[Golden], answered: Sequence[Answered], rev: str, margin: float, clock: Timer
 ) -> Comparison:
     """The same queries answered from the memory of `rev`, ranked as on the same day. Raises RepositoryError
     (unknown-revision); UsageError (no-golden-queries) if none of them has a relevant entry."""
@@ -156,7 +293,7 @@ def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]
 
 
 def _answer_all(
-    index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Clock
+    index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Timer
 ) -> tuple[Answered, ...]:
     askings = [
         Asking(one.name, one.query, dict.fromkeys(one.relevant, 1.0), one.negative, one.kind, today) for one in goldens
@@ -165,12 +302,12 @@ def _answer_all(
 
 
 def _answer(
-    index: Index, config: Config, asking: Asking, clock: Clock, embedder: EmbedderChoice | None = None
+    index: Index, config: Config, asking: Asking, clock: Timer, embedder: EmbedderChoice | None = None
 ) -> Answered:
     options = RetrieveOptions()
     start = clock()
     asked = make_sound(options, config, asking.today)
-    found = find_candidates(index, config, asking.text, asked, options, asking.today, embedder)
+    found = find_ranked(index, config, asking.text, asked, options, asking.today, embedder)
     hits, _ = arrange(found.hits, asked.limit)
     seconds = clock() - start
     ranking = tuple(hit.located.entry.id for hit in hits)
@@ -203,7 +340,7 @@ def _mean(name: str, values: Sequence[float]) -> Measure:
 def _named(path: Path) -> list[Golden]:
     goldens = load_lines(path, Golden)
     return [
-        golden if golden.name else msgspec.structs.replace(golden, name=f"{path.stem}:{number}")
+        golden if golden.name else replace(golden, name=f"{path.stem}:{number}")
         for number, golden in enumerate(goldens, start=1)
     ]
 

@@ -74,7 +74,9 @@ class _Neighbourhood:
         self._edges.setdefault((ends, edge.kind), edge)
 
     def _list_similar(self, ids: Sequence[str]) -> dict[str, list[Edge]]:
-        places = [self._places[id_] for id_ in ids if id_ in self._places and not _is_retired(self._places[id_])]
+        places = [
+            self._places[id_] for id_ in ids if id_ in self._places and self._places[id_].entry.status != "retired"
+        ]
         found = find_similar(self._index, places, words_of, scopes=None)
         self._is_by_words |= any(one.basis == "words" for one in found)
         return {
@@ -89,10 +91,6 @@ class _Neighbourhood:
             yield f"Similar entries were found by words in common ({LEAST_JACCARD:.2f} or more), not by vectors."
         if self._left_out:
             yield f"Only {self._most} entries are shown; {plural(len(self._left_out), 'entry')} around them left out."
-
-
-def _is_retired(place: Located) -> bool:
-    return place.entry.status == "retired"
 
 
 def _list_stated(places: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:

@@ -13,18 +13,28 @@ from functools import lru_cache
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.flows.anchors import judge_anchors
-from memory_ci.flows.eligible import count_judged, list_eligible, names_of, title_of, window_start
+from memory_ci.flows.eligible import (
+    count_judged,
+    list_eligible,
+    list_questions,
+    name_question,
+    names_of,
+    names_of_episode,
+    title_of,
+    window_start,
+)
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.measure.closeness import Closeness, measure_closeness
-from memory_ci.flows.measure.title_queries import list_questions, name_question, names_of_episode
-from memory_ci.flows.past_index import Moment, find_moment
+from memory_ci.flows.past_index import PastMoment, find_moment
 from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import find_candidates
+from memory_ci.flows.serve.ranking import find_ranked
+from memory_ci.flows.sessions.nudge import find_nudge
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.log import find_objects
@@ -61,6 +71,7 @@ from memory_ci.records.health import Health, MetricName, Profile
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
 from memory_ci.records.report import LoadedFile
+from memory_ci.rendering.health import render_health_line
 
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""
@@ -81,7 +92,7 @@ _coherence_of = lru_cache(maxsize=1)(score_coherence)
 NOT_ASKED = "nothing was merged in the last 90 days that could be asked for"
 
 
-class Place(msgspec.Struct, frozen=True):
+class HealthView(msgspec.Struct, frozen=True):
     """Where and when: the tree (None: the work tree, "": none, it was before the first commit), the commit whose
     history counts, the day that counts as today, the commit that is checked out under a work tree."""
 
@@ -99,7 +110,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     workspace: Workspace
-    place: Place
+    place: HealthView
     index: Index
     active: tuple[Located, ...]
     known: frozenset[str]
@@ -133,7 +144,7 @@ def measure_health(
     if at is None:
         tips, head = read_tips(workspace.repo), find_commit(workspace.repo, "HEAD")
         # Of a branch of work the merged changes of the default branch count.
-        place = Place(None, tips.commit if tips.work and tips.commit else head, today, head)
+        place = HealthView(None, tips.commit if tips.work and tips.commit else head, today, head)
         return _measure(workspace, place, profile, environ)
     return _measure_moment(find_moment(workspace, at), profile, environ)
 
@@ -149,20 +160,16 @@ def health_history(
 
 
 def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
-    """The health of a branch as it stands, for a page that is about something else.
+    """The health of a branch, for a page about something else.
 
-    None if it cannot be told, and where there is so much memory that a job would wait for it.
+    None if it cannot be measured, or if there is so much memory that a job would have to wait.
     """
     with suppress(MemoryCIError):
         tip = find_commit(workspace.repo, ref)
         if tip is not None:
-            return _measure_small(workspace, Place(tip, tip, today))
+            with _looking(workspace, HealthView(tip, tip, today)) as scene:
+                return _judge(scene, None, None) if len(scene.active) <= MAX_ON_PAGE else None
     return None
-
-
-def _measure_small(workspace: Workspace, place: Place) -> Health | None:
-    with _looking(workspace, place) as scene:
-        return _judge(scene, None, None) if len(scene.active) <= MAX_ON_PAGE else None
 
 
 def _past(
@@ -175,12 +182,12 @@ def _past(
             day = day.replace(day=1) - timedelta(days=1)
 
 
-def _measure_moment(moment: Moment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
-    place = Place(moment.commit or "", moment.commit, moment.today)
+def _measure_moment(moment: PastMoment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+    place = HealthView(moment.commit or "", moment.commit, moment.today)
     return _measure(_as_then(moment), place, profile, environ)
 
 
-def _as_then(moment: Moment) -> Workspace:
+def _as_then(moment: PastMoment) -> Workspace:
     """The workspace with the configuration of a moment, so that a commit has one health wherever it is asked.
 
     One that cannot be read any more is passed over for the present one, which also says who is sent the texts.
@@ -190,12 +197,14 @@ def _as_then(moment: Moment) -> Workspace:
         return workspace
     with suppress(UsageError):
         then, now = workspace_at(workspace.repo, moment.commit).config, workspace.config.retrieve
-        retrieve = msgspec.structs.replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
-        return Workspace(workspace.repo, msgspec.structs.replace(then, retrieve=retrieve))
+        retrieve = replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
+        return Workspace(workspace.repo, replace(then, retrieve=retrieve))
     return workspace
 
 
-def _measure(workspace: Workspace, place: Place, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+def _measure(
+    workspace: Workspace, place: HealthView, profile: Profile | None, environ: Mapping[str, str] | None
+) -> Health:
     with _looking(workspace, place) as scene:
         return _judge(scene, profile, environ)
 
@@ -207,7 +216,7 @@ def _judge(scene: Scene, profile: Profile | None, environ: Mapping[str, str] | N
 
 
 @contextmanager
-def _looking(workspace: Workspace, place: Place) -> Iterator[Scene]:
+def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
     """The scene of a place; its index is open inside the block."""
     is_void = place.view == ""
     files = () if is_void else list_memory_files(workspace, place.view)
@@ -238,7 +247,7 @@ def _read(workspace: Workspace, files: Iterable[TreeFile]) -> tuple[int, list[Lo
     return len(broken) + refused, screened
 
 
-def _find_known(workspace: Workspace, place: Place, entries: Sequence[Entry]) -> frozenset[str]:
+def _find_known(workspace: Workspace, place: HealthView, entries: Sequence[Entry]) -> frozenset[str]:
     """The ids that are there, and of what these replaced the ids that some commit had; any other is only a word."""
     held = frozenset(entry.id for entry in entries)
     replaced = frozenset(older for entry in entries for older in entry.supersedes) - held
@@ -246,13 +255,13 @@ def _find_known(workspace: Workspace, place: Place, entries: Sequence[Entry]) ->
     return held | (replaced & frozenset().union(*pasts))
 
 
-def _list_heads(place: Place) -> list[str]:
+def _list_heads(place: HealthView) -> list[str]:
     """The commits of whose history a place is: its own, and that of its branch where it is not merged yet."""
     own = place.view if place.view is not None else place.head
     return list(dict.fromkeys(filter(None, (own, place.tip))))
 
 
-def _list_changes(workspace: Workspace, place: Place) -> tuple[tuple[MergedChange, ...], str]:
+def _list_changes(workspace: Workspace, place: HealthView) -> tuple[tuple[MergedChange, ...], str]:
     if place.tip is None:
         return (), "there is no commit yet"
     try:
@@ -299,7 +308,7 @@ def _finds(scene: Scene, change: MergedChange) -> bool:
     """Whether the title of a change finds an entry; what was learned from the change itself does not count."""
     options, config = RetrieveOptions(), scene.workspace.config
     asked = make_sound(options, config, scene.today)
-    found = find_candidates(scene.index, config, title_of(change), asked, options, scene.today)
+    found = find_ranked(scene.index, config, title_of(change), asked, options, scene.today)
     own = names_of(change)
     return any(own.isdisjoint(names_of_source(hit.located.entry)) for hit in found.hits)
 
@@ -340,7 +349,7 @@ def _find_proven(scene: Scene) -> frozenset[str]:
     anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
     here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
     unknown = {
-        cite: format_anchor(msgspec.structs.replace(anchor, commit=NO_COMMIT))
+        cite: format_anchor(replace(anchor, commit=NO_COMMIT))
         for cite, anchor in anchors.items()
         if anchor.commit not in here
     }
@@ -364,7 +373,7 @@ def _recite(place: Located, others: Mapping[str, str]) -> Located:
     if others.keys().isdisjoint(place.entry.cites):
         return place
     cites = tuple(others.get(cite, cite) for cite in place.entry.cites)
-    return msgspec.structs.replace(place, entry=msgspec.structs.replace(place.entry, cites=cites))
+    return replace(place, entry=replace(place.entry, cites=cites))
 
 
 def _commits_of(entry: Entry) -> frozenset[str]:
@@ -403,3 +412,10 @@ def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Close
         return Closeness(silence="there are no vectors: no embedder was asked")
     questions = [title_of(change) for change in _newest_asked(scene)]
     return measure_closeness(scene.index, scene.workspace.config.retrieve, questions, environ)
+
+
+def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
+    """The health of a branch, and the nudge if one is due; nothing if they cannot be measured."""
+    here = workspace_at(workspace.repo, ref)
+    health = find_branch_health(here, ref, today)
+    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref))))

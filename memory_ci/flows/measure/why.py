@@ -7,6 +7,7 @@ from datetime import date
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import load_episodes
@@ -17,9 +18,8 @@ from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.past_index import find_moment
 from memory_ci.flows.screening import find_unsafe, is_unsafe
 from memory_ci.flows.serve.anchor_verdicts import judge_located, weigh_truth
-from memory_ci.flows.serve.feedback_weights import Standing, make_standing
 from memory_ci.flows.serve.options import RetrieveOptions
-from memory_ci.flows.serve.ranking import weights_of
+from memory_ci.flows.serve.ranking import FeedbackWeights, make_standing, weights_of
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.episodes import Heirs, combine, event_key, find_heirs_among, list_feedback, pass_on
@@ -55,7 +55,7 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
-    """Why the entry whose id begins with `prefix` stands where it does; `at` a commit or day, with that day as today.
+    """Why the entry whose id begins with `prefix` ranks as it does; `at` a commit or day, with that day as today.
 
     Raises UsageError (short-id, unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
     """
@@ -81,7 +81,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     standing = make_standing([place.entry], feedback, utilities, case.config, today)
     retention, lacking = _find_retention(place, feedback)
     truth = judge_located(workspace, [place], view) if place.scope.name != "global" else {}
-    weights = msgspec.structs.replace(
+    weights = replace(
         weights_of(case.config, RetrieveOptions(), standing), truth=partial(weigh_truth, truth, stale=False)
     )
     ranked = [] if place.scope.name == "institutional" else rank([Match(place, 1.0)], weights)
@@ -117,14 +117,14 @@ def _list_global(workspace: Workspace) -> list[Located]:
 
 
 def _note_twins(place: Located, located: Iterable[Located]) -> Iterator[str]:
-    """Where else the same id stands: what counts is the first place."""
+    """A note on other places of the same id: the first place counts."""
     twins = sorted((other.path, other.line) for other in located if other.entry.id == place.entry.id)
     others = [f"{path}:{line}" for path, line in twins if (path, line) != (place.path, place.line)]
     if others:
         yield f"Its id stands at {', '.join(others[:MAX_NAMED])} as well; this is the first place."
 
 
-def _parts(place: Located, standing: Standing) -> Factors:
+def _parts(place: Located, standing: FeedbackWeights) -> Factors:
     """What the seed's prominence is made of; a retired entry has none, whatever they are."""
     entry = place.entry
     return (
@@ -166,11 +166,8 @@ def _heard(turn: UtilityStep, told: Mapping[tuple[object, ...], Episode]) -> Cou
     if episode is None:
         return known
     summary = episode.situation.summary or episode.text
-    return msgspec.structs.replace(
-        known,
-        episode=episode.id,
-        outcome=episode.outcome,
-        summary=WITHHELD if is_unsafe(summary) else summary,
+    return replace(
+        known, episode=episode.id, outcome=episode.outcome, summary=WITHHELD if is_unsafe(summary) else summary
     )
 
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.maintainer_decisions import (
     REJECTED_FILE,
     Edit,
+    MaintainerDecisions,
     Touched,
-    Verdicts,
     changes_prose,
-    holds_entries,
     line_of,
     list_rejected,
     prose_of,
 )
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, holds_entries
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -40,7 +39,7 @@ class Carried(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> Carried:
+def carry_over(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -> Carried:
     """What of the verdicts is not so on `base` yet; what is decided there otherwise is left as it is."""
     changes = tuple(_list_changes(workspace, base, verdicts))
     paths = {change.path for change in changes} | {file.path for file in verdicts.touched}
@@ -58,8 +57,8 @@ def carry_over(workspace: Workspace, base: str, verdicts: Verdicts) -> Carried:
     return Carried(files, tuple(written.values()), tuple(kept))
 
 
-def list_lost(workspace: Workspace, tip: str, verdicts: Verdicts) -> tuple[str, ...]:
-    """The titles of what maintainers wrote that does not stand at `tip` as they wrote it."""
+def list_lost(workspace: Workspace, tip: str, verdicts: MaintainerDecisions) -> tuple[str, ...]:
+    """The titles of edits by maintainers that are not at `tip` as they wrote them."""
     there = workspace.at(tip).places if verdicts.edits else {}
     return tuple(edit.place.entry.title for edit in verdicts.edits if not _stands(edit, there.get(edit.place.entry.id)))
 
@@ -70,7 +69,7 @@ def _stands(edit: Edit, place: Located | None) -> bool:
     return all(getattr(place.entry, name) == now for name, (_, now) in edit.fields.items() if name not in COUNTERS)
 
 
-def _list_changes(workspace: Workspace, base: str, verdicts: Verdicts) -> Iterator[Change]:
+def _list_changes(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -> Iterator[Change]:
     """What maintainers wrote, put in; what they took out of what the base has, taken out there as well."""
     kept = workspace.at(base).places
     past = list_past_ids(workspace, base) if verdicts.edits else frozenset()
@@ -80,7 +79,7 @@ def _list_changes(workspace: Workspace, base: str, verdicts: Verdicts) -> Iterat
             yield from _rewrite(edit, known)
         elif edit.place.entry.id not in past:
             values = {name: now for name, (_, now) in edit.fields.items()}
-            entry = msgspec.structs.replace(edit.first, **values)
+            entry = replace(edit.first, **values)
             yield Change(step="consolidate", kind="add", path=edit.place.path, entry=entry, why="")
     for entry in verdicts.taken_out:
         known = kept.get(entry.id)
@@ -92,7 +91,7 @@ def _rewrite(edit: Edit, known: Located) -> Iterator[Change]:
     """An entry of the base as maintainers edited it: those fields alone, and none that the base changed otherwise."""
     fields = edit.fields.items()
     values = {name: now for name, (before, now) in fields if getattr(known.entry, name) in before}
-    entry = msgspec.structs.replace(known.entry, **values)
+    entry = replace(known.entry, **values)
     if edit.moved_from == known.path:
         yield _removal(known)
         yield Change(step="consolidate", kind="add", path=edit.place.path, entry=entry, why="")
@@ -108,7 +107,7 @@ def _removal(known: Located) -> Change:
     return Change(step="consolidate", kind="remove", path=path, entry=known.entry, why="")
 
 
-def _decide(workspace: Workspace, base: str, before: bytes, verdicts: Verdicts) -> bytes:
+def _decide(workspace: Workspace, base: str, before: bytes, verdicts: MaintainerDecisions) -> bytes:
     """REJECTED_FILE without the lines that maintainers took out of it, and with the new ones."""
     known = list_rejected(workspace.at(base))
     lines = before.splitlines(keepends=True) or ([HEADING.encode()] if verdicts.rejected else [])
@@ -118,7 +117,7 @@ def _decide(workspace: Workspace, base: str, before: bytes, verdicts: Verdicts) 
 
 
 def _list_files(
-    workspace: Workspace, base: str, content: Mapping[str, bytes], verdicts: Verdicts
+    workspace: Workspace, base: str, content: Mapping[str, bytes], verdicts: MaintainerDecisions
 ) -> Iterator[tuple[str, bytes | None]]:
     """(path, content) of what maintainers changed beside entries: episode files, and prose."""
     for file in verdicts.touched:

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.flows.branch import branch_name
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.guard.verify import verify_change
 from memory_ci.flows.index import build_index, index_path
+from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.publish.ci_event import CiJob
-from memory_ci.flows.publish.landing import Planner
 from memory_ci.flows.publish.publish import PublishOptions, publish
-from memory_ci.flows.publish.remarks import list_remarks
 from memory_ci.flows.publish.replan import move_plan
-from memory_ci.flows.publish.stop_report import Stop, find_stop
 from memory_ci.flows.record.apply import parse_plan, preview_plan
-from memory_ci.flows.record.learner import Progress
-from memory_ci.flows.record.run import RecordOptions, plan_record, save_plan
-from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.flows.record.learner import OnProgress
+from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
+from memory_ci.flows.workspace import Workspace, branch_name, workspace_at
+from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
+from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.plan import Plan, Published
+from memory_ci.records.report import Level
 from memory_ci.records.retrieval import IndexUse
+
+LASTING = frozenset({"forge-failed", "forge-unauthorised", "engine-unauthorised", "unreadable-reply"})
+"""A wrong permission or a bad answer: it does not pass by itself, as a fault of the network does."""
+
+PATIENCE = timedelta(days=1)
+"""How long one merge may wait for its first run, before an earlier run must have failed at it too."""
 
 
 class CiOptions(msgspec.Struct, frozen=True):
@@ -64,52 +72,47 @@ class CiRun(msgspec.Struct, frozen=True):
 
 
 def run_ci(
-    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
+    workspace: Workspace,
+    job: CiJob,
+    options: CiOptions,
+    now: datetime,
+    progress: OnProgress,
+    environ: Mapping[str, str],
 ) -> CiRun:
-    """Do what the job is for. Raises what verifying, recording and publishing raise.
-
-    Of two jobs the one that performs the plan ends red for a stop: so what was read before it is kept.
-    """
-    run = _run(workspace, job, options, now, progress, environ)
-    stop = find_stop(workspace, run.plan, now) if run.plan else None
-    if stop is not None and options.extract is not None:
-        stop = msgspec.structs.replace(stop, is_red=False)
-    return msgspec.structs.replace(run, stop=stop)
-
-
-def _run(
-    workspace: Workspace, job: CiJob, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
-) -> CiRun:
+    """Do what the job is for. Raises what verifying, recording and publishing raise."""
     if job.kind == "verify":
         return CiRun(job, verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork))
     if job.kind == "nothing":
         return CiRun(job)
-    make_plan = _planner(workspace, options, now, progress, environ)
+    given = None if options.apply is None else parse_plan(options.apply)
+
+    def make_plan(ref: str) -> Plan:
+        """A new plan on a ref; one that is given is moved there, if it still fits."""
+        if given is not None:
+            return move_plan(workspace, given, ref)
+        problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
+        asked = RecordOptions(ref=ref, engine=options.engine, problems=problems)
+        return plan_record(workspace, asked, now.date(), progress, environ)
+
     ref = branch_name(workspace, job.branch)
     if options.extract is not None:
         plan = make_plan(ref)
         save_plan(plan, options.extract)
-        return CiRun(job, plan=plan)
+        stop = find_stop(workspace, plan, now)  # the job that performs the plan ends red, so that this one is kept
+        return CiRun(job, plan=plan, stop=stop and replace(stop, is_red=False))
     if options.dry_run:
         plan = make_plan(ref)
-        return CiRun(
-            job, plan=plan, published=Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
-        )
+        published = Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
+        return CiRun(job, plan=plan, published=published, stop=find_stop(workspace, plan, now))
     sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
-    remarks = list_remarks(workspace, ref, now.date())
-    return CiRun(job, plan=sent.plan, published=sent, index=_index(workspace, ref), remarks=remarks)
-
-
-def _planner(
-    workspace: Workspace, options: CiOptions, now: datetime, progress: Progress, environ: Mapping[str, str]
-) -> Planner:
-    """Makes the plan on a ref; one that is given is moved there, if it still fits."""
-    if options.apply is not None:
-        given = parse_plan(options.apply)
-        return lambda ref: move_plan(workspace, given, ref)
-    asked = RecordOptions(engine=options.engine, fetch=not options.dry_run)
-    today = now.date()
-    return lambda ref: plan_record(workspace, msgspec.structs.replace(asked, ref=ref), today, progress, environ)
+    return CiRun(
+        job,
+        plan=sent.plan,
+        published=sent,
+        index=_index(workspace, ref),
+        remarks=list_remarks(workspace, ref, now.date()),
+        stop=find_stop(workspace, sent.plan, now) if sent.plan else None,
+    )
 
 
 def _index(workspace: Workspace, ref: str) -> IndexUse:
@@ -151,3 +154,32 @@ def append_text(path: Path, text: str) -> None:
             stream.write(text)
     except OSError as error:
         raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Why a run stopped, and what to do; `level` is error from the second stop in a row, `is_red` fails the job."""
+
+    reason: str
+    hint: str
+    level: Level
+    is_red: bool
+
+
+def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
+    """What there is to say of a plan whose run stopped; None for one that reached its end."""
+    use = plan.engine
+    if not use.failure:
+        return None
+    slug = use.failure.rpartition("[")[2].removesuffix("]")
+    fail_on = workspace_at(workspace.repo, plan.base).config.ci.fail_on
+    is_red = fail_on == "any" or (fail_on == "lasting" and slug in LASTING)
+    level: Level = "error" if _is_lagging(workspace, plan, now) else "warning"
+    return Stop(use.failure, use.hint, level, is_red)
+
+
+def _is_lagging(workspace: Workspace, plan: Plan, now: datetime) -> bool:
+    """Whether an earlier run must have stopped as well: each merge starts one, so two that wait have seen two."""
+    history = plan_range(workspace.repo, plan.until or plan.since, plan.base)
+    changes = iter_merged_changes(workspace.repo, history)
+    waiting = list(islice((one for one in changes if not find_trailers(one.tip.message, (STEP,))), 2))
+    return len(waiting) > 1 or any(now - one.tip.committed_at > PATIENCE for one in waiting)

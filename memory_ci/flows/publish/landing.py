@@ -5,19 +5,19 @@ The run is planned anew on each tip that is fetched, entry by entry: no text is 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from random import SystemRandom
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.flows.branch import PRIVATE
-from memory_ci.flows.publish.push_options import branch_options
 from memory_ci.flows.publish.replan import COVERED, is_covered
-from memory_ci.flows.publish.retry import Pace
 from memory_ci.flows.record.apply import Applied, apply_plan
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, memory_test, workspace_at
+from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.forge.proposals import GitHubCommitter
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
@@ -28,6 +28,7 @@ from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.names import HEADS
 from memory_ci.records.plan import Plan, Published
+from memory_ci.rendering.pull_request import TITLE
 
 STARTED_BY = {"GITHUB_EVENT_NAME": "push", "CI_PIPELINE_SOURCE": "push"}
 """What a forge says of a job that a push started: our own push must not start a run without end."""
@@ -37,6 +38,22 @@ Planner = Callable[[str], Plan]
 
 Send = Callable[[str, str], PushOutcome]
 """Puts the commits between a base and a tip on the remote's branch; the branch is still at the base, or it moved."""
+
+SKIP_PIPELINE = "ci.skip"
+"""Unlike `[skip ci]` it is said of one push and stands in no commit, so that nothing can copy it."""
+
+DESCRIPTION = (
+    "What memory would gain from merged work: the commits say it entry by entry. Maintainers have the last word on "
+    "this branch: an entry taken out is not proposed again, one reworded keeps their words."
+)
+
+MAX_TRIES = 8
+MAX_SECONDS = 60.0
+BASE_SECONDS = 0.25
+CAP_SECONDS = 10.0
+"""Waits are drawn evenly between 0 and a bound that doubles: full jitter keeps writers apart that met once."""
+
+RANDOM = SystemRandom()
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -51,7 +68,7 @@ class Run(msgspec.Struct, frozen=True):
     pace: Pace
 
 
-class Step(NamedTuple):
+class CommitStep(NamedTuple):
     """A commit of ours: its message, and its files with their contents (None: deleted)."""
 
     message: str
@@ -81,7 +98,7 @@ def land(run: Run, mode: str, send: Send) -> Published:
 
 def send_by_push(run: Run) -> Send:
     """With one push: all commits, or none."""
-    options = branch_options(run.environ)
+    options = (SKIP_PIPELINE,) if is_gitlab(run.environ) else ()
     return lambda base, tip: push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options)
 
 
@@ -94,7 +111,7 @@ def send_by_api(run: Run, committer: GitHubCommitter) -> Send:
 
     def send(base: str, tip: str) -> PushOutcome:
         steps = list(list_steps(run.workspace, base, tip))
-        for step in [*(Step(_without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
+        for step in [*(CommitStep(_without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
             created = committer.commit(run.branch, base, step.files, step.message)
             if not created.oid:
                 return PushOutcome("moved" if created.is_stale else "refused", created.reason)
@@ -114,7 +131,7 @@ def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied
     """Plan on the tip of `ref` and commit there. What the plan covers ends at `until`, if it ends at the tip."""
     plan = _plan(run, ref)
     if until is not None and plan.until == plan.base:
-        plan = msgspec.structs.replace(plan, until=until)
+        plan = replace(plan, until=until)
     applied = apply_plan(run.workspace, plan, run.now, in_actions="GITHUB_ACTIONS" in run.environ)
     return plan, applied
 
@@ -134,7 +151,7 @@ def is_own_push(run: Run, tip: str) -> bool:
     )
 
 
-def list_steps(workspace: Workspace, base: str, tip: str) -> Iterator[Step]:
+def list_steps(workspace: Workspace, base: str, tip: str) -> Iterator[CommitStep]:
     """The commits after `base`, oldest first, with what they wrote."""
     asked = ("--reverse", *FILES, "--no-renames", "--end-of-options", tip, f"^{base}", "--")
     for commit, oids in list(read_log(workspace.repo, *asked)):
@@ -142,7 +159,7 @@ def list_steps(workspace: Workspace, base: str, tip: str) -> Iterator[Step]:
         kept = [TreeFile(file.path, oid) for file, oid in pairs if oid.strip("0")]
         files: dict[str, bytes | None] = {file.path: None for file, oid in pairs if not oid.strip("0")}
         files |= {content.file.path: content.data for content in read_files(workspace.repo, kept, MAX_FILE_BYTES)}
-        yield Step(commit.message, files)
+        yield CommitStep(commit.message, files)
 
 
 def follow(run: Run, landed: Published, made_elsewhere: str) -> Published:
@@ -150,16 +167,16 @@ def follow(run: Run, landed: Published, made_elsewhere: str) -> Published:
     if made_elsewhere:
         with private_ref(run.workspace.repo, PRIVATE) as ref:
             fetch(run, run.branch, ref)
-        landed = msgspec.structs.replace(landed, tip=made_elsewhere)
+        landed = replace(landed, tip=made_elsewhere)
     is_followed = fast_forward(run.workspace.repo, HEADS + run.branch, landed.tip)
-    return msgspec.structs.replace(landed, is_followed=is_followed)
+    return replace(landed, is_followed=is_followed)
 
 
 def named(run: Run, published: Published) -> Published:
     """The same with a plan that names the branch, not the private ref it was made on."""
     if published.plan is None:
         return published
-    return msgspec.structs.replace(published, plan=msgspec.structs.replace(published.plan, ref=HEADS + run.branch))
+    return replace(published, plan=replace(published.plan, ref=HEADS + run.branch))
 
 
 def refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
@@ -189,3 +206,39 @@ def _plan(run: Run, ref: str) -> Plan:
 
 def _without_source(message: str) -> str:
     return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
+
+
+def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:
+    """Ask for a merge request into `base`; one that is open already is given the same title and text again."""
+    if not is_gitlab(environ):
+        return ()
+    told = {"target": base, "title": TITLE, "description": DESCRIPTION}
+    return ("merge_request.create", *(f"merge_request.{name}={value}" for name, value in told.items()))
+
+
+def is_gitlab(environ: Mapping[str, str]) -> bool:
+    """Whether this is a job of GitLab, so that its remote is GitLab's as a rule."""
+    return "GITLAB_CI" in environ
+
+
+class Pace:
+    """`clock` gives seconds that never go back, `sleep` waits, `draw` gives a number between two others."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        draw: Callable[[float, float], float] = RANDOM.uniform,
+    ) -> None:
+        self._clock, self._sleep, self._draw = clock, sleep, draw
+
+    def tries(self) -> Iterator[int]:
+        """1, 2, 3 … with a wait before each but the first, until there were enough or the time is over."""
+        end = self._clock() + MAX_SECONDS
+        yield 1
+        for number in range(2, MAX_TRIES + 1):
+            wait = self._draw(0, min(CAP_SECONDS, BASE_SECONDS * 2**number))
+            if self._clock() + wait >= end:
+                return
+            self._sleep(wait)
+            yield number

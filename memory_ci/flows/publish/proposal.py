@@ -6,24 +6,22 @@ moves only from where it was read. What becomes of its pull request: `flows.publ
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.branch import PRIVATE
 from memory_ci.flows.publish.carry_over import carry_over, list_lost
-from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal
+from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal, request_options
 from memory_ci.flows.publish.pull_request import (
     Built,
-    Standing,
+    RequestState,
     close_request,
     find_answer,
-    find_standing,
+    find_request_state,
     update_request,
 )
-from memory_ci.flows.publish.push_options import request_options
 from memory_ci.flows.publish.replan import COVERED, is_covered
-from memory_ci.flows.record.maintainer_decisions import KEEP, Verdicts, read_verdicts
-from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
+from memory_ci.flows.record.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
+from memory_ci.flows.workspace import PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.merges import private_ref
@@ -50,17 +48,19 @@ def propose(run: Run, reason: str = "") -> Published:
             old = find_remote_tip(run.workspace.repo, run.remote, settings.publish.branch)
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
-            verdicts = read_verdicts(Workspace(run.workspace.repo, settings), base, old) if old else Verdicts()
+            verdicts = (
+                read_decisions(Workspace(run.workspace.repo, settings), base, old) if old else MaintainerDecisions()
+            )
             built = verdicts.obstacle or _build(run, ref, base, verdicts)
             if isinstance(built, str):
                 return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
             published = _bring(run, settings, built, old, reason)
             if published is not None:
-                return named(run, msgspec.structs.replace(published, tries=tries))
+                return named(run, replace(published, tries=tries))
     raise contended(run.branch)
 
 
-def _build(run: Run, ref: str, base: str, verdicts: Verdicts) -> Built | str:
+def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Built | str:
     """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
     from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms
 
@@ -89,7 +89,7 @@ def _bring(run: Run, settings: Config, built: Built, old: str | None, reason: st
     """Branch and pull request brought up to date, or left as they are; None where the branch moved meanwhile."""
     if left := _why_left(run, settings, built, old):
         return Published("pr", old or built.base, reason=left, plan=built.plan)
-    standing = find_standing(run, settings, built)
+    standing = find_request_state(run, settings, built)
     if answer := find_answer(built, standing):
         return Published("pr", old or built.base, reason=answer, plan=built.plan)
     # A forge closes the request of a branch that is gone, and its text would pass for an answer of people.
@@ -126,7 +126,7 @@ def _why_left(run: Run, settings: Config, built: Built, old: str | None) -> str:
     return "a newer run made the branch: it is left as it is" if is_older else ""
 
 
-def _push(run: Run, settings: Config, built: Built, old: str | None, standing: Standing) -> PushOutcome:
+def _push(run: Run, settings: Config, built: Built, old: str | None, standing: RequestState) -> PushOutcome:
     """Move the branch, or remove it when it adds nothing. `said` is its tip where it stays as it is."""
     repo, branch = run.workspace.repo, settings.publish.branch
     if built.tip == built.base:

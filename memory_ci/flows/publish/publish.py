@@ -8,13 +8,11 @@ from datetime import datetime
 import msgspec
 
 from memory_ci.errors import MemoryCIError, RepositoryError
-from memory_ci.flows.branch import branch_name
-from memory_ci.flows.publish.landing import Planner, Run, land, send_by_api, send_by_push
+from memory_ci.flows.publish.landing import Pace, Planner, Run, land, send_by_api, send_by_push
 from memory_ci.flows.publish.proposal import propose
 from memory_ci.flows.publish.replan import COVERED, is_covered
-from memory_ci.flows.publish.retry import Pace
 from memory_ci.flows.record.apply import apply_plan
-from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_name, workspace_at
 from memory_ci.forge.choose import choose_committer
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import find_commit, find_setting

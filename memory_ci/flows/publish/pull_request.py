@@ -10,13 +10,12 @@ import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.publish.carry_over import Carried
-from memory_ci.flows.publish.landing import Run
-from memory_ci.flows.publish.push_options import is_gitlab
+from memory_ci.flows.publish.landing import Run, is_gitlab
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.choose import choose_proposals
 from memory_ci.forge.proposals import Proposal, Proposals
@@ -52,7 +51,7 @@ class Built(NamedTuple):
     lost: tuple[str, ...] = ()
 
 
-class Standing(NamedTuple):
+class RequestState(NamedTuple):
     """The forge, if one can be asked, and there the open request, or without it the one that people closed last."""
 
     forge: Proposals | None
@@ -60,42 +59,42 @@ class Standing(NamedTuple):
     declined: Proposal | None = None
 
 
-def find_standing(run: Run, settings: Config, built: Built) -> Standing:
-    """How things stand on the forge. Raises EngineError (`forge-…`)."""
+def find_request_state(run: Run, settings: Config, built: Built) -> RequestState:
+    """The state of the request on the forge. Raises EngineError (`forge-…`)."""
     forge, names = _forge(run, settings), (settings.publish.branch, run.branch)
     if forge is None:
-        return Standing(None)
+        return RequestState(None)
     found = forge.find(*names)
     if found is not None or built.tip == built.base:
-        return Standing(forge, found)
-    return Standing(forge, None, forge.find_declined(*names))
+        return RequestState(forge, found)
+    return RequestState(forge, None, forge.find_declined(*names))
 
 
-def find_answer(built: Built, standing: Standing) -> str:
-    """That people closed a pull request which held all of this; "" where there is something new."""
+def find_answer(built: Built, standing: RequestState) -> str:
+    """The reason not to propose: people closed a pull request that held all of this; "" if something is new."""
     if standing.declined is None or not list_keys(built) <= parse_held(standing.declined.body):
         return ""
     number = standing.declined.number
     return f"pull request {number} was closed without a merge, and there is nothing to propose that it did not hold"
 
 
-def update_request(run: Run, settings: Config, built: Built, done: Published, standing: Standing) -> Published:
+def update_request(run: Run, settings: Config, built: Built, done: Published, standing: RequestState) -> Published:
     """The pull request opened, or brought up to date; without a forge the branch alone."""
     forge = standing.forge
     if forge is None:
         why = f"the branch {settings.publish.branch} is pushed; no token for a forge: {_left_to_do(run)}"
-        return msgspec.structs.replace(done, reason=why if built.tip != built.base else "nothing to propose")
+        return replace(done, reason=why if built.tip != built.base else "nothing to propose")
     if built.tip == built.base:
-        return msgspec.structs.replace(done, reason="nothing to propose")
+        return replace(done, reason="nothing to propose")
     proposed = _proposed(run, settings, built, standing)
     title, body = render_title(proposed), render_pull_request(proposed)
     if standing.open is None:
-        return msgspec.structs.replace(done, url=forge.open(settings.publish.branch, run.branch, title, body).url)
+        return replace(done, url=forge.open(settings.publish.branch, run.branch, title, body).url)
     forge.update(standing.open, title, body)
-    return msgspec.structs.replace(done, url=standing.open.url)
+    return replace(done, url=standing.open.url)
 
 
-def close_request(standing: Standing) -> str:
+def close_request(standing: RequestState) -> str:
     """Close the open request, if there is one, and say in its text that it was us; where it is. It keeps its branch.
 
     Raises EngineError (`forge-…`).
@@ -156,7 +155,7 @@ def _declined(built: Built, declined: Proposal) -> Declined:
     return Declined(declined.number, tuple(title for key, title in _list_held(built) if key in known))
 
 
-def _proposed(run: Run, settings: Config, built: Built, standing: Standing) -> Proposed:
+def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) -> Proposed:
     """What the text of the pull request says."""
     workspace = Workspace(run.workspace.repo, settings)
     effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.publish.carry_over import COUNTERS
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
-from memory_ci.flows.workspace import Workspace, memory_test, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_tip, memory_test, workspace_at
 from memory_ci.gitrepo.history import Cursor, find_cursor
 from memory_ci.gitrepo.repo import is_held
 from memory_ci.records.entry import Entry
@@ -24,7 +23,7 @@ from memory_ci.records.plan import Change, Plan, PlannedStep
 
 COVERED = "another run covered this plan's range meanwhile: nothing to do"
 
-Places = dict[str, tuple[tuple[str, Entry], ...]]
+EntriesById = dict[str, tuple[tuple[str, Entry], ...]]
 """Where each entry stands, notes of the inbox too, and what it says, by id."""
 
 
@@ -35,16 +34,16 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     """
     ref, tip = branch_tip(workspace, ref)
     if tip == plan.base:
-        return msgspec.structs.replace(plan, ref=ref)
+        return replace(plan, ref=ref)
     if not is_held(workspace.repo, plan.base, tip):
         raise _unfit(plan, tip, "its history does not hold that")
     then, now = _cursor(workspace, plan.base), _cursor(workspace, tip)
     if now is not None and now != then:
         if plan.until is None or not is_held(workspace.repo, plan.until, now.source):
             raise _unfit(plan, tip, "another run landed")
-        return _without_changes(plan, ref, tip)
+        return replace(plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None)
     fit = _onto_edits(workspace, _without_known(workspace, plan, tip), tip)
-    moved = msgspec.structs.replace(fit, ref=ref, base=tip)
+    moved = replace(fit, ref=ref, base=tip)
     for reason in _changed(workspace, plan, moved):
         raise _unfit(plan, tip, reason)
     return moved
@@ -60,24 +59,18 @@ def _cursor(workspace: Workspace, rev: str) -> Cursor | None:
     return find_cursor(here.repo, rev, memory_test(here))
 
 
-def _without_changes(plan: Plan, ref: str, tip: str) -> Plan:
-    return msgspec.structs.replace(
-        plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None
-    )
-
-
 def _without_known(workspace: Workspace, plan: Plan, tip: str) -> Plan:
-    """Without learnings that maintainers rejected or keep in their own words, and episodes that are told already."""
+    """The plan without learnings that maintainers rejected or reworded, and without episodes that are there already."""
     now, places = workspace.at(tip), _list_places(workspace, tip)
     rejected = list_rejected(now)
 
     def without(step: PlannedStep) -> PlannedStep:
         kept = tuple(change for change in step.changes if not _is_known(change, rejected, places))
-        return msgspec.structs.replace(step, changes=kept)
+        return replace(step, changes=kept)
 
     told = now.read(file.path for file in plan.episodes)
     unwanted = list_rejected_paths(now).union(told)
-    return msgspec.structs.replace(
+    return replace(
         plan,
         steps=tuple(step for step in map(without, plan.steps) if step.changes),
         episodes=tuple(file for file in plan.episodes if file.path not in unwanted),
@@ -92,22 +85,22 @@ def _onto_edits(workspace: Workspace, plan: Plan, tip: str) -> Plan:
         then, now = _only(before, change), _only(after, change)
         if change.step != "reinforce" or then is None or now is None or _counters(then) != _counters(now):
             return change
-        return msgspec.structs.replace(change, entry=msgspec.structs.replace(now, **_counters(change.entry)))
+        return replace(change, entry=replace(now, **_counters(change.entry)))
 
-    steps = tuple(msgspec.structs.replace(step, changes=tuple(map(onto, step.changes))) for step in plan.steps)
-    return msgspec.structs.replace(plan, steps=steps)
+    steps = tuple(replace(step, changes=tuple(map(onto, step.changes))) for step in plan.steps)
+    return replace(plan, steps=steps)
 
 
-def _fits(change: Change, before: Places, after: Places) -> bool:
+def _fits(change: Change, before: EntriesById, after: EntriesById) -> bool:
     """Whether a change was put onto an entry as it is now: it differs from that in counters alone."""
     then, now = _only(before, change), _only(after, change)
     if change.step != "reinforce" or then is None or now is None:
         return False
-    is_same = msgspec.structs.replace(now, **_counters(change.entry)) == change.entry
+    is_same = replace(now, **_counters(change.entry)) == change.entry
     return is_same and _counters(then) == _counters(now)
 
 
-def _only(places: Places, change: Change) -> Entry | None:
+def _only(places: EntriesById, change: Change) -> Entry | None:
     """The entry of a change where it stands once, in the file of the change."""
     found = places.get(change.entry.id, ())
     return found[0][1] if len(found) == 1 and found[0][0] == change.path else None
@@ -117,7 +110,7 @@ def _counters(entry: Entry) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in COUNTERS}
 
 
-def _is_known(change: Change, rejected: frozenset[str], places: Places) -> bool:
+def _is_known(change: Change, rejected: frozenset[str], places: EntriesById) -> bool:
     if change.step != "extract":
         return False
     return change.entry.id in places or content_key(change.entry.title, change.entry.body) in rejected
@@ -135,8 +128,8 @@ def _changed(workspace: Workspace, plan: Plan, moved: Plan) -> Iterator[str]:
             yield f"the entry {entry_id} was changed"
 
 
-def _list_places(workspace: Workspace, rev: str) -> Places:
-    places: Places = {}
+def _list_places(workspace: Workspace, rev: str) -> EntriesById:
+    places: EntriesById = {}
     for place in workspace_at(workspace.repo, rev).at(rev).memory.located:
         places[place.entry.id] = (*places.get(place.entry.id, ()), (place.path, place.entry))
     return places

@@ -6,12 +6,12 @@ from datetime import UTC, date, datetime
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.record import episode_files as telling
 from memory_ci.flows.record.referee import find_objections
-from memory_ci.flows.workspace import Workspace, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_tip, workspace_at
 from memory_ci.records.plan import PLAN_VERSION, Plan
 from memory_ci.rendering.plan import render_commit_message, render_episode_message
 from memory_ci.store.edit import apply_changes
@@ -64,7 +64,7 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
         identity=IN_ACTIONS if in_actions else MEMORY_CI,
         when=now,
     )
-    return msgspec.structs.replace(preview, tip=tip)
+    return replace(preview, tip=tip)
 
 
 def preview_plan(workspace: Workspace, plan: Plan, now: datetime) -> Applied:

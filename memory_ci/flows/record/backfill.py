@@ -7,33 +7,93 @@ run finds the note, waits for the batches to end, and plans the record run with 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
-from memory_ci.errors import EngineError, UsageError
+from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, is_configured
-from memory_ci.extraction.engines.batches import poll, results, submit
+from memory_ci.extraction.engines.batches import Batch, poll, results, submit
 from memory_ci.extraction.engines.meter import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.model import Model, choose_model, trusted_config
-from memory_ci.flows.record.batch_note import Estimate, Sent, find_sent, remove_sent, save_sent
-from memory_ci.flows.record.batch_replies import BatchReplies, Collector, known_as
-from memory_ci.flows.record.learner import Progress
+from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
-from memory_ci.flows.workspace import Workspace
-from memory_ci.records.candidate import EngineReply, Request
+from memory_ci.flows.workspace import Workspace, branch_tip
+from memory_ci.gitrepo.repo import Repository, find_commit
+from memory_ci.records.candidate import EngineReply, Known, Request
 from memory_ci.records.plan import Plan
+from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 CHUNK_REQUESTS = 1_000
 CHUNK_BYTES = 64_000_000
 """A batch is kept far below the limits of the API, so that one that fails costs little."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """What the batches will cost at most: requests, tokens of input, and USD with every answer at full length."""
+
+    requests: int
+    batches: int
+    input_tokens: int
+    cost_usd: float
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The batches of the changes after `since` on `ref`, which was at `base`.
+
+    `known` is the digest of memory that all of them were sent with. `is_whole` is False until the last was sent.
+    """
+
+    version: Literal[1] = 1
+    ref: str
+    base: str
+    since: str | None
+    known: tuple[Known, ...]
+    estimate: Estimate
+    batches: tuple[Batch, ...] = ()
+    is_whole: bool = False
+
+
+def find_sent(repo: Repository) -> Sent | None:
+    """What an earlier run sent. Raises RepositoryError: bad-batch-state, foreign-batch-state."""
+    path = _place(repo)
+    try:
+        sent = msgspec.json.decode(path.read_bytes(), type=Sent)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError, UnicodeError) as error:
+        _refuse(path, f"cannot be read: {error}", "bad-batch-state", error)
+    if find_commit(repo, sent.base) != sent.base:
+        _refuse(path, f"is of another repository: commit {sent.base[:12]} is not here", "foreign-batch-state")
+    return sent
+
+
+def save_sent(repo: Repository, sent: Sent) -> None:
+    """Write the note, whole or not at all. Raises RepositoryError (write-failed)."""
+    write_file(_place(repo), msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n")
+
+
+def remove_sent(repo: Repository) -> None:
+    """Forget what was sent; there may be nothing."""
+    _place(repo).unlink(missing_ok=True)
+
+
+def _place(repo: Repository) -> Path:
+    return repo.common_dir / "memory-ci" / "backfill.json"
+
+
+def _refuse(path: Path, what: str, slug: str, error: Exception | None = None) -> NoReturn:
+    hint = "Remove the file; the same range is then sent and paid for again."
+    raise RepositoryError(f"the note of a backfill, {path}, {what}", slug=slug, hint=hint) from error
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -75,7 +135,7 @@ class Backfill:
         workspace: Workspace,
         options: RecordOptions,
         now: datetime,
-        progress: Progress,
+        progress: OnProgress,
         environ: Mapping[str, str],
     ) -> None:
         self._workspace, self._now, self._progress, self._environ = workspace, now, progress, environ
@@ -133,8 +193,8 @@ class Backfill:
             sent = self._sent or Sent(ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate)
             for chunk in chunks:
                 batch = submit(engine, {key: requests[key] for key in chunk}, self._now)
-                sent = self._note(msgspec.structs.replace(sent, batches=(*sent.batches, batch)))
-            self._note(msgspec.structs.replace(sent, is_whole=True))
+                sent = self._note(replace(sent, batches=(*sent.batches, batch)))
+            self._note(replace(sent, is_whole=True))
         return Pending("submitted", estimate)
 
     def _note(self, sent: Sent) -> Sent:
@@ -156,7 +216,7 @@ class Backfill:
                 found |= results(engine, batch) if batch.model == model.settings.model else {}
             answers = BatchReplies(engine, sent.known, found)
             plan = self._plan(model, answers)
-        return msgspec.structs.replace(plan, problems=(*plan.problems, *answers.problems))
+        return replace(plan, problems=(*plan.problems, *answers.problems))
 
     def _plan(self, model: Model, engine: Engine) -> Plan:
         adapted = model._replace(engine=engine)
@@ -165,7 +225,7 @@ class Backfill:
 
     @contextmanager
     def _model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
-        """The model with an engine of its own: its deadline is that of one act, not of a day of waiting."""
+        """The model with a new engine, so that its deadline counts from now and not from before the wait."""
         repo = self._workspace.repo
         _, base = branch_tip(self._workspace, self._options.ref)
         model = choose_model(trusted_config(repo, base).engine, self._options.engine, self._environ)
@@ -195,7 +255,7 @@ def _take_up(options: RecordOptions, sent: Sent | None) -> RecordOptions:
     """The range and branch of what was sent, where the caller names no other; a first run begins at the root."""
     since = options.since if options.since is not None or sent is None else sent.since
     ref = options.ref if options.ref is not None or sent is None else sent.ref
-    return msgspec.structs.replace(options, since=since, ref=ref, from_root=True)
+    return replace(options, since=since, ref=ref, from_root=True)
 
 
 def _size(engine: AnthropicEngine, request: Request) -> int:
@@ -204,9 +264,7 @@ def _size(engine: AnthropicEngine, request: Request) -> int:
 
 
 def _estimate(model: Model, engine: AnthropicEngine, requests: Mapping[str, Request], batches: int) -> Estimate:
-    usages = [
-        msgspec.structs.replace(engine.expect(build_prompt(request)), is_batch=True) for request in requests.values()
-    ]
+    usages = [replace(engine.expect(build_prompt(request)), is_batch=True) for request in requests.values()]
     cost = sum(cost_bound(usage, model.settings.model, model.settings.price) for usage in usages)
     return Estimate(len(usages), batches, sum(usage.cache_write_tokens for usage in usages), cost)
 
@@ -241,7 +299,52 @@ def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
     if model.settings.name == "auto" and model.name == "rules" and is_configured(environ, model.settings):
         hint = "Install the package: pip install 'memory-ci[anthropic]'."
     return UsageError(
-        f"the engine {model.name}{provider} has no batches ({model.reason})",
-        slug="no-batches",
-        hint=hint,
+        f"the engine {model.name}{provider} has no batches ({model.reason})", slug="no-batches", hint=hint
     )
+
+
+class Collector:
+    """An engine that keeps what it is asked and answers nothing; a reply without a stop reason is not kept."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def extract(self, request: Request) -> EngineReply:
+        """No learnings."""
+        self.requests.append(request)
+        return EngineReply(text='{"learnings": []}', stop_reason="")
+
+
+class BatchReplies:
+    """An engine that answers with what came back, keyed by the request as it was sent: with memory as `known` then.
+
+    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back
+    is metered when it is read.
+    """
+
+    def __init__(
+        self, engine: Engine, known: tuple[Known, ...], found: Mapping[str, EngineReply | EngineError]
+    ) -> None:
+        self._engine, self._known, self._found = engine, known, found
+        self._again: Counter[str] = Counter()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(
+            f"{count} of the batches' answers, so the model is asked again: {reason}"
+            for reason, count in sorted(self._again.items())
+        )
+
+    def extract(self, request: Request) -> EngineReply:
+        """The reply from a batch, else that of the engine. Raises EngineError as the engine."""
+        found = self._found.get(request_key(known_as(request, self._known)))
+        if isinstance(found, EngineReply):
+            return found
+        reason = "range, model or prompt changed since" if found is None else "failed, expired or missing"
+        self._again[reason] += 1
+        return self._engine.extract(request)
+
+
+def known_as(request: Request, known: tuple[Known, ...] | None) -> Request:
+    """The request as it is with this digest of memory; None leaves its own."""
+    return request if known is None else replace(request, existing=known)

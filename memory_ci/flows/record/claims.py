@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from memory_ci.flows.record.episode_facts import GIVEN, USED
+from memory_ci.flows.record.episode_writer import GIVEN, USED
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.squash_trailers import is_inverse
@@ -40,7 +40,7 @@ class Claims:
         return tuple(self._refused.values())
 
     def count(self, commit: Commit, claim: RevertClaim) -> frozenset[str]:
-        """The names of what counts as taken back."""
+        """The names that count as reverted."""
         span = self._strangers.get(commit.sha[:SHA_WIDTH])
         if span is None:
             return claim.names
@@ -51,10 +51,10 @@ class Claims:
         return proved
 
     def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
-        """The names that git proves: what the change began with itself is its own, and of no other work.
+        """The names whose revert git proves: work of the change itself, or work that the change inverts.
 
-        A stranger chooses the parents of his merge and the mainline that he names: no commit counts that was there
-        before the change, or for work of others, before that work.
+        A stranger chooses the parents of his merge and the mainline that he names. So the work must be an ancestor of
+        the change, and no commit from before that work counts.
         """
         shas = self._numbered.get(claim.work, set()) if ":" in claim.work else {claim.work}
         work = find_commit(self._repo, next(iter(shas))) if len(shas) == 1 else None
@@ -71,7 +71,7 @@ class Claims:
 
 
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
-    """A remark on each claim that somebody who may not write makes, and that git does not bear out."""
+    """A finding for each revert that an outsider claims and git does not bear out."""
     for revert in refused:
         works = sorted(revert.undoes, key=lambda name: (":" not in name, name))
         what = works[0].replace("pr:", "#")
@@ -80,7 +80,7 @@ def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
 
 
 def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
-    """A remark on trailers of somebody who may not write: they would move the utility of entries."""
+    """A finding for trailers of an outsider: they would move the utility of entries."""
     if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (GIVEN, USED))):
         message = f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: who brought it may not write"
         yield unproved(f"{message}, and it counts for nothing", level)

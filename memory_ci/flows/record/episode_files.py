@@ -33,7 +33,7 @@ from memory_ci.store.layout import EPISODES
 
 
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
-    """The ids of tellings whose file a commit took away and did not fold: a person did not want them."""
+    """The ids of tellings whose file a person deleted: a commit removed it, and not to fold a month."""
     asked = ("--first-parent", *FILES, "--no-renames", "--diff-filter=D", "--end-of-options", rev, "--", f"{EPISODES}/")
     gone = {
         file.path.rpartition("/")[2].removesuffix(".md")
@@ -46,7 +46,7 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
 
 
 def plan_files(base: Snapshot, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
-    """(the files of these tellings, why some of them are not written: a run goes on without what it cannot tell)."""
+    """(the files of these tellings, why some are not written). One that cannot be written does not stop the run."""
     files, problems = [], []
     for telling in tellings:
         try:
@@ -117,7 +117,8 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     for telling in told:
         if isinstance(telling, Episode) and telling.id not in _list_ids(telling.action):
             yield f"episode {telling.id!r}: is not named after what it tells of"
-        if not _is_own_word(telling, _ref_of(workspace, plan, telling, told)):
+        ref = _ref_of(workspace, plan, telling, told)
+        if any(said.by == BY_FACTS and said.ref != ref for said in telling.feedback):
             yield f"episode {telling.id!r}: speaks for another piece of work"
 
 
@@ -146,13 +147,8 @@ def _list_ids(action: Action) -> frozenset[str]:
     return frozenset({f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])})
 
 
-def _is_own_word(telling: Telling, ref: str | None) -> bool:
-    """Whether what the facts say in it is said of its own work (`ref`, None where that is not known)."""
-    return all(said.ref == ref for said in telling.feedback if said.by == BY_FACTS)
-
-
 def _ref_of(workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]) -> str | None:
-    """The work that a telling is about; of an amendment that of its episode, in the plan or in the tree."""
+    """The reference of the work that a telling is about; an amendment is about the work of its episode."""
     if isinstance(telling, Episode):
         return work_ref(telling.action.pr, telling.action.commit)
     if not any(said.by == BY_FACTS for said in telling.feedback):

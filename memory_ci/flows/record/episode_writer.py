@@ -1,34 +1,25 @@
-"""The chronicle of a record run: an episode of each change, and what later changes say of earlier ones.
+"""The episodes of a record run: one for each change, amended by what later changes say of it.
 
-Facts alone make it: commits, trailers, reviews. The words of strangers are no part of it.
+They are made of facts alone: commits, trailers, reviews. Words of outsiders are no part of them.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from memory_ci.flows.draft import Draft
+from memory_ci.evidence.content import redact
 from memory_ci.flows.eligible import is_work, own_commits, title_of
 from memory_ci.flows.episodes import Episodes
-from memory_ci.flows.record.episode_facts import (
-    SOLVED,
-    judge_merged,
-    keep_safe,
-    list_given,
-    list_paths,
-    list_reviewed,
-    list_tools,
-    safe,
-    tell_line,
-    weigh_episode,
-)
-from memory_ci.flows.record.gatherer import Gathered
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.record.gatherer import Gathered, RecordRun
+from memory_ci.flows.screening import is_unsafe
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.merges import find_bringer
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.episodes import (
     MergedWork,
@@ -43,17 +34,31 @@ from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.lifecycle.situation import situation_of, time_context
 from memory_ci.records.candidate import Judged
-from memory_ci.records.entry import Phase
-from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outcome, Telling
+from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
-from memory_ci.records.history import MergedChange
+from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.sources.reviews import is_outside
 from memory_ci.text import shorten
 
+GIVEN, USED = "Memory-Retrieved", "Memory-Used"
+
+MAX_IDS = 100
+"""Entries that one change is told to have been given; a job is given a fraction of it."""
+
+MAX_FILES = 50
+MAX_PATH = 300
+MAX_TOOLS = 12
+TEXT_WIDTH = 200
+
+SOLVED, ROUTINE = 0.6, 0.4
+"""How much an episode matters (the rubric of importance): an error or a detour; everyday work."""
+
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
 KEPT_FOR = timedelta(days=30)
-"""Work that is reverted later than this was a success for a while, and stays one."""
+"""MergedWork that is reverted later than this was a success for a while, and stays one."""
 
 BRANCH_WIDTH = 100
 MAX_SESSIONS = 3
@@ -61,8 +66,72 @@ MAX_ASKED = 50
 """Reverted commits of which git is asked how they came in."""
 
 
+def list_uses(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(the ids that messages say were given, those that they say were used), as they are written, in order."""
+    given: dict[str, None] = {}
+    used: dict[str, None] = {}
+    for text in texts:
+        for key, value in find_trailers(text, (GIVEN, USED)):
+            (given if key == GIVEN else used).update(dict.fromkeys(split_ids(value)))
+    return tuple(given)[:MAX_IDS], tuple(used)[:MAX_IDS]
+
+
+def list_given(ids: Sequence[str], at: str) -> tuple[Given, ...]:
+    """Entries in the order in which they were given to work that stood at the commit `at`."""
+    return tuple(Given(id=one, rank=rank, at=at) for rank, one in enumerate(ids, start=1))
+
+
+def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:
+    """The files that a change touched, the most touched first."""
+    commits = (merged.tip,) if merged.kind == "merge" and merged.tip.files else own
+    counts = Counter(file.path for commit in commits for file in commit.files)
+    return sorted(counts, key=lambda path: (-counts[path], path))
+
+
+def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
+    """The first of these names (paths, labels, tools, keys) that may be kept as they are."""
+    kept: list[str] = []
+    for text in texts:
+        if len(kept) == limit:
+            break
+        if len(text) <= MAX_PATH and safe(text) == text:
+            kept.append(text)
+    return kept
+
+
+def list_tools(events: Iterable[Event]) -> tuple[str, ...]:
+    """The tools that sessions called, the most used of them."""
+    counts = Counter(event.tool for event in events if event.kind == "tool_call" and event.tool)
+    return tuple(sorted(keep_safe((name for name, _ in counts.most_common()), MAX_TOOLS)))
+
+
+def judge_merged(paths: Sequence[str], events: Iterable[Event]) -> Outcome:
+    """How merged work ended: nothing was changed, or changes were requested and made, or it went through."""
+    if not paths:
+        return "neutral"
+    is_detour = any(("outcome", "requested-then-made") in event.labels for event in events)
+    return "partial" if is_detour else "success"
+
+
+def weigh_episode(judged: Iterable[Judged], outcome: Outcome) -> float:
+    """The valence of an episode: the importance of what was learned from it."""
+    learned = [one.candidate.importance for one in judged if one.verdict in ("written", "restates")]
+    return max([*learned, SOLVED if outcome == "partial" else ROUTINE])
+
+
+def summary_line(title: str, label: str) -> str:
+    """The one line of an episode."""
+    return shorten(f"{title} ({label})" if title else label, TEXT_WIDTH)
+
+
+def safe(text: str) -> str:
+    """Words that may stand in memory: without credentials, in one line; "" for what an agent must not be given."""
+    line = " ".join(redact(text).text.split())
+    return "" if CONTROL.search(line) or is_unsafe(line) else line
+
+
 class Uses(msgspec.Struct, frozen=True):
-    """Entries by what became of them in a change: injected, named as used, and said again by what was learned."""
+    """The entries of a change: given to its work, named as used, and said again by what was learned."""
 
     given: tuple[str, ...] = ()
     used: frozenset[str] = frozenset()
@@ -70,26 +139,18 @@ class Uses(msgspec.Struct, frozen=True):
 
     @property
     def reinforced(self) -> frozenset[str]:
-        """What the work counts for: what it says that it used; where it says nothing, all that it was given."""
+        """The entries that the work reinforces: those it says it used, or if it says nothing, all it was given."""
         return self.restated.union(self.used or self.given)
 
 
-class Chronicle:
-    """Tells one change after another. `tellings` are new; what an earlier run told is not told again.
+class EpisodeWriter:
+    """Writes an episode for each change. `tellings` are new; an episode that an earlier run wrote is not written again.
 
-    `base` is the commit that holds all of them; `deleted` are ids of what a person took out, which stays out.
+    `known` has what earlier runs wrote; `deleted` are ids of what a person deleted, which stays deleted.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        base: str,
-        known: Episodes,
-        deleted: frozenset[str],
-        draft: Draft,
-        phase: Phase | None,
-    ) -> None:
-        self._workspace, self._base, self._draft, self._phase = workspace, base, draft, phase
+    def __init__(self, run: RecordRun, known: Episodes, deleted: frozenset[str]) -> None:
+        self._run = run
         self._episodes = {episode.id: episode for episode in combine(known.tellings)}
         self._known = {telling.id for telling in known.tellings} | deleted
         self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
@@ -100,39 +161,39 @@ class Chronicle:
 
     @property
     def known(self) -> frozenset[str]:
-        """The ids of all that was told, and of what a person took out since."""
+        """The ids of all tellings, and of those that a person deleted."""
         return frozenset(self._known)
 
     @property
     def episodes(self) -> Mapping[str, Episode]:
-        """What was told, by id: by earlier runs and by this one."""
+        """The episodes by id, of earlier runs and of this one."""
         return self._episodes
 
-    def tell_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
+    def add_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
         """The episode of a merged change; none of a bot's, or of one that touched memory alone.
 
         What reviewers said of entries by command counts in any case.
         """
         commands = tuple(self._commands(gathered.request))
-        if is_work(self._workspace, merged):
-            self._tell(self._merged_episode(merged, gathered, uses, judged, commands))
+        if is_work(self._run.workspace, merged):
+            self._add(self._merged_episode(merged, gathered, uses, judged, commands))
         else:
-            self._hear(commands)
+            self._add_feedback(commands)
 
-    def tell_declined(self, request: PullRequest, uses: Uses) -> None:
+    def add_declined(self, request: PullRequest, uses: Uses) -> None:
         """The episode of a request that was closed without a merge; none of a stranger's, which anyone could open."""
         commands = tuple(self._commands(request))
         if is_outside(request, request.permission):
-            self._hear(commands)
+            self._add_feedback(commands)
             return
         at = (request.closed_at or request.created_at).astimezone(UTC)
         ref = work_ref(request.number, "")
         work = MergedWork(ref=ref, at=at, given=frozenset(uses.given), used=uses.used, is_declined=True)
-        title = safe(request.title)
+        title, reviewed = safe(request.title), sorted({review.path for review in request.reviews if review.path})
         episode = Episode(
             id=f"pr-{request.number}",
             occurred_at=at,
-            situation=situation_of(title, keep_safe(list_reviewed(request)), keep_safe(request.labels)),
+            situation=situation_of(title, keep_safe(reviewed), keep_safe(request.labels)),
             context=self._context(at, request.branch),
             retrieved=list_given(uses.given, ""),
             used=tuple(sorted(uses.used)),
@@ -140,15 +201,17 @@ class Chronicle:
             outcome="failure" if request.commits else "neutral",
             valence=SOLVED,
             feedback=(*derive_feedback(work), *commands),
-            text=tell_line(title, f"#{request.number}"),
+            text=summary_line(title, f"#{request.number}"),
         )
-        self._tell(episode)
+        self._add(episode)
 
-    def tell_reverts(self, reverts: Sequence[Revert], times: Mapping[str, datetime], parts: Mapping[str, str]) -> None:
-        """What the reverts, oldest first, say of episodes.
+    def amend_reverted(
+        self, reverts: Sequence[Revert], times: Mapping[str, datetime], parts: Mapping[str, str]
+    ) -> None:
+        """Amend the episodes of reverted work, and of work that came back. `reverts` begin with the oldest.
 
-        By shortened ids, `times` is when each was committed, and `parts` the merged change that brought a commit: what
-        is reverted and brought back within one has never been gone.
+        By shortened ids, `times` says when each was committed, and `parts` which merged change brought it: work that
+        one change reverts and restores was never gone.
         """
         for revert in reverts:
             if any(_is_within(revert, later, parts) for later in reverts):
@@ -161,8 +224,8 @@ class Chronicle:
             for episode in self._told_of(revert.restores):
                 self._restore(episode, revert, at)
 
-    def tell_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
-        """That work was not taken back, though a stranger says so: whoever reads the words alone would believe it."""
+    def amend_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
+        """Amend the episodes of work that an outsider falsely claims to revert: the message alone would mislead."""
         for revert in refused:
             for episode in self._told_of(revert.undoes):
                 outcome, text = self._outcomes[episode.id], f"Not reverted in {revert.label}, which says so."
@@ -179,7 +242,9 @@ class Chronicle:
         commands: tuple[Feedback, ...],
     ) -> Episode:
         request, title, own = gathered.request, safe(title_of(merged)), own_commits(merged)
-        number = _number_of(merged, request)
+        number = merged.number  # of an issue perhaps, or of a request that was not merged: the forge knows better
+        if request is not None:
+            number = request.number if request.state == "merged" else None
         paths = list_paths(merged, own)
         outcome = judge_merged(paths, gathered.events)
         work = MergedWork(
@@ -202,11 +267,11 @@ class Chronicle:
             outcome=outcome,
             valence=weigh_episode(judged, outcome),
             feedback=(*derive_feedback(work), *commands),
-            text=tell_line(title, f"#{number}" if number is not None else merged.tip.sha[:7]),
+            text=summary_line(title, f"#{number}" if number is not None else merged.tip.sha[:7]),
         )
 
     def _free_id(self, number: int | None, sha: str) -> str:
-        """`pr-128`; of another change with that number the commit tells them apart."""
+        """`pr-128`; if another change has that number, the commit is added."""
         if number is None:
             return f"commit-{sha[:SHA_WIDTH]}"
         name = f"pr-{number}"
@@ -220,13 +285,13 @@ class Chronicle:
             "branch": safe(shorten(branch, BRANCH_WIDTH)),
             "agent": ", ".join(sorted({key.partition(":")[0] for key in sessions})),
             "sessions": ", ".join(sessions),
-            "stage": self._phase or "",
+            "stage": self._run.phases.get("") or "",
             **time_context(at),
         }
         return {key: value for key, value in found.items() if value}
 
     def _corrected(self, used: Iterable[str], events: Iterable[Event]) -> frozenset[str]:
-        """Of the used entries those that speak of a file in which a requested change was made."""
+        """The used entries that speak of a file in which a requested change was made."""
         changed = {
             path for event in events if ("outcome", "requested-then-made") in event.labels for path in event.paths
         }
@@ -234,7 +299,7 @@ class Chronicle:
 
     def _places_of(self, entry_id: str) -> frozenset[str]:
         """The files that an entry cites, and the directory whose memory it stands in."""
-        place = self._draft.by_id.get(entry_id)
+        place = self._run.draft.by_id.get(entry_id)
         if place is None:
             return frozenset()
         anchors = (parse_anchor(cite) for cite in place.entry.cites)
@@ -247,22 +312,22 @@ class Chronicle:
             if review.permission != "write" or review.is_bot:
                 continue
             for kind, prefix in find_commands(review.body):
-                if (entry_id := find_id(self._draft.entries, prefix)) and request:
+                if (entry_id := find_id(self._run.draft.entries, prefix)) and request:
                     ref, at = f"review:{request.number}#{review.id}", review.at.astimezone(UTC)
                     yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
 
     # -- what later changes say
 
     def _told_of(self, names: frozenset[str]) -> list[Episode]:
-        """The episodes of merged changes that go by one of these names, as lifecycle.reverts gives them.
+        """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them.
 
-        A change goes by its tip and its request; and where all of its own commits are reverted, by these.
+        A change is named by its tip or its request. It is also meant where each of its commits is reverted.
         """
         found = [episode for episode in self._episodes.values() if names & _names_of(episode.action)]
         if found:
             return found
         commits = sorted(name for name in names if ":" not in name)[:MAX_ASKED]
-        bringers = (find_bringer(self._workspace.repo, name, self._base) for name in commits)
+        bringers = (find_bringer(self._run.workspace.repo, name, self._run.base.sha) for name in commits)
         gone = self._reverted | names
         whole = {one.merge for one in bringers if one and gone.issuperset(sha[:SHA_WIDTH] for sha in one.brought)}
         return [episode for episode in self._episodes.values() if episode.action.commit in whole]
@@ -284,8 +349,8 @@ class Chronicle:
 
     # -- telling
 
-    def _tell(self, episode: Episode) -> None:
-        """A new episode; where its request was declined before, that one is told to have been merged after all."""
+    def _add(self, episode: Episode) -> None:
+        """Add an episode. If its request was declined before, that episode is amended: it was merged after all."""
         if episode.id in self._known:
             return
         self._episodes[episode.id] = episode
@@ -297,8 +362,8 @@ class Chronicle:
             text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
             self._amend(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
 
-    def _hear(self, commands: Sequence[Feedback]) -> None:
-        """What was said of entries where there is no episode to say it in."""
+    def _add_feedback(self, commands: Sequence[Feedback]) -> None:
+        """Add feedback that belongs to no episode."""
         if commands:
             self._amend(max(said.at for said in commands), "", feedback=commands)
 
@@ -317,24 +382,14 @@ class Chronicle:
             self.tellings.append(told)
 
 
-def _number_of(merged: MergedChange, request: PullRequest | None) -> int | None:
-    """The number of the request that was merged: the forge's word goes before that of a message.
-
-    A message may name an issue, or a request that was not merged.
-    """
-    if request is None:
-        return merged.number
-    return request.number if request.state == "merged" else None
-
-
 def _is_within(revert: Revert, later: Revert, parts: Mapping[str, str]) -> bool:
-    """Whether the change that brought a revert took it back itself, or was all that had brought what it reverts."""
+    """Whether the change that brought a revert also reverted it, so that nothing changed in the end."""
     part = parts.get(revert.sha)
     return part is not None and part == parts.get(later.sha) and revert.sha in later.undoes
 
 
 def _names_of(action: Action) -> set[str]:
-    """By what a revert would name the work; what was declined has nothing to revert."""
+    """The names by which a revert may mean this work; a declined request cannot be reverted."""
     if not action.commit:
         return set()
     return {action.commit[:SHA_WIDTH], *([f"pr:{action.pr}"] if action.pr is not None else [])}

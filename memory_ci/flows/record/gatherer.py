@@ -1,18 +1,31 @@
-"""Gathering: everything that is known of a merged change, as events, and where it was found."""
+"""Gathering: all that is known of a merged change or a declined request, as events, and where it was found.
+
+Of requests that were closed without a merge a run reads so many, the oldest first. What one run leaves the next ones
+find: work of the house has an episode as soon as it was read. Of strangers there is none, so theirs are only looked for
+among what was closed since the last run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
+from memory_ci.config import CONFIG_FILE
+from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import is_author
-from memory_ci.flows.record.declined_requests import MAX_DECLINED, Window, choose_declined
+from memory_ci.extraction.cites import SHA_WIDTH
+from memory_ci.flows.draft import Draft
+from memory_ci.flows.model import Asker
 from memory_ci.flows.sessions.session_join import SessionFinder
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.forge import Forge
 from memory_ci.gitrepo.blobs import Tree
+from memory_ci.gitrepo.history import Cursor, commit_time, find_addition
+from memory_ci.records.entry import Phase
+from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
@@ -22,8 +35,51 @@ from memory_ci.sources.jobs import job_events, job_paths
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
 
+MAX_DECLINED = 40
+"""Requests that one run completes: each costs three questions or more, of the 600 that it may ask."""
+
+BACKLOG = timedelta(days=90)
+
 MAX_NAMED = 10
 """Requests that one line of the report names."""
+
+
+class DeclinedWindow(NamedTuple):
+    """The last run ended at `since`; earlier runs may have left some back to `start`; `told` are ids of episodes."""
+
+    since: datetime
+    start: datetime
+    told: frozenset[str] = frozenset()
+
+
+def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]) -> DeclinedWindow:
+    """The window reaches back to the newest declined request that has an episode, but not before memory-ci came in."""
+    repo = base.workspace.repo
+    added = find_addition(repo, base.sha, CONFIG_FILE)
+    if added is None or not base.workspace.config.episodes.write:
+        return DeclinedWindow(since, since, told)
+    earliest = max(commit_time(repo, added), commit_time(repo, base.sha) - BACKLOG)
+    declined = [episode.occurred_at for episode in episodes if episode.action.pr and not episode.action.commit]
+    return DeclinedWindow(since, min(since, max([earliest, *declined])), told)
+
+
+def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
+    """The requests to read, by the time of their closing: new ones first, then those that may have new comments."""
+    found = [request for request in requests if _is_asked(request, window)]
+    return sorted(found, key=lambda request: (is_told(request, window), request.closed_at, request.number))
+
+
+def is_told(request: PullRequest, window: DeclinedWindow) -> bool:
+    """Whether an earlier run wrote the episode of the request."""
+    return f"pr-{request.number}" in window.told
+
+
+def _is_asked(request: PullRequest, window: DeclinedWindow) -> bool:
+    """Closed since the last run; or before, if a member opened it, as far as the list shows, and it has no episode."""
+    if request.closed_at is None or request.closed_at < window.start:
+        return False
+    is_ours = request.permission != "read" or not request.is_fork
+    return request.closed_at >= window.since or (is_ours and not is_told(request, window))
 
 
 class Gathered(NamedTuple):
@@ -55,22 +111,25 @@ class Gatherer:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
         request = self.find_request(merged)
         joins: list[Join] = []
-        events = [
-            *commit_events(merged),
-            *file_events(self._workspace, merged, self._adr_paths),
-            *self._reviews(merged, request, joins),
-        ]
-        sessions = list(self._sessions(merged, request, joins))
+        events = [*commit_events(merged), *file_events(self._workspace, merged, self._adr_paths)]
+        if request is not None:
+            how = "named by its commit" if merged.number == request.number else "named by the forge"
+            events += self._tell(request, merged.label, how, joins)
+        sessions: list[Event] = []
+        for joined in self._finder.find(merged, request):
+            joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
+            sessions += joined.events
         if len(events) > len(merged.commits) or sessions:
             events.append(diff_event(merged))
         return _gathered([*events, *sessions], joins, request)
 
     # -- what was declined
 
-    def list_declined(self, window: Window) -> tuple[PullRequest, ...]:
-        """The requests that were closed without a merge, oldest first; not our own, and not those of bots.
+    def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
+        """The next requests that were closed without a merge, oldest first; not our own, and not those of bots.
 
-        What could not be read of them is a problem. Raises EngineError when the forge cannot be asked at all.
+        A run reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge
+        cannot be asked at all.
         """
         if self._forge is None:
             return ()
@@ -84,7 +143,7 @@ class Gatherer:
         return done.items
 
     def _note_left(self, left: Sequence[PullRequest], problem: str) -> None:
-        """Tell which closed requests were not read, and why."""
+        """Report which closed requests were not read, and why."""
         if left:
             names = ", ".join(f"#{request.number}" for request in left[:MAX_NAMED])
             more = ", …" if len(left) > MAX_NAMED else ""
@@ -100,9 +159,9 @@ class Gatherer:
     # -- the forge
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Whether people who may write brought a commit: the forge says so, or without one the trusted authors.
+        """Whether members brought a commit: the forge says so, or without a forge the trusted authors.
 
-        The words of a merge tell of a branch, and so are those of all who made it.
+        A merge commit speaks for a branch, so all of its authors must be trusted.
         """
         if request is not None:
             return not is_outside(request, request.permission)
@@ -113,8 +172,8 @@ class Gatherer:
     def find_request(self, merged: MergedChange) -> PullRequest | None:
         """The pull request of the change, which says who brought it.
 
-        The number in a message is the word of who wrote that: where it is not borne out, the forge says which it is.
-        Raises EngineError when the forge cannot be asked: without it a stranger would pass for one of us.
+        Anyone can write a number into a message. If the forge does not confirm it, the forge is asked for the number.
+        Raises EngineError when the forge cannot be asked: without it an outsider would pass for a member.
         """
         if self._forge is None:
             return None
@@ -123,11 +182,6 @@ class Gatherer:
             return named
         number = self._forge.find_number(merged.tip.sha)
         return named if number is None or number == merged.number else self._forge.find_pull_request(number)
-
-    def _reviews(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
-        if request is not None:
-            how = "named by its commit" if merged.number == request.number else "named by the forge"
-            yield from self._tell(request, merged.label, how, joins)
 
     def _tell(self, request: PullRequest, change: str, how: str, joins: list[Join]) -> Iterator[Event]:
         """The events of a request, once in a run."""
@@ -139,12 +193,28 @@ class Gatherer:
         joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
         yield from events
 
-    # -- the sessions
 
-    def _sessions(self, merged: MergedChange, request: PullRequest | None, joins: list[Join]) -> Iterator[Event]:
-        for joined in self._finder.find(merged, request):
-            joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
-            yield from joined.events
+class RecordRun(NamedTuple):
+    """What the parts of one run share: it reads from `since` (None: the first commit) to `base`.
+
+    `cursor` is where the last run ended, `phases` has the stages of projects.
+    """
+
+    draft: Draft
+    since: str | None
+    cursor: Cursor | None
+    gatherer: Gatherer
+    asker: Asker | None
+    phases: Mapping[str, Phase | None]
+    today: date
+
+    @property
+    def base(self) -> Snapshot:
+        return self.draft.base
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.draft.base.workspace
 
 
 def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[str]) -> Iterator[Event]:
@@ -158,6 +228,16 @@ def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[
         yield from job_events(merged, path, text, before.get(path, ""))
 
 
+def read_said(workspace: Workspace, merged: MergedChange, adr_paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What a run reads in the commits of a change and the files that came in with them, by shortened commit."""
+    for event in (*commit_events(merged), *file_events(workspace, merged, adr_paths)):
+        yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(event.text).text)
+
+
+def fold_blanks(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:
     """The text that a tree has of these paths; most changes have none, and cost no process."""
     for content in tree.read(paths, MAX_FILE_BYTES) if paths else ():
@@ -166,7 +246,7 @@ def _texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def start_of(merged: MergedChange) -> str | None:
-    """The commit that the change was put on: the first parent of its first commit on the branch."""
+    """The commit that the change is based on: the first parent of its first commit on the branch."""
     first = merged.tip if merged.kind == "merge" else merged.commits[0]
     return first.parents[0] if first.parents else None
 
@@ -174,13 +254,8 @@ def start_of(merged: MergedChange) -> str | None:
 def _gathered(events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None) -> Gathered:
     """The events in their order; of a request from outside, all but what reviewers said of it are hearsay."""
     is_theirs = request is not None and is_outside(request, request.permission)
-    told = (_from_outside(event) if is_theirs else event for event in events)
-    numbered = (msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(told))
+    numbered = (
+        replace(event, seq=seq, is_outside=event.is_outside or (is_theirs and event.kind not in ("review", "check")))
+        for seq, event in enumerate(events)
+    )
     return Gathered(tuple(numbered), tuple(joins), request)
-
-
-def _from_outside(event: Event) -> Event:
-    """What someone who may not write here brought is hearsay; what reviewers said of it has its own authors."""
-    if event.kind in ("review", "check"):
-        return event
-    return msgspec.structs.replace(event, is_outside=True)

@@ -8,8 +8,7 @@ from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-from memory_ci.flows.record.additions import fold_blanks, read_said
-from memory_ci.flows.record.gatherer import Gatherer
+from memory_ci.flows.record.gatherer import RecordRun, fold_blanks, read_said
 from memory_ci.flows.workspace import Snapshot, Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
 from memory_ci.gitrepo.merges import find_landing
@@ -23,26 +22,26 @@ CLAIMS_HINT = "Of such a note title, body and type count, and that it is for a t
 
 
 class _Read(NamedTuple):
-    """A commit of the history as it was read again: what it said, and the request that brought it."""
+    """A commit that was read again: its texts, and the number of its request."""
 
     texts: tuple[str, ...]
     number: int | None
 
 
-def list_strangers(workspace: Workspace, base: str, gatherer: Gatherer, paths: Collection[str]) -> frozenset[str]:
-    """Those of the notes that somebody who may not write added or changed.
+def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
+    """The notes that an outsider added or changed.
 
     Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold it.
     """
-    found = _list_bringing(workspace, base, paths) if paths else {}
+    found = _list_bringing(run.base, paths) if paths else {}
     brought = ((path, tip) for path, tips in found.items() for tip in tips)
-    return frozenset(path for path, tip in brought if _is_strange(workspace, gatherer, tip, path))
+    return frozenset(path for path, tip in brought if _is_strange(run, tip, path))
 
 
 def prove(base: Snapshot, entry: Entry) -> Entry:
-    """The entry with a mark on each address in its source and evidence where git does not show it.
+    """The entry with a mark on each address in its source and evidence that git does not confirm.
 
-    What sessions and reviews said is in no commit, so a note only claims it.
+    No commit holds what sessions and reviews said, so such an address stays a claim.
     """
 
     @cache
@@ -62,17 +61,17 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
 
 
 def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
-    """A remark on a stranger's note that says more than he may, on a day."""
+    """A finding on an outsider's note that sets more than an outsider may."""
     if names := list_claims(note, day):
         message = f"who brought this note may not write, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, CLAIMS_HINT, level)
 
 
-def _list_bringing(workspace: Workspace, base: str, paths: Collection[str]) -> Mapping[str, list[Commit]]:
+def _list_bringing(base: Snapshot, paths: Collection[str]) -> Mapping[str, list[Commit]]:
     """By note the first-parent commits that added or changed it, back to the one that added it."""
     found: dict[str, list[Commit]] = defaultdict(list)
     waiting = set(paths)
-    for version in list_versions(workspace.repo, base, [f":(top,literal){path}" for path in paths]):
+    for version in list_versions(base.workspace.repo, base.sha, [f":(top,literal){path}" for path in paths]):
         if version.path in waiting:
             found[version.path].append(version.commit)
             if any(file.path == version.path and file.status in "AD" for file in version.commit.files):
@@ -82,11 +81,11 @@ def _list_bringing(workspace: Workspace, base: str, paths: Collection[str]) -> M
     return found
 
 
-def _is_strange(workspace: Workspace, gatherer: Gatherer, tip: Commit, path: str) -> bool:
-    merged = _change_of(workspace, tip.sha)
-    request = gatherer.find_request(merged)
+def _is_strange(run: RecordRun, tip: Commit, path: str) -> bool:
+    merged = _change_of(run.workspace, tip.sha)
+    request = run.gatherer.find_request(merged)
     makers = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
-    return not all(gatherer.may_claim(one, merged, request) for one in makers or [merged.tip])
+    return not all(run.gatherer.may_claim(one, merged, request) for one in makers or [merged.tip])
 
 
 def _change_of(workspace: Workspace, tip: str) -> MergedChange:

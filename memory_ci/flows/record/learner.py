@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.ingest import collect
@@ -17,144 +19,140 @@ from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory
 from memory_ci.flows.anchors import anchor_entries
-from memory_ci.flows.asker import Asker
-from memory_ci.flows.draft import Draft
+from memory_ci.flows.eligible import merged_on
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.claims import find_claimed_uses
-from memory_ci.flows.record.commit_copies import Copies
-from memory_ci.flows.record.declined_requests import find_window
-from memory_ci.flows.record.episode_facts import list_uses
-from memory_ci.flows.record.episode_writer import Chronicle, Uses
-from memory_ci.flows.record.gatherer import Gathered, Gatherer, start_of
+from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_uses
+from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
 from memory_ci.flows.stage import find_project
-from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
+from memory_ci.gitrepo.log import read_log
+from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.records.candidate import Candidate, Judged, Request
-from memory_ci.records.entry import Entry, Phase, ScopeOf
+from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import COMMIT_ORIGIN, SHA_WIDTH, work_ref
+from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.records.plan import Change, Counts, Join
 from memory_ci.records.report import Finding
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import plural
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with (merged changes done, merged changes in all)."""
 
+COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 MAX_FAILURES = 3
 """Declined requests that a model may fail at before a run asks it for no more of them."""
 
 EARLIEST = date(2000, 1, 1)
 """Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
 
+Authorship = tuple[str, str, str]
+"""What a copy keeps: the author, when it was written, and what it is called."""
 
-class Work(NamedTuple):
-    """What is learned from: a merged change, or a request that was declined, whose `tip` is ""; `day` is when."""
+
+class WorkItem(NamedTuple):
+    """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed."""
 
     label: str
     tip: str
     day: date
 
     @classmethod
-    def merged(cls, merged: MergedChange) -> Work:
+    def merged(cls, merged: MergedChange) -> WorkItem:
         return cls(merged.label, merged.tip.sha, merged_on(merged))
 
     @classmethod
-    def declined(cls, request: PullRequest) -> Work:
+    def declined(cls, request: PullRequest) -> WorkItem:
         return cls(f"#{request.number}", "", (request.closed_at or request.created_at).astimezone(UTC).date())
 
 
-class Learner:
-    """Reads a range once, oldest change first, and keeps what the report and the later steps need of it.
+class Tally(msgspec.Struct):
+    """What a run found: for its report, and for the steps that follow.
 
-    `past` has the ids of what was written before, and the content keys of what was rejected.
     `failure` says why the model stopped the run; `covered` is then the tip of the last change before that.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        draft: Draft,
-        gatherer: Gatherer,
-        asker: Asker | None,
-        chronicle: Chronicle,
-        buried: BuriedTrailers,
-        copies: Copies,
-        today: date,
-        past: frozenset[str],
-        phases: Mapping[str, Phase | None],
-    ) -> None:
-        self.workspace, self.draft, self.gatherer, self.asker = workspace, draft, gatherer, asker
-        self.chronicle, self.buried, self.copies = chronicle, buried, copies
-        self.today, self.past, self.phases = today, past, phases
-        self.history: list[Commit] = []
-        self.strangers: dict[str, tuple[str, str]] = {}
-        self.findings: list[Finding] = []
-        self.has_uses = False
-        self.uses: list[tuple[MergedChange, Use]] = []
-        self.judged: list[Judged] = []
-        self.joins: list[Join] = []
-        self.windows: list[str] = []
-        self.dropped: Counter[str] = Counter()
-        self.failure: EngineError | None = None
-        self.covered: str | None = None
-        self.declined = 0
-        self.problems: list[str] = []
-        self._left_out: Counter[str] = Counter()
-        self._commits = self._redactions = 0
+    history: list[Commit] = []
+    strangers: dict[str, tuple[str, str]] = {}
+    uses: list[tuple[MergedChange, Use]] = []
+    judged: list[Judged] = []
+    joins: list[Join] = []
+    windows: list[str] = []
+    findings: list[Finding] = []
+    problems: list[str] = []
+    dropped: Counter[str] = msgspec.field(default_factory=Counter)
+    left_out: Counter[str] = msgspec.field(default_factory=Counter)
+    redactions: int = 0
+    declined: int = 0
+    has_uses: bool = False
+    failure: EngineError | None = None
+    covered: str | None = None
 
     @property
     def counts(self) -> Counts:
         return Counts(
             merged_changes=len(self.uses),
             declined_changes=self.declined,
-            commits=self._commits,
-            redactions=self._redactions,
-            left_out=dict(sorted(self._left_out.items())),
+            commits=len(self.history),
+            redactions=self.redactions,
+            left_out=dict(sorted(self.left_out.items())),
         )
 
-    def learn(self, since: str | None, until: str, progress: Progress) -> Iterator[Change]:
+
+class Learner:
+    """Reads a range once, oldest change first, and tallies what it finds.
+
+    `past` has the ids of what was written before, and the content keys of what was rejected.
+    """
+
+    def __init__(self, run: RecordRun, writer: EpisodeWriter, past: frozenset[str]) -> None:
+        self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
+        self._buried = BuriedTrailers(run.workspace.repo, run.base.sha)
+        self._copies = Copies(run.workspace.repo, run.since)
+        self.tally = Tally()
+
+    def learn(self, progress: OnProgress) -> Iterator[Change]:
         """The additions of every merged change in the range; each is in the draft before the next is read.
 
         A model that fails ends it: the changes before that are learned from, the rest is for the next run.
         """
-        history = plan_range(self.workspace.repo, since, until)
-        if self.failure is not None:
+        history = plan_range(self._run.workspace.repo, self._run.since, self._run.base.sha)
+        if self.tally.failure is not None:
             return
-        for done, merged in enumerate(iter_merged_changes(self.workspace.repo, history), start=1):
+        for done, merged in enumerate(iter_merged_changes(self._run.workspace.repo, history), start=1):
             try:
                 changes = self._learn(merged)
             except EngineError as error:
-                self.failure = error
+                self.tally.failure = error
                 return
-            self._commits += len(merged.commits)
-            self.history += (msgspec.structs.replace(commit, files=()) for commit in merged.commits)
-            self.covered = merged.tip.sha
-            yield from self.draft.take(changes)
+            self.tally.history += (replace(commit, files=()) for commit in merged.commits)
+            self.tally.covered = merged.tip.sha
+            yield from self._draft.take(changes)
             progress(done, history.change_count)
 
-    def list_declined(self, since: datetime, base: str) -> tuple[PullRequest, ...]:
-        """The requests that were closed without a merge since then, and those that earlier runs left.
+    def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
+        """The next requests that were closed without a merge since then, or left by earlier runs; a failure is tallied.
 
         Comes before the range is learned from: where the list cannot be read nothing of it is covered, so that the next
         run asks again. What was not merged is in no history that a later run would find it in.
         """
         try:
-            told, episodes = self.chronicle.known, self.chronicle.episodes.values()
-            return self.gatherer.list_declined(find_window(self.workspace, base, since, told, episodes))
+            told, episodes = self.writer.known, self.writer.episodes.values()
+            return self._run.gatherer.read_declined(find_window(self._run.base, since, told, episodes))
         except EngineError as error:
-            self.failure = error
+            self.tally.failure = error
             return ()
 
-    def learn_declined(self, requests: Sequence[PullRequest], base: str) -> Iterator[Change]:
+    def learn_declined(self, requests: Sequence[PullRequest]) -> Iterator[Change]:
         """The additions of what was declined: negative knowledge, and what reviewers said.
 
         Comes after what was merged. What a model fails at is a problem of the run, and is found again by the next one;
@@ -162,105 +160,106 @@ class Learner:
         """
         failures: list[EngineError] = []
         for number, request in enumerate(requests):
-            if self.failure is not None or len(failures) == MAX_FAILURES:
+            if self.tally.failure is not None or len(failures) == MAX_FAILURES:
                 left = plural(len(requests) - number, "closed request")
-                self.problems.append(f"{left} not read: the run had stopped asking")
+                self.tally.problems.append(f"{left} not read: the run had stopped asking")
                 return
             # A run that ended between the merge it covered and this closing may have learned from it.
-            self.past |= list_past_ids(self.workspace, base) if not self.declined else frozenset()
+            if not self.tally.declined:
+                self._past |= list_past_ids(self._run.workspace, self._run.base.sha)
             try:
-                yield from self.draft.take(self._learn_one(request))
+                yield from self._draft.take(self._learn_one(request))
             except EngineError as error:
                 failures.append(error)
-                self.problems.append(f"#{request.number}, closed without a merge: {error.message} [{error.slug}]")
+                self.tally.problems.append(f"#{request.number}, closed without a merge: {error.message} [{error.slug}]")
 
     def _learn_one(self, request: PullRequest) -> list[Change]:
-        _, changes = self._study(Work.declined(request), self.gatherer.gather_declined(request))
+        _, changes = self._study(WorkItem.declined(request), self._run.gatherer.gather_declined(request))
         given, used = list_uses([request.body])
-        self.chronicle.tell_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
-        self.declined += 1
+        self.writer.add_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
+        self.tally.declined += 1
         return changes
 
     def _learn(self, merged: MergedChange) -> list[Change]:
-        gathered = self.gatherer.gather(merged)
-        judged, changes = self._study(Work.merged(merged), gathered)
+        gathered = self._run.gatherer.gather(merged)
+        judged, changes = self._study(WorkItem.merged(merged), gathered)
         self._note_strangers(merged, gathered.request)
         uses = self._find_uses(merged, gathered.request, judged)
         ref = work_ref(merged.number, merged.tip.sha)
         use = Use(merged.label, ref, merged_on(merged), uses.reinforced, uses.restated)
-        self.uses.append((merged, use))
-        self.chronicle.tell_merged(merged, gathered, uses, judged)
+        self.tally.uses.append((merged, use))
+        self.writer.add_merged(merged, gathered, uses, judged)
         return changes
 
-    def _study(self, work: Work, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
+    def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
         """The verdicts on all that was found in one piece of work, and the additions that they make."""
-        limit = self.workspace.config.extraction.max_entries_per_change
-        evidence = collect(gathered.events, self.workspace.config.extraction)
+        limit = self._run.workspace.config.extraction.max_entries_per_change
+        evidence = collect(gathered.events, self._run.workspace.config.extraction)
         found = self._judge(work, evidence)  # may fail: nothing of the change is counted before
-        self.joins += gathered.joins
-        self._redactions += evidence.redactions
-        self._left_out.update(left.reason for left in evidence.left_out)
+        self.tally.joins += gathered.joins
+        self.tally.redactions += evidence.redactions
+        self.tally.left_out.update(left.reason for left in evidence.left_out)
         judged = self._within_limit(self._not_again(settle(found, limit)), limit)
-        self.judged += judged
+        self.tally.judged += judged
         added = [self._add(item, work) for item in judged if item.verdict == "written"]
-        anchored = anchor_entries(self.workspace, [change.entry for change in added])
-        changes = [msgspec.structs.replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
+        anchored = anchor_entries(self._run.workspace, [change.entry for change in added])
+        changes = [replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
         return judged, changes
 
-    def _judge(self, work: Work, evidence: EvidenceSet) -> list[Judged]:
+    def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.
 
         What the rules merely suspect shows the model where to look; it is proposed where there is none.
         """
-        project = find_project(common_directory(evidence.pieces), self.phases)
-        has_file = self.draft.path_of(ScopeOf("team", project)) is not None
+        project = find_project(common_directory(evidence.pieces), self._run.phases)
+        has_file = self._draft.path_of(ScopeOf("team", project)) is not None
         case = JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else "project",
             tip=work.tip,
             is_declined=not work.tip,
             pieces=evidence.pieces,
-            existing=self.draft.entries,
+            existing=self._draft.entries,
             is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
             known_to=self._list_known,
         )
         by_rules = list(
             judge_reply(case, RulesEngine().extract(Request(change=case.label, evidence=case.pieces)).text).judged
         )
-        if self.asker is None:
+        if self._run.asker is None:
             return by_rules
-        answer = self.asker.ask(work.label, evidence)
+        answer = self._run.asker.ask(work.label, evidence)
         if answer is None:
             return by_rules
-        by_model = judge_reply(msgspec.structs.replace(case, scopes=answer.scopes), answer.text, answer.engine)
-        self.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
-        self.dropped.update(by_model.dropped)
+        by_model = judge_reply(replace(case, scopes=answer.scopes), answer.text, answer.engine)
+        self.tally.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
+        self.tally.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
 
     def _list_known(self, candidate: Candidate) -> list[Entry]:
-        """What all are given already that a candidate is for."""
+        """The entries that everybody already has for whom the candidate is meant."""
         wanted = parse_target(candidate.scope)
-        return [place.entry for place in self.draft.kept if is_covered(wanted, place.scope)]
+        return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
 
     def _not_again(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
-        """What was written before is not written again, when a person has reworded or removed it since."""
+        """A candidate that an earlier run wrote is not written again, even if a person reworded or removed it."""
         reason = "written by an earlier run, and reworded or removed since"
         return tuple(
-            msgspec.structs.replace(item, verdict="restates", reason=reason)
+            replace(item, verdict="restates", reason=reason)
             if item.verdict == "written" and self._is_written(item.candidate)
             else item
             for item in judged
         )
 
     def _is_written(self, candidate: Candidate) -> bool:
-        """Whether it was proposed before, by its id, or was rejected, by what it says."""
+        """Whether it was written before, by its id, or was rejected, by its content."""
         wanted = entry_id(candidate)
-        return wanted in self.draft.by_id or not self.past.isdisjoint(
+        return wanted in self._draft.by_id or not self._past.isdisjoint(
             (wanted, content_key(candidate.title, candidate.body))
         )
 
     def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
-        """What earlier runs wrote of this change counts towards its limit, also what a person took out since."""
+        """Entries that earlier runs wrote of this change count towards its limit, also if a person has removed them."""
         if not judged:
             return ()
         room = limit - sum(self._is_written(item.candidate) for item in judged)
@@ -268,12 +267,11 @@ class Learner:
         over = {id(item) for item in fresh[max(0, room) :]}
         reason = f"earlier runs wrote {limit} of this change"
         return tuple(
-            msgspec.structs.replace(item, verdict="over_limit", reason=reason) if id(item) in over else item
-            for item in judged
+            replace(item, verdict="over_limit", reason=reason) if id(item) in over else item for item in judged
         )
 
-    def _add(self, item: Judged, work: Work) -> Change:
-        path = self.draft.path_of(parse_target(item.candidate.scope))
+    def _add(self, item: Judged, work: WorkItem) -> Change:
+        path = self._draft.path_of(parse_target(item.candidate.scope))
         if path is None:
             message = f"{item.candidate.scope} memory has no file that could be written: a directory or link is there"
             hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
@@ -281,34 +279,34 @@ class Learner:
         entry = self._entry(item.candidate, work)
         return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
 
-    def _entry(self, candidate: Candidate, work: Work) -> Entry:
-        day = min(max(work.day, EARLIEST), self.today)
-        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self.today, merged_on=day)
-        project = find_project(parse_target(candidate.scope).where, self.phases)
-        return msgspec.structs.replace(entry, phase=self.phases.get(project))
+    def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
+        day = min(max(work.day, EARLIEST), self._run.today)
+        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day)
+        project = find_project(parse_target(candidate.scope).where, self._run.phases)
+        return replace(entry, phase=self._run.phases.get(project))
 
     def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
-        """The entries that this change was given, those it used, and those that it says again."""
+        """The entries that this change was given, those it used, and those that its learnings restate."""
         given, used = list_uses(self._told_uses(merged, request))
-        self.has_uses |= bool(given or used)
+        self.tally.has_uses |= bool(given or used)
         restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item))
         return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
 
     def _note_strangers(self, merged: MergedChange, request: PullRequest | None) -> None:
-        """Keep which commits may say nothing of other work, and a remark on what they say that they were given."""
+        """Tally the commits of outsiders, which may say nothing of other work, and findings on uses that they claim."""
         for commit in merged.commits:
-            if not self.gatherer.may_claim(commit, merged, request):
+            if not self._run.gatherer.may_claim(commit, merged, request):
                 start = start_of(merged)
-                self.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, merged.tip.sha)
-                self.findings += find_claimed_uses(commit, "notice")
+                self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, merged.tip.sha)
+                self.tally.findings += find_claimed_uses(commit, "notice")
 
     def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
-        """The texts that say so: commits, those that a squash buried, the request's body. A stranger's say nothing."""
-        ours = [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.strangers]
-        yield from (commit.message for commit in ours if not self.copies.is_copy(commit))
+        """The texts that may name uses: messages, those that a squash buried, the request's body; no outsider's."""
+        ours = [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.tally.strangers]
+        yield from (commit.message for commit in ours if self._copies.claim(commit))
         if merged.tip not in ours:
             return
-        buried = self.buried.find(merged, request.commits if request else ())
+        buried = self._buried.find(merged, request.commits if request else ())
         yield from (format_trailers(one.trailers) for one in buried if one.how != "commit")
         if request is not None:
             yield request.body
@@ -318,16 +316,16 @@ class Learner:
 
         A cherry-pick or rebase keeps author and time: it brings old words, it does not say them again.
         """
-        known = self.draft.by_id.get(item.entry_id or "")
+        known = self._draft.by_id.get(item.entry_id or "")
         if known is None or known.entry.id == entry_id(item.candidate):
             return True
-        shas = re.findall(COMMIT_ORIGIN, f"{known.entry.source or ''} {item.candidate.source}")
-        made = {read_authorship(self.workspace.repo, sha) for sha in shas}
+        shas = COMMIT.findall(known.entry.source or "") + COMMIT.findall(item.candidate.source)
+        made = {read_authorship(self._run.workspace.repo, sha) for sha in shas}
         return len(shas) == 2 and len(made) == 1 and None not in made
 
     def _resolve(self, written: Iterable[str]) -> tuple[str, ...]:
-        """The known entries that are meant, in order."""
-        found = (find_id(self.draft.entries, text) for text in dict.fromkeys(written))
+        """The ids of known entries for the ids as written, in order."""
+        found = (find_id(self._draft.entries, text) for text in dict.fromkeys(written))
         return tuple(dict.fromkeys(filter(None, found)))
 
 
@@ -340,6 +338,35 @@ def find_fault(entry: Entry) -> str | None:
     return None
 
 
-def merged_on(merged: MergedChange) -> date:
-    """The day of the merge, in UTC."""
-    return merged.tip.committed_at.astimezone(UTC).date()
+class Copies:
+    """The commits with trailers before a range, and those of the range that were claimed, oldest first.
+
+    A cherry-pick or a rebase brings a commit again, with its trailers: what it was given counts once.
+    """
+
+    def __init__(self, repo: Repository, since: str | None) -> None:
+        self._repo, self._since = repo, since
+
+    def claim(self, commit: Commit) -> bool:
+        """Take note of a commit; False where an older one is this one: of the same author, time and subject."""
+        words = commit.message.lower()
+        if not any(f"{key.lower()}:" in words for key in (GIVEN, USED)):
+            return True
+        return self._known.setdefault(_authorship(commit), commit.sha) == commit.sha
+
+    @cached_property
+    def _known(self) -> dict[Authorship, str]:
+        """The first commit of each authorship; one git process, and only where the range has trailers."""
+        start = self._since and find_commit(self._repo, self._since)
+        if not start:
+            return {}
+        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={GIVEN}:", f"--grep={USED}:", "--reverse")
+        log = read_log(self._repo, *grep, "--end-of-options", start, "--")
+        known: dict[Authorship, str] = {}
+        for commit, _ in log:
+            known.setdefault(_authorship(commit), commit.sha)
+        return known
+
+
+def _authorship(commit: Commit) -> Authorship:
+    return commit.email, commit.authored_at.isoformat(), commit.subject

@@ -7,21 +7,19 @@ takes the line out. How their decisions come onto the branch that is made anew: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
+from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
 from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
-from memory_ci.records.report import Finding
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
-from memory_ci.store.layout import classify_scope, is_fragment
 from memory_ci.text import shorten
 
 REJECTED_FILE = ".memory/rejected.txt"
@@ -32,10 +30,10 @@ TITLE_WIDTH = 90
 
 
 class Edit(NamedTuple):
-    """What maintainers did to one entry: its place now, the entry as they found it or put it in, and what they changed.
+    """An edit of one entry by maintainers: its place now, the entry before their first edit, and what they changed.
 
-    `fields` has for each field the values that the base may have for it to be changed, and the one it is to have.
-    `moved_from` is the file in which they found it, where that is another.
+    `fields` has for each field the values from which it may change, and the value it gets. `moved_from` is the file in
+    which they found the entry, if that is another.
     """
 
     place: Located
@@ -52,7 +50,7 @@ class Touched(NamedTuple):
     new: bytes | None
 
 
-class Verdicts(NamedTuple):
+class MaintainerDecisions(NamedTuple):
     """What maintainers decided on the memory branch: entries they took out, edited or added, and files they touched.
 
     `rejected` are lines of REJECTED_FILE, `released` those that they took out again. `obstacle` says why nothing can be
@@ -77,13 +75,13 @@ def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
 
 
-def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
+def read_decisions(workspace: Workspace, base: str, branch: str) -> MaintainerDecisions:
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
     commits = list(_foreign_commits(workspace, base, branch))
     tip = workspace.at(branch)
     lines = read_lines(tip)
     if not commits:
-        return Verdicts(rejected=tuple(dict.fromkeys(lines)))
+        return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
     last = tip.places
     fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
     gone, edits = _read_edits(workspace, commits, fork)
@@ -95,7 +93,7 @@ def read_verdicts(workspace: Workspace, base: str, branch: str) -> Verdicts:
     )
     deleted = (file.path for file in touched if file.new is None and is_episode_path(file.path))
     lines += [path for path in deleted if path.isprintable()]
-    return Verdicts(
+    return MaintainerDecisions(
         rejected=tuple(dict.fromkeys((*lines, *map(line_of, taken_out)))),
         released=released,
         taken_out=taken_out,
@@ -114,11 +112,6 @@ def read_lines(snapshot: Snapshot) -> list[str]:
     """The lines of REJECTED_FILE that say what was rejected."""
     text = snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-
-
-def holds_entries(workspace: Workspace, path: str) -> bool:
-    """Whether a file of memory is one of entries."""
-    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
 
 
 def prose_of(data: bytes | None) -> list[str]:
@@ -189,14 +182,16 @@ def _read_released(workspace: Workspace, commits: Sequence[Commit]) -> frozenset
     return frozenset(found)
 
 
-def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Iterable[Touched]) -> str:
+def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]) -> str:
     """Why the work of others on the branch cannot be carried over."""
     workspace = tip.workspace
     is_memory = memory_test(workspace)
     if any(not is_memory(file.path) for commit in commits for file in commit.files):
         return "others changed more than memory there"
     broken = [finding for finding in tip.memory.findings if finding.level == "error"]
-    broken += [finding for file in touched for finding in _episode_findings(file)]
+    for file in touched:
+        if file.new is not None and is_episode_path(file.path):
+            broken += parse_episode_file(file.path, file.new).findings
     if broken:
         return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
     known = workspace.at(base).read(file.path for file in touched)
@@ -204,17 +199,10 @@ def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Iter
     return next((f"{path} was changed there, and is not the same in the base" for path in clashes), "")
 
 
-def _episode_findings(file: Touched) -> tuple[Finding, ...]:
-    """What cannot be read of an episode file that maintainers changed."""
-    if file.new is None or not is_episode_path(file.path):
-        return ()
-    return parse_episode_file(file.path, file.new).findings
-
-
 def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool:
-    """Whether the base leaves room for what maintainers did beside entries: it says what they found, or what they left.
+    """Whether the base allows what maintainers did beside entries: it has what they found, or what they left.
 
-    A file that the base does not have is new. One of a whole month of episodes is not: it would be told twice.
+    A file that the base does not have is new, except for a month of episodes: its episodes would be there twice.
     """
     if holds_entries(workspace, file.path):
         return not changes_prose(file) or prose_of(known) in (prose_of(file.old), prose_of(file.new))
@@ -223,10 +211,10 @@ def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool
 
 
 def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:
-    """Commits of the branch by others, oldest first; a merge brings what is judged elsewhere.
+    """Commits of the branch by others, oldest first, without merges: what those bring is judged elsewhere.
 
-    Ours say their step and are committed by us: an amended one is the work of who amended it, and one of step KEEP
-    carries what others decided.
+    Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
+    decisions of maintainers.
     """
     from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI  # GitPython: 75 ms, only to publish
 

@@ -1,20 +1,30 @@
-"""The referee: may a plan do what it says? A plan can come from another job, so it is input like any other."""
+"""The referee: may a plan do what it says? A plan can come from another job, so it is input like any other.
+
+A run proves what it adds by words that were said. What can be looked up again is: the commits of its range, and the
+files that came in with them. What sessions and reviews said cannot be (docs/security.md).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from functools import cached_property
 from itertools import chain
 
-import msgspec
+from msgspec.structs import replace
 
+from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.extraction.entries import check_entry, list_texts
 from memory_ci.extraction.gate import check_words
+from memory_ci.extraction.scopes import MAX_IMPORTANCE
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.record.additions import Additions
+from memory_ci.flows.model import trusted_config
+from memory_ci.flows.record.gatherer import fold_blanks, read_said
 from memory_ci.flows.record.inbox_notes import prove
+from memory_ci.flows.record.learner import EARLIEST
 from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.fold import is_kept, strip_claims
 from memory_ci.records.entry import Entry, Located
@@ -56,6 +66,13 @@ MAX_REASON = 200
 
 SHA = re.compile(FULL_ID)
 
+COMMIT = re.compile(r"\bcommit:(\S*)")
+HEARSAY = ("session:", "review:", "pr:")
+"""Where words may stand that no commit holds."""
+
+UNSET = ("supersedes", "promoted_from", "promoted_at", "valid_until", "priority", "scope")
+"""Fields that no extraction sets: they outlive, outrank or replace other entries."""
+
 
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
     """What in the plan its steps may not do, on the tree of its base and on this day."""
@@ -85,7 +102,7 @@ def _is_reason(why: str) -> bool:
 
 
 class _Referee:
-    """Watches one step change by change: each is done to the draft before the next is looked at."""
+    """Judges one step, change by change: each is done to the draft before the next is judged."""
 
     def __init__(self, draft: Draft, step: PlannedStep, additions: Additions, today: date) -> None:
         self._patterns, self._today = draft.base.workspace.config.scopes, today
@@ -115,7 +132,7 @@ class _Referee:
         yield from looks[change.kind](change)
 
     def _new_words(self, entry: Entry) -> Iterator[str]:
-        """Why the text that no entry has yet must not be written. What stands in memory, people are free to have."""
+        """Why a text that no entry has yet must not be written. Text that is in memory already may stay."""
         new = [text for text in list_texts(entry) if text not in self._said]
         yield from check_words("\n".join(new)) if new else ()
 
@@ -139,9 +156,9 @@ class _Referee:
             yield "an entry of that id is there already"
 
     def _is_of_note(self, entry: Entry, note: Located) -> bool:
-        """Whether an entry is that of a note with what it claims marked, or as a stranger's, who can claim nothing."""
+        """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing."""
         day = entry.last_reinforced
-        proved = prove(self._draft.base, msgspec.structs.replace(note.entry, scope=None))
+        proved = prove(self._draft.base, replace(note.entry, scope=None))
         return entry == proved or (day <= self._today and entry == strip_claims(note, day).entry)
 
     def _drop(self, change: Change) -> Iterator[str]:
@@ -167,7 +184,7 @@ class _Referee:
             self._retired |= {change.entry.id} if known.status == "retired" else set()
 
     def _losses(self) -> Iterator[str]:
-        """An entry that is taken out must be elsewhere, be part of another, or have been retired."""
+        """Each entry that is removed must have moved, be merged into another, or have been retired."""
         entries = self._draft.entries
         findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
         for entry_id in sorted(self._removed.keys() - findable - self._retired):
@@ -182,4 +199,71 @@ class _Referee:
 def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
     """Whether a field differs that is not `free` to change."""
     kept = {name: getattr(before, name) for name in free}
-    return msgspec.structs.replace(after, **kept) != before
+    return replace(after, **kept) != before
+
+
+class Additions:
+    """Judges what the plan adds as extracted, on a day: could a record run have written it?
+
+    Its range is read once, when it is first needed, which raises RepositoryError as `plan_range` does.
+    """
+
+    def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:
+        self._workspace, self._plan, self._today = workspace, plan, today
+
+    def objections(self, change: Change, draft: Draft) -> Iterator[str]:
+        """Why a record run would not have added this."""
+        entry = change.entry
+        scope = classify_scope(change.path, self._workspace.config.scopes)
+        if scope is None or draft.path_of(scope) != change.path:
+            yield "not the file that entries of its scope are written to"
+        yield from self._not_new(entry)
+        if not entry.evidence:
+            yield "no words prove it"
+        for sha in COMMIT.findall(entry.source or ""):
+            if sha not in self._said:
+                yield f"its source {sha} is no commit of the range"
+        for quote in entry.evidence:
+            if not self._is_said(quote):
+                yield f"words that it quotes do not stand in {quote.partition(' ')[0]}"
+
+    def _not_new(self, entry: Entry) -> Iterator[str]:
+        if entry.status != "active" or entry.reinforcement_count or any(getattr(entry, name) for name in UNSET):
+            yield "not an entry as it is when it is new"
+        days = (entry.created_at, entry.last_reinforced)
+        if not all(day is not None and EARLIEST <= day <= self._today for day in days):
+            yield f"its dates are not between {EARLIEST} and {self._today}"
+        if entry.importance > MAX_IMPORTANCE:
+            yield f"its importance is over {MAX_IMPORTANCE}"
+
+    def _is_said(self, quote: str) -> bool:
+        """Whether the quoted words stand where the quote says, but for white space and masks. Hearsay passes."""
+        origin, _, words = quote.partition(" ")
+        if not words.strip():
+            return False
+        texts = self._said.get(origin.removeprefix("commit:"), ())
+        return origin.startswith(HEARSAY) or any(fold_blanks(words) in text for text in texts)
+
+    @cached_property
+    def _said(self) -> Mapping[str, Sequence[str]]:
+        """By shortened id the texts that a record run reads in a commit, for the commits that the plan quotes."""
+        if self._plan.until is None:
+            return {}
+        history = plan_range(self._workspace.repo, self._plan.since, self._plan.until)
+        named = frozenset(_list_quoted(self._plan))
+        adr_paths = trusted_config(self._workspace.repo, self._plan.base).extraction.adr_paths
+        said: dict[str, list[str]] = {}
+        for merged in iter_merged_changes(self._workspace.repo, history):
+            for commit in merged.commits:
+                said[commit.sha[:SHA_WIDTH]] = []
+            if named.isdisjoint(commit.sha[:SHA_WIDTH] for commit in merged.commits):
+                continue
+            for sha, text in read_said(self._workspace, merged, adr_paths):
+                said[sha].append(text)
+        return said
+
+
+def _list_quoted(plan: Plan) -> Iterator[str]:
+    """The commits, shortened, whose words the plan quotes."""
+    entries = (change.entry for step in plan.steps if step.step == "extract" for change in step.changes)
+    return (quote.partition(" ")[0].removeprefix("commit:") for entry in entries for quote in entry.evidence)

@@ -1,35 +1,55 @@
-"""Upkeep: the steps that keep memory in shape, planned on a draft, alone or at the end of a record run."""
+"""Upkeep: the steps that keep memory in shape, planned on a draft, alone or at the end of a record run.
+
+Beyond the repository: what holds anywhere is copied into the global memory, as a commit there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from itertools import permutations
+from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.gate import find_ungrounded
+from memory_ci.extraction.reply import parse_reply
 from memory_ci.flows.anchors import gone_since, judge_anchors
-from memory_ci.flows.branch import branch_tip
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.record.promotion import names_of
 from memory_ci.flows.stage import plan_retirements
-from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, workspace_at
+from memory_ci.flows.workspace import Snapshot, Workspace, branch_tip, memory_test, open_committed, workspace_at
 from memory_ci.gitrepo.history import find_cursor, list_replacing
+from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
+from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
+from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUse, Plan, PlannedStep, Step
-from memory_ci.store.document import parse_memory_file
+from memory_ci.rendering.plan import render_commit_message
+from memory_ci.store.document import load_file, parse_memory_file
+from memory_ci.store.edit import apply_changes
 
 SEARCHED = 1000
 """Characters of the line that is looked for in history: enough to be found by, and no longer than an argument."""
 
+COMMON = frozenset(
+    "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests tools web".split()
+)
+"""Names of directories that many repositories have: they tell nothing about this one."""
+
+MIN_NAME = 3
+
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What upkeep goes by beside its draft: merged work from `since` on, with its stages and reverts."""
+    """What the steps need beside the draft: where merged work begins, the day, reverts, and when stale ones retire."""
 
     since: str | None
     today: date
@@ -38,7 +58,8 @@ class Upkeep(msgspec.Struct, frozen=True):
 
 
 def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
-    """The steps that change something, in order; each is in the draft before the next is planned."""
+    """The steps that change something, in order, each planned on what the one before leaves of the draft."""
+    draft = draft.copy()
     for step in STEPS:
         if step in steps and step in PLANNERS:
             changes = draft.take(_last_updates(PLANNERS[step](upkeep, draft)))
@@ -47,10 +68,10 @@ def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterat
 
 
 def _last_updates(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """One update of each entry: the last, which was planned on what the earlier ones gave."""
+    """One update of each entry: the last one, which was planned on top of the earlier ones."""
     last = {(change.path, change.entry.id): change for change in changes if change.kind == "update"}
     why = {key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key)) for key in last}
-    updates = tuple(msgspec.structs.replace(change, why=why[key]) for key, change in last.items())
+    updates = tuple(replace(change, why=why[key]) for key, change in last.items())
     return (*updates, *(change for change in changes if change.kind != "update"))
 
 
@@ -103,7 +124,7 @@ def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 
 def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
-    """Those copies of an id of which a commit made another: edited on one branch, moved on the other, and merged."""
+    """The older copies of an id, if a commit made another of them: edited on one branch, moved on the other, merged."""
     for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
         text, path = _text(one.entry), other.path
         line = max({*text.split("\n")}.difference(_text(other.entry).split("\n")), key=len, default="")[:SEARCHED]
@@ -129,3 +150,93 @@ PLANNERS: Mapping[Step, Callable[[Upkeep, Draft], Sequence[Change]]] = {
     "retire": _retire,
     "compact": _compact,
 }
+
+
+def names_of(snapshot: Snapshot) -> frozenset[str]:
+    """What the repository and its packages are called: words that no entry for every repository may hold."""
+    repo = snapshot.workspace.repo
+    root, remote = repo.root or repo.common_dir, find_setting(repo, "remote.origin.url") or ""
+    top = {path.partition("/")[0] for path in snapshot.tree.files if "/" in path}
+    named = {root.name, remote.rstrip("/").rpartition("/")[2], *top}
+    return frozenset(name.removesuffix(".git") for name in named if len(name) >= MIN_NAME) - COMMON
+
+
+def propose_globally(workspace: Workspace, branch: str | None, today: date) -> tuple[Entry, ...]:
+    """The entries of a branch that recur and hold in any repository. Doubt means no."""
+    _, base = branch_tip(workspace, branch)
+    workspace = workspace_at(workspace.repo, base)
+    draft = Draft(workspace.at(base))
+    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(draft.base))
+    return tuple(proposal.entry for proposal in promotion.proposals)
+
+
+def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
+    """The proposed entries that a model agrees hold anywhere: those it quotes under the scope `global`.
+
+    The text of an entry stays as it is. Without a model all are agreed. Raises EngineError as the engine does: nothing
+    is promoted unasked.
+    """
+    if engine is None or not entries:
+        return tuple(entries)
+    pieces = {f"e{number}": _piece(f"e{number}", entry) for number, entry in enumerate(entries, start=1)}
+    reply = engine.extract(Request(change="promotion", evidence=tuple(pieces.values()), scopes=("global",)))
+    cited = {
+        quote.evidence
+        for learning in parse_reply(reply.text).learnings
+        if learning.extraction_scope == "global" and find_ungrounded(learning, pieces) is None
+        for quote in learning.quotes
+    }
+    return tuple(entry for key, entry in zip(pieces, entries, strict=True) if key in cited)
+
+
+def _piece(key: str, entry: Entry) -> Evidence:
+    text = f"{entry.title}\n\n{entry.body}".strip()
+    origin = Origin(kind="file", id=entry.id)
+    return Evidence(id=key, kind="entry", text=text, trust="T0", origin=origin, at=UNKNOWN_TIME)
+
+
+def promote_globally(
+    config_path: str, entries: tuple[Entry, ...], now: datetime, *, dry_run: bool
+) -> tuple[Entry, ...]:
+    """Copy entries into the checkout that `global.path` names, as one commit there; what it has already is left out.
+
+    They stay in the project too: a job in CI has no global memory. Raises UsageError (no-global-checkout), and what
+    the writer raises.
+    """
+    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
+
+    place, path = _find_checkout(config_path)
+    ref, tip = branch_tip(place, None)
+    content = place.at(tip).read([path])
+    known = [located.entry for located in load_file(path, content.get(path, b""), place.config.scopes).entries]
+    fresh = tuple(entry for entry in entries if not any(is_same_learning(entry, other) for other in known))
+    if not fresh or dry_run:
+        return fresh
+    changes = tuple(Change(step="promote", kind="add", path=path, entry=e, why="from a project") for e in fresh)
+    plan = Plan(
+        schema_version=PLAN_VERSION,
+        ref=ref,
+        base=tip,
+        since=None,
+        until=None,
+        engine=EngineUse("none", ""),
+        counts=Counts(),
+    )
+    message = render_commit_message(PlannedStep(step="promote", changes=changes), plan)
+    commit = PlannedCommit(files=apply_changes(content, changes), message=message)
+    commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now)
+    return fresh
+
+
+def _find_checkout(config_path: str) -> tuple[Workspace, str]:
+    """The repository of the global memory, and its memory file as the repository names it."""
+    directory = Path(config_path).expanduser()
+    hint = "Clone the repository of the global memory, and name its directory: `global: {path: ~/memory}`."
+    if not config_path or not directory.is_dir():
+        raise UsageError("global.path names no checkout to promote to", slug="no-global-checkout", hint=hint)
+    try:
+        place = open_committed(directory)
+    except RepositoryError as error:
+        raise UsageError(f"{directory} is in no git repository", slug="no-global-checkout", hint=hint) from error
+    path = (directory.resolve() / "MEMORY.md").relative_to((place.repo.root or directory).resolve())
+    return place, path.as_posix()

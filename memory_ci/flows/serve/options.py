@@ -46,7 +46,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     walk: int | None = None
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SearchRequest(msgspec.Struct, frozen=True):
     """The options as they are answered: how many entries and characters, which of them, and what was put right."""
 
     limit: int
@@ -56,7 +56,7 @@ class Asked(msgspec.Struct, frozen=True):
     walk: int = 0
 
 
-def make_sound(options: RetrieveOptions, config: Config, today: date) -> Asked:
+def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
     """The options within their ranges; what is out of range or unknown is answered as near as can be, and noted."""
     wanted = config.retrieve.max_chars if options.max_chars is None else options.max_chars
     limit = min(max(options.limit, 1), MAX_LIMIT)
@@ -70,7 +70,7 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> Asked:
         f"--walk {far} is out of range, {walk} is taken." if walk != far else "",
         role_note,
     )
-    return Asked(limit, max_chars, _filters(options, scopes, today), tuple(filter(None, notes)), walk)
+    return SearchRequest(limit, max_chars, _filters(options, scopes, today), tuple(filter(None, notes)), walk)
 
 
 def _filters(options: RetrieveOptions, scopes: Sequence[ScopeName], today: date) -> Filters:

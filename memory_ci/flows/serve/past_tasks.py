@@ -1,26 +1,33 @@
-"""Tasks of the past, gathered from what was merged and what was declined (docs/similar.md)."""
+"""Tasks of the past: what was merged or declined, and what episodes say came of it (docs/similar.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, timedelta
+from datetime import date, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.evidence.filters import MARK, MERGE_LINE, TRAILER
-from memory_ci.flows.eligible import is_work, own_commits, title_of
+from memory_ci.flows.eligible import is_work, merged_on, own_commits, title_of
+from memory_ci.flows.episodes import list_episode_files
 from memory_ci.flows.screening import is_unsafe
-from memory_ci.flows.serve.task_outcomes import Heard, Verdicts, hear, weigh_heard
 from memory_ci.flows.workspace import Workspace, readable_path
-from memory_ci.gitrepo.blobs import TreeFile, tree_at
+from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.log import follow_renames, list_renames
+from memory_ci.lifecycle.episodes import WORSE, combine
 from memory_ci.lifecycle.reverts import SOON, find_mends, find_reverts, is_revert, judge_outcome, list_undone
+from memory_ci.records.episode import Amendment, Episode
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.retrieval import Outcome, Task
 from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms
+from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
+
+SHORT = 7
+"""Digits of a commit that an episode must name."""
 
 MAX_FILES = 200
 """Of a change that touched more, these stand for all."""
@@ -31,6 +38,87 @@ MAX_TERMS = 200
 
 DECLINED: tuple[Outcome, str] = ("failure", "")
 """The outcome of what was not merged; that it was declined says why."""
+
+
+class FileTellings(msgspec.Struct, frozen=True):
+    """The tellings of one file, kept from run to run: an episode file never changes under its object id."""
+
+    episodes: tuple[Episode, ...] = ()
+    amendments: tuple[Amendment, ...] = ()
+
+
+class EpisodeOutcomes(msgspec.Struct, frozen=True):
+    """What episodes say of the outcome of requests and of commits, which are known by their first seven digits.
+
+    `amended` are the ids of those that were put right.
+    """
+
+    by_number: Mapping[int, Episode]
+    by_commit: Mapping[str, Episode]
+    amended: frozenset[str]
+
+    def judge(self, task: Task, shas: Iterable[str]) -> Task:
+        """The task with the outcome of its episode.
+
+        If git shows a worse one (a later revert, a fix-up), that holds, unless an amendment says otherwise.
+        """
+        episode = self.by_number.get(task.number or 0) or self._find_by_commit(shas)
+        if episode is None or episode.outcome == task.outcome:
+            return task
+        is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome) and not _is_declined(episode)
+        if is_worse or episode.id in self.amended:
+            return replace(task, outcome=episode.outcome, why="")
+        return task
+
+    def _find_by_commit(self, shas: Iterable[str]) -> Episode | None:
+        named = ((sha, self.by_commit.get(sha[:SHORT])) for sha in shas)
+        return next((episode for sha, episode in named if episode and sha.startswith(episode.action.commit)), None)
+
+    def list_declined(self, merged: Collection[int]) -> Iterator[Episode]:
+        """The requests that were closed unmerged; not those of one session alone, for tasks are everybody's."""
+        for number, episode in self.by_number.items():
+            if _is_declined(episode) and number not in merged and not episode.context.get("session"):
+                yield episode
+
+
+def list_unread(workspace: Workspace, heard: Collection[str], tip: str) -> tuple[TreeFile, ...]:
+    """The episode files of a commit whose object ids are not among `heard`. Raises RepositoryError (git-failed)."""
+    return tuple(file for file in list_episode_files(workspace, tip) if file.oid not in heard)
+
+
+def read_tellings(workspace: Workspace, heard: Mapping[str, FileTellings], tip: str) -> dict[str, FileTellings]:
+    """The tellings of a commit's episode files by object id; only new files are read."""
+    listed = list_episode_files(workspace, tip)
+    fresh = [file for file in listed if file.oid not in heard]
+    read = {
+        content.file.oid: _sort(readable_path(content.file), content.data)
+        for content in read_files(workspace.repo, fresh, MAX_FILE_BYTES)
+    }
+    return {file.oid: heard[file.oid] if file.oid in heard else read[file.oid] for file in listed}
+
+
+def combine_tellings(heard: Mapping[str, FileTellings]) -> EpisodeOutcomes:
+    """The outcomes of all tellings together."""
+    amendments = [told for file in heard.values() for told in file.amendments]
+    episodes = combine([*amendments, *(told for file in heard.values() for told in file.episodes)])
+    return EpisodeOutcomes(
+        {episode.action.pr: episode for episode in episodes if episode.action.pr},
+        {episode.action.commit[:SHORT]: episode for episode in episodes if len(episode.action.commit) >= SHORT},
+        frozenset(told.amends for told in amendments if told.outcome is not None),
+    )
+
+
+def _is_declined(episode: Episode) -> bool:
+    """Whether an episode tells of a request that was closed unmerged; it may have been merged after all."""
+    return episode.outcome == "failure" and not episode.action.commit and episode.action.pr is not None
+
+
+def _sort(path: str, data: bytes | None) -> FileTellings:
+    tellings = () if data is None else parse_episode_file(path, data).tellings
+    return FileTellings(
+        tuple(told for told in tellings if isinstance(told, Episode)),
+        tuple(told for told in tellings if isinstance(told, Amendment)),
+    )
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +147,7 @@ class Ledger(msgspec.Struct, frozen=True):
     done: tuple[Done, ...] = ()
     commits: tuple[Commit, ...] = ()
     renames: dict[str, str] = {}
-    heard: dict[str, Heard] = {}
+    heard: dict[str, FileTellings] = {}
 
 
 def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
@@ -73,7 +161,7 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
         tuple(_mended(done, changes)),
         tuple(_shortened(commit, reverting) for commit in commits),
         ledger.renames | {_readable(old): _readable(path) for old, path in renames.items()},
-        hear(workspace, ledger.heard, new.until),
+        read_tellings(workspace, ledger.heard, new.until),
     )
 
 
@@ -81,15 +169,15 @@ def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Ta
     """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
     present = frozenset(map(readable_path, tree_at(workspace.repo, tip).files.values()))
-    verdicts = weigh_heard(ledger.heard)
+    verdicts = combine_tellings(ledger.heard)
     merged = [verdicts.judge(_task(done, undone, present, ledger.renames), done.shas) for done in ledger.done]
     declined = tuple(_list_declined(ledger, verdicts))
     tasks = (*merged, *(_task(done, undone, present, ledger.renames) for done in declined))
     return tasks, build_prompts([done.terms for done in (*ledger.done, *declined)])
 
 
-def _list_declined(ledger: Ledger, verdicts: Verdicts) -> Iterator[Done]:
-    """What was tried and not merged, but for what nobody should be told."""
+def _list_declined(ledger: Ledger, verdicts: EpisodeOutcomes) -> Iterator[Done]:
+    """The requests that were tried and not merged, as tasks; texts that must not be served are left out."""
     merged = {done.number for done in ledger.done if done.number is not None}
     for episode in verdicts.list_declined(merged):
         title, branch = episode.situation.summary or episode.text, episode.context.get("branch", "")
@@ -143,7 +231,7 @@ def _done(change: MergedChange) -> Done:
     terms = count_terms("\n".join([title, *map(_prose, change.commits)]))
     return Done(
         title=title,
-        merged_on=_day(change),
+        merged_on=merged_on(change),
         shas=tuple(commit.sha for commit in change.commits),
         number=change.number,
         branch=find_branch(change.tip.message),
@@ -181,9 +269,9 @@ def _mended(done: Sequence[Done], changes: Iterable[MergedChange]) -> Iterator[D
         later = (
             change.label
             for number, change in mends
-            if number == one.number and timedelta(0) <= _day(change) - one.merged_on <= SOON
+            if number == one.number and timedelta(0) <= merged_on(change) - one.merged_on <= SOON
         )
-        yield msgspec.structs.replace(one, mended_in=one.mended_in or next(later, ""))
+        yield replace(one, mended_in=one.mended_in or next(later, ""))
 
 
 def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:
@@ -192,11 +280,7 @@ def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:
     if commit.sha[:SHA_WIDTH] not in reverting:
         subject, _, body = message.partition("\n")
         message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
-    return msgspec.structs.replace(commit, message=message, files=(), trailers=())
-
-
-def _day(change: MergedChange) -> date:
-    return change.tip.committed_at.astimezone(UTC).date()
+    return replace(commit, message=message, files=(), trailers=())
 
 
 def _readable(path: str) -> str:

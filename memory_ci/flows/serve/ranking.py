@@ -1,22 +1,25 @@
-"""Candidates: what the words of a task find, in the order in which it would be served. `eval retrieval` judges this."""
+"""Ranking: what the words of a task find, in the order in which it is served, and what feedback changes of that.
+
+`eval retrieval` judges this.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from memory_ci.flows.serve.feedback_weights import Standing, find_standing
-from memory_ci.flows.serve.options import Asked, RetrieveOptions
+from memory_ci.flows.serve.options import RetrieveOptions, SearchRequest
 from memory_ci.index.database import Index
-from memory_ci.index.search import count_entries, count_holding, search
-from memory_ci.lifecycle.prominence import effective_importance, prominence, ranking_prominence
+from memory_ci.index.search import count_entries, count_holding, list_feedback, list_held, search
+from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, ranking_prominence, recency
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.records.config import Config
-from memory_ci.records.entry import Entry
+from memory_ci.records.config import Config, Decay
+from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.retrieval.query import Corpus, build_terms
 from memory_ci.retrieval.rank import (
@@ -35,13 +38,16 @@ from memory_ci.retrieval.verdict import verdict
 
 if TYPE_CHECKING:
     from memory_ci.index.embedders.choose import EmbedderChoice
+    from memory_ci.lifecycle.episodes import Heirs
+    from memory_ci.lifecycle.utility import Utility
+    from memory_ci.records.episode import Feedback
 
 LEAST_JUDGED = 100
 """So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
 
 
-class Candidates(msgspec.Struct, frozen=True):
-    """The best of what a task finds, ranked as if all they say were still true; how they are weighed.
+class Ranked(msgspec.Struct, frozen=True):
+    """The best matches of a task, ranked before the code they cite is judged, and how they are weighed.
 
     `relevance` is what the lanes were fused to, None where only words were asked; `cosines` are those of the vector
     lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing` is what feedback says of them.
@@ -51,23 +57,23 @@ class Candidates(msgspec.Struct, frozen=True):
     weights: Weights
     hits: tuple[Hit, ...]
     verdict: Strength
-    standing: Standing
+    standing: FeedbackWeights
     relevance: Lane | None = None
     cosines: Lane = {}
     mode: Mode = "lexical"
     reason: str = ""
 
 
-def find_candidates(
+def find_ranked(
     index: Index,
     config: Config,
     task: str,
-    asked: Asked,
+    asked: SearchRequest,
     options: RetrieveOptions,
     today: date,
     embedder: EmbedderChoice | None = None,
-) -> Candidates:
-    """Candidates for `task`: twice as many as are asked for, so that some may be withheld.
+) -> Ranked:
+    """What is found for `task`, ranked: twice as many as are asked for, so that some may be withheld.
 
     Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
     """
@@ -75,26 +81,26 @@ def find_candidates(
     corpus = Corpus(count_entries(index), partial(count_holding, index))
     terms = build_terms(task, corpus)
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
-    standing = find_standing(index, config, [match.located.entry for match in matches], today)
+    standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)
-    found = Candidates(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
+    found = Ranked(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
-    return msgspec.structs.replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
+    return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
 
 
 def _with_vectors(
-    found: Candidates,
+    found: Ranked,
     index: Index,
     config: Config,
     task: str,
-    asked: Asked,
+    asked: SearchRequest,
     options: RetrieveOptions,
     embedder: EmbedderChoice,
-) -> Candidates:
+) -> Ranked:
     """What the words found, together with what the vectors find."""
     if embedder.embedder is None:
-        return msgspec.structs.replace(found, mode=embedder.mode, reason=embedder.reason)
-    from memory_ci.evidence.content import redact  # nobody pays for these who has no vectors
+        return replace(found, mode=embedder.mode, reason=embedder.reason)
+    from memory_ci.evidence.content import redact
     from memory_ci.index.vectors import vector_matches
 
     depth = max(200, 2 * max(LEAST_JUDGED, 2 * asked.limit))
@@ -102,7 +108,7 @@ def _with_vectors(
     known = {place_of(match.located): match.lexical for match in found.matches}
     others = tuple(Match(located, 0.0) for place, located in answer.located.items() if place not in known)
     located = {place_of(match.located): match.located for match in (*found.matches, *others)}
-    standing = find_standing(index, config, [place.entry for place in located.values()], found.standing.today)
+    standing = find_feedback_weights(index, config, [place.entry for place in located.values()], found.standing.today)
 
     def traits(place: Place) -> Traits:
         entry = located[place].entry
@@ -110,7 +116,7 @@ def _with_vectors(
 
     settings = config.retrieve
     fused = fuse(settings.fusion, known, answer.matches, traits, weight=settings.vector_weight)
-    return msgspec.structs.replace(
+    return replace(
         found,
         matches=(*found.matches, *others),
         weights=weights_of(config, options, standing),
@@ -122,21 +128,18 @@ def _with_vectors(
     )
 
 
-def _ranked(found: Candidates, matches: Sequence[Match], weights: Weights) -> list[Hit]:
-    """Hits with the raw score of every lane that found them, and with how much was said of them."""
+def _ranked(found: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
+    """Hits with the raw score of each lane that found them, and with their number of feedback events."""
     hits = map(found.standing.mark, rank(matches, weights, found.relevance))
     cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
-    return [
-        hit if cosine is None else msgspec.structs.replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
-        for hit, cosine in cosines
-    ]
+    return [hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine))) for hit, cosine in cosines]
 
 
-def weigh_again(found: Candidates, truth: Callable[[Entry], float]) -> list[Hit]:
+def weigh_again(found: Ranked, truth: Callable[[Entry], float]) -> list[Hit]:
     """The candidates ranked by the truth of what they cite as well; those of truth 0 are left out."""
     chosen = {place_of(hit.located) for hit in found.hits}
     matches = [match for match in found.matches if place_of(match.located) in chosen]
-    return _ranked(found, matches, msgspec.structs.replace(found.weights, truth=truth))
+    return _ranked(found, matches, replace(found.weights, truth=truth))
 
 
 def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
@@ -145,7 +148,7 @@ def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld,
     return served[:limit], superseded
 
 
-def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> Weights:
+def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
     """What entries count for besides their relevance, and before what they cite is judged."""
     settings, decay = config.retrieve, config.prominence.decay
     is_literal = settings.prominence == "seed"
@@ -153,7 +156,7 @@ def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> 
 
     def weigh(entry: Entry) -> float:
         # Who asks for retired entries gets them ranked by what they counted before.
-        alive = msgspec.structs.replace(entry, status="active") if "retired" in options.statuses else entry
+        alive = replace(entry, status="active") if "retired" in options.statuses else entry
         return formula(alive, standing.today, decay, standing.retentions.get(entry.id))
 
     return Weights(prominence=weigh, is_literal=is_literal, utility=standing.utility, session=options.session)
@@ -161,3 +164,73 @@ def weights_of(config: Config, options: RetrieveOptions, standing: Standing) -> 
 
 def _contradicted(entry: Entry) -> list[str]:
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
+
+
+class FeedbackWeights(msgspec.Struct, frozen=True):
+    """The utilities of entries, and under the decay `fsrs` their retentions, by id; none of those nobody spoke of."""
+
+    today: date
+    decay: Decay
+    utilities: Mapping[str, Utility] = {}
+    retentions: Mapping[str, Retention] = {}
+
+    def utility(self, entry: Entry) -> float:
+        """What feedback says of an entry, in [0, 1]."""
+        known = self.utilities.get(entry.id)
+        return known.value if known else NO_FEEDBACK
+
+    def recency(self, entry: Entry) -> float:
+        """What its age leaves of an entry."""
+        return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
+
+    def mark(self, hit: Hit) -> Hit:
+        """The hit with the number of events behind its utility."""
+        known = self.utilities.get(hit.located.entry.id)
+        return replace(hit, events=known.events, is_low=known.is_low) if known else hit
+
+
+def find_feedback_weights(index: Index, config: Config, entries: Iterable[Entry], today: date) -> FeedbackWeights:
+    """The feedback on `entries` in the index, by one query, and one more if some supersede others.
+
+    Raises UsageError (missing-extra) for `fsrs`.
+    """
+    chosen = {entry.id: entry for entry in entries}
+    heirs = _find_heirs(index, chosen.values())
+    with_ignored = config.episodes.ignored_policy == "split"
+    told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
+    if not told:
+        return FeedbackWeights(today, config.prominence.decay)
+    # Nobody pays for these of whose entries nothing was said.
+    from memory_ci.lifecycle.episodes import pass_on
+    from memory_ci.lifecycle.utility import job_of, replay_some
+
+    feedback = [said for said, _ in told]
+    shares: dict[object, int] = {job_of(said): count for said, count in told if said.kind == "ignored"}
+    utilities = replay_some(feedback, shares, heirs)
+    return make_standing(chosen.values(), pass_on(feedback, heirs), utilities, config, today)
+
+
+def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
+    """The entries that inherit feedback on entries that no file has any more."""
+    merged = [entry for entry in entries if entry.supersedes]
+    if not merged:
+        return {}
+    from memory_ci.lifecycle.episodes import find_heirs
+
+    return find_heirs(merged, list_held(index, (older for entry in merged for older in entry.supersedes)))
+
+
+def make_standing(
+    entries: Iterable[Entry],
+    feedback: Iterable[Feedback],
+    utilities: Mapping[str, Utility],
+    config: Config,
+    today: date,
+) -> FeedbackWeights:
+    """The standing of entries after their `feedback`, of which `utilities` were replayed."""
+    decay = config.prominence.decay
+    if decay != "fsrs":
+        return FeedbackWeights(today, decay, utilities)
+    from memory_ci.lifecycle.stability import find_retentions  # for those who choose it
+
+    return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))

@@ -9,10 +9,11 @@ from itertools import islice
 from operator import mul
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.flows.episodes import Episodes, load_episodes
-from memory_ci.flows.past_index import Moment, find_instant, find_moment
+from memory_ci.flows.past_index import PastMoment, find_instant, find_moment
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import tree_at
@@ -44,70 +45,42 @@ MAX_EMBEDDED = 100
 WORDS = "tf-idf"
 
 
-class Question(msgspec.Struct, frozen=True):
-    """What is asked of episodes, made sound, and when. `occurred`: first and last day (UTC), both included."""
+class RecallQuery(msgspec.Struct, frozen=True):
+    """What is asked of episodes, and when. `occurred`: first and last day (UTC), both included.
+
+    `ranking` None is what the configuration says. `at` asks the memory of a revision, of the end of a day or of a
+    moment, as it was ranked then. A session sees its own episodes and those of none, unless all are asked for.
+    """
 
     query: str
-    ranking: Ranking
-    limit: int
     now: datetime
-    session: str | None
-    all_sessions: bool
-    outcomes: tuple[Outcome, ...]
-    occurred: tuple[date, date] | None
+    ranking: Ranking | None = None
+    limit: int = 10
+    session: str | None = None
+    all_sessions: bool = False
+    outcomes: tuple[Outcome, ...] = ()
+    occurred: tuple[date, date] | None = None
+    at: str | datetime | None = None
 
 
-def recall_episodes(
-    workspace: Workspace,
-    query: str,
-    *,
-    now: datetime,
-    ranking: Ranking | None = None,
-    limit: int = 10,
-    session: str | None = None,
-    all_sessions: bool = False,
-    outcomes: Sequence[Outcome] = (),
-    occurred: tuple[date, date] | None = None,
-    at: str | datetime | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Recalled:
-    """The episodes that answer `query`, best first, each with the factors of its score.
+def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[str, str] | None = None) -> Recalled:
+    """The episodes that answer a query, best first, each with the factors of its score.
 
-    `at` asks the memory of a revision, of the end of a day or of a moment, as it was ranked then. An episode of a
-    session is seen by that session alone, unless all are asked for. Without `environ` no vectors are asked.
-    Raises RepositoryError: unknown-revision, shallow-clone.
+    Without `environ` no vectors are asked. Raises RepositoryError: unknown-revision, shallow-clone.
     """
-    moment = _find_moment(workspace, at)
-    asked = Question(
-        query=query,
-        ranking=ranking or workspace.config.episodes.ranking,
-        limit=min(max(limit, 1), MAX_LIMIT),
-        now=_then(moment, at, now),
-        session=session,
-        all_sessions=all_sessions,
-        outcomes=tuple(outcomes),
-        occurred=occurred,
-    )
+    at, now, moment = wanted.at, wanted.now, None
+    if isinstance(at, datetime):
+        moment, now = find_instant(workspace, at), at
+    elif at is not None:
+        moment = find_moment(workspace, at)
+        now = min(now, datetime.combine(moment.today, time.max, UTC))  # the end of that day, but nothing yet to come
+    ranking = wanted.ranking or workspace.config.episodes.ranking
+    asked = replace(wanted, ranking=ranking, limit=min(max(wanted.limit, 1), MAX_LIMIT), now=now)
     told = _load(workspace, moment)
     episodes = [episode for episode in combine(told.tellings) if _is_asked(episode, asked)]
     recalled = _rank(workspace, asked, episodes, told, moment, environ)
-    notes = (moment.note if moment else "", *_explain(told, limit, asked), *recalled.notes)
-    return msgspec.structs.replace(recalled, notes=tuple(filter(None, notes)))
-
-
-def query_at_time(
-    workspace: Workspace,
-    query: str,
-    point_in_time: datetime,
-    limit: int = 10,
-    *,
-    session: str | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Recalled:
-    """What was known at a moment: the episodes that the branch held then, ranked as on that moment."""
-    return recall_episodes(
-        workspace, query, now=point_in_time, limit=limit, session=session, at=point_in_time, environ=environ
-    )
+    notes = (moment.note if moment else "", *_explain(told, wanted.limit, asked), *recalled.notes)
+    return replace(recalled, notes=tuple(filter(None, notes)))
 
 
 def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:
@@ -115,26 +88,13 @@ def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = Fa
     return all_sessions or episode.context.get("session", "") in ("", session)
 
 
-def _find_moment(workspace: Workspace, at: str | datetime | None) -> Moment | None:
-    if at is None:
-        return None
-    return find_moment(workspace, at) if isinstance(at, str) else find_instant(workspace, at)
-
-
-def _then(moment: Moment | None, at: str | datetime | None, now: datetime) -> datetime:
-    """The time that counts as now: of a day its end, but nothing that is yet to come."""
-    if moment is None:
-        return now
-    return at if isinstance(at, datetime) else min(now, datetime.combine(moment.today, time.max, UTC))
-
-
-def _load(workspace: Workspace, moment: Moment | None) -> Episodes:
+def _load(workspace: Workspace, moment: PastMoment | None) -> Episodes:
     if moment is not None and moment.commit is None:
         return Episodes((), ())
     return load_episodes(workspace, moment.commit if moment else None)
 
 
-def _is_asked(episode: Episode, asked: Question) -> bool:
+def _is_asked(episode: Episode, asked: RecallQuery) -> bool:
     day = episode.occurred_at.astimezone(UTC).date()
     return (
         is_visible(episode, asked.session, all_sessions=asked.all_sessions)
@@ -145,10 +105,10 @@ def _is_asked(episode: Episode, asked: Question) -> bool:
 
 def _rank(
     workspace: Workspace,
-    asked: Question,
+    asked: RecallQuery,
     episodes: Sequence[Episode],
     told: Episodes,
-    moment: Moment | None,
+    moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:
     if asked.ranking == "mempalace":
@@ -161,7 +121,7 @@ def _rank(
 
 
 def _by_relevance(
-    asked: Question, episodes: Sequence[Episode], told: Episodes, settings: EpisodesConfig
+    asked: RecallQuery, episodes: Sequence[Episode], told: Episodes, settings: EpisodesConfig
 ) -> tuple[RecalledEpisode, ...]:
     replayed = replay(list_feedback(told.tellings), settings.ignored_policy)
     utilities = {entry_id: utility.value for entry_id, utility in replayed.items()}
@@ -170,7 +130,7 @@ def _by_relevance(
 
 
 def _by_score(
-    workspace: Workspace, asked: Question, episodes: Sequence[Episode], environ: Mapping[str, str] | None
+    workspace: Workspace, asked: RecallQuery, episodes: Sequence[Episode], environ: Mapping[str, str] | None
 ) -> Recalled:
     safe = (pair for pair in find_pool(asked.query, episodes) if is_safe(pair[0]))
     pool = list(islice(safe, POOL * asked.limit))
@@ -229,7 +189,7 @@ def _list_renames(workspace: Workspace, episodes: Iterable[Episode], commit: str
     return list_renames(workspace.repo, known, commit) if known else {}
 
 
-def _explain(told: Episodes, limit: int, asked: Question) -> Iterator[str]:
+def _explain(told: Episodes, limit: int, asked: RecallQuery) -> Iterator[str]:
     if limit != asked.limit:
         yield f"A limit of {limit} is out of range, {asked.limit} is taken."
     if told.findings:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import index_path, synced_index
-from memory_ci.flows.serve.options import MAX_CHARS, Asked, RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import Candidates, arrange, find_candidates, weigh_again
+from memory_ci.flows.serve.options import MAX_CHARS, RetrieveOptions, SearchRequest, make_sound
+from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked, weigh_again
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
@@ -44,11 +45,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 def retrieve(
-    workspace: Workspace,
-    task: str,
-    options: RetrieveOptions,
-    today: date,
-    environ: Mapping[str, str] | None = None,
+    workspace: Workspace, task: str, options: RetrieveOptions, today: date, environ: Mapping[str, str] | None = None
 ) -> Retrieval:
     """Institutional memory, then the entries that the task finds, ranked, true and within the budget.
 
@@ -62,7 +59,7 @@ def retrieve(
         norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
         norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
         embedder = _find_embedder(config, options, environ)
-        found = find_candidates(view.index, config, task, asked, options, view.today, embedder)
+        found = find_ranked(view.index, config, task, asked, options, view.today, embedder)
         _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
@@ -72,7 +69,7 @@ def retrieve(
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
     room = min(asked.max_chars, room)
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
-    answer = msgspec.structs.replace(
+    answer = replace(
         answer,
         hits=kept,
         hits_dropped=dropped,
@@ -103,7 +100,7 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         yield View(moment.workspace, moment.today, index, moment.commit if options.at else None, moment.note)
 
 
-def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
+def _judge(view: View, found: Ranked, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """(the candidates weighed by the truth of what they cite, those withheld because it is gone).
 
     The tree is the one that the options name, else that of the view. Global memory cites other repositories: it is not
@@ -118,12 +115,12 @@ def _judge(view: View, found: Candidates, options: RetrieveOptions) -> tuple[lis
 
     truth = judge_located(view.workspace, citing, view.commit if options.tree is None else options.tree)
     ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
-    judged = [msgspec.structs.replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
+    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
     return judged, () if options.stale else list_gone(found.hits, truth)
 
 
 def _walk(
-    workspace: Workspace, answer: Retrieval, asked: Asked, options: RetrieveOptions, today: date, room: int
+    workspace: Workspace, answer: Retrieval, asked: SearchRequest, options: RetrieveOptions, today: date, room: int
 ) -> Retrieval:
     """The answer and what is related to its hits. The view is opened again: git was asked meanwhile, without a lock."""
     from memory_ci.flows.serve.walk import add_related  # nobody pays for this who does not walk
@@ -143,16 +140,16 @@ def _find_embedder(
     return choose_embedder(config.retrieve, environ)
 
 
-def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Candidates, today: date) -> None:
+def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ranked, today: date) -> None:
     """Remember for `doctor` whether the vectors answered; where none were asked there is nothing to remember."""
     if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
         return
-    from memory_ci.flows.serve.vector_status import note_lane  # 1 ms that words alone spare
+    from memory_ci.flows.serve.embedding import note_lane  # 1 ms that words alone spare
 
     note_lane(workspace, today, "" if found.cosines else found.reason)
 
 
-def _explain(found: Candidates) -> Iterator[str]:
+def _explain(found: Ranked) -> Iterator[str]:
     """Why the vectors did not answer, or not for all."""
     if found.mode == "degraded":
         yield f"Words alone were asked: {found.reason}."
@@ -195,10 +192,7 @@ def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
         Norm(p.path, p.line, _norm_text(p.entry), p.entry.id, prominence(p.entry, today, decay))
         for p in list_entries(index, scopes=("institutional",), statuses=("active", "compacted"))
     ]
-    prose = [
-        msgspec.structs.replace(norm, text=_said(norm.text), prominence=1.0)
-        for norm in list_prose(index, "institutional")
-    ]
+    prose = [replace(norm, text=_said(norm.text), prominence=1.0) for norm in list_prose(index, "institutional")]
     return sorted([*entries, *(norm for norm in prose if norm.text)], key=lambda norm: (norm.path, norm.line))
 
 

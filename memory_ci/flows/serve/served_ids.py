@@ -1,6 +1,6 @@
-"""The retrieval record: which entries the work since the last commit was given, and the trailer that says so.
+"""The retrieval record: which entries the work since the last commit was given, and the trailer that lists them.
 
-It lies in the git directory of the work tree, so that reading memory dirties nothing.
+It is kept in the git directory of the work tree, so that reading memory leaves the work tree clean.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> 
 def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
     """Put the record into a commit message as a `Memory-Retrieved` trailer; whether there was anything to put.
 
-    `source` is what git says of the message (githooks(5)): a merge was given nothing, its commits were. What a commit
-    of another branch has told already, from the same HEAD on, is not told again: the work was done there.
+    `source` is the kind of message that git names (githooks(5)). A merge gets no trailer: its commits have theirs. Ids
+    that a commit of another branch, made from the same HEAD, lists already are left out: the work was done there.
 
     Raises RepositoryError (write-failed).
     """
@@ -61,7 +61,7 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
 
 
 def list_untold(workspace: Workspace) -> tuple[str, ...]:
-    """The ids that were injected since HEAD was committed, without those that a commit beside it has told since."""
+    """The ids that were given since HEAD was committed, without those that a commit beside it lists."""
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     told = find_told(workspace.repo, f"{TRAILER}: {records[0].ids[0]}") if records and records[0].ids else None
     waiting = [one for one in records if told is None or one.at.replace(microsecond=0) > told]

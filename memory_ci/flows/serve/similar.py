@@ -33,7 +33,7 @@ MAX_KEPT = 200_000_000
 """Bytes of the kept tasks that are read: a hundred times what a long history takes."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptTasks(msgspec.Struct, frozen=True):
     """The tasks as of `tip`, and their prompts. `ledger` is decoded only when there are new changes to add.
 
     `is_whole`: all of history is in it, not only the newest changes.
@@ -81,7 +81,7 @@ def recall_tasks(workspace: Workspace, task: str) -> tuple[SimilarTask, ...]:
     return ()
 
 
-def _find(kept: Kept, task: str, tips: Tips, top: int) -> tuple[SimilarTask, ...]:
+def _find(kept: KeptTasks, task: str, tips: Tips, top: int) -> tuple[SimilarTask, ...]:
     asked = TaskQuery(task, branch=tips.work)
     if match := NUMBER.fullmatch(task):
         number = int(match[1])
@@ -90,7 +90,7 @@ def _find(kept: Kept, task: str, tips: Tips, top: int) -> tuple[SimilarTask, ...
     return find_similar(asked, kept.tasks, kept.prompts, top)
 
 
-def _load_cheaply(workspace: Workspace, tip: str) -> Kept | None:
+def _load_cheaply(workspace: Workspace, tip: str) -> KeptTasks | None:
     """The tasks of `tip`, if they are kept or at most CHEAP changes away."""
     kept = _load(workspace)
     if kept is not None and kept.tip == tip:
@@ -102,18 +102,17 @@ def _load_cheaply(workspace: Workspace, tip: str) -> Kept | None:
     return _bring_up(workspace, kept, tip, start)
 
 
-def _has_much_to_hear(workspace: Workspace, kept: Kept | None, tip: str) -> bool:
+def _has_much_to_hear(workspace: Workspace, kept: KeptTasks | None, tip: str) -> bool:
     """Whether more than CHEAP episode files are new."""
-    from memory_ci.flows.serve.past_tasks import Ledger
-    from memory_ci.flows.serve.task_outcomes import list_unheard
+    from memory_ci.flows.serve.past_tasks import Ledger, list_unread
 
     ledger = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
-    return len(list_unheard(workspace, ledger.heard, tip)) > CHEAP
+    return len(list_unread(workspace, ledger.heard, tip)) > CHEAP
 
 
 def _bring_up(
-    workspace: Workspace, kept: Kept | None, tip: str, start: str | None, *, all_history: bool = False
-) -> Kept:
+    workspace: Workspace, kept: KeptTasks | None, tip: str, start: str | None, *, all_history: bool = False
+) -> KeptTasks:
     """The tasks of `tip`: those that are kept and the new changes, unless they end before `start`; then those after it.
 
     What cannot be kept is answered all the same. Raises RepositoryError: shallow-clone, git-failed.
@@ -129,7 +128,7 @@ def _bring_up(
         start, is_whole, ledger = kept.tip, kept.is_whole, known
     ledger = extend(workspace, ledger, plan_range(repo, start, tip))
     tasks, prompts = list_tasks(workspace, ledger, tip)
-    fresh = Kept(tip, is_whole, tasks, prompts, msgspec.Raw(msgspec.msgpack.encode(ledger)))
+    fresh = KeptTasks(tip, is_whole, tasks, prompts, msgspec.Raw(msgspec.msgpack.encode(ledger)))
     with suppress(RepositoryError):
         payload = msgspec.msgpack.encode(fresh)
         write_file(tasks_path(workspace), _seal(payload) + payload)
@@ -147,12 +146,12 @@ def _holds(workspace: Workspace, old: str, new: str) -> bool:
     return known and is_ancestor(workspace.repo, old, new)
 
 
-def _load(workspace: Workspace) -> Kept | None:
+def _load(workspace: Workspace) -> KeptTasks | None:
     """What is kept; None if there is nothing, or if it is damaged, foreign or of another version."""
     try:
         data = read_regular(tasks_path(workspace), MAX_KEPT)
         seal, payload = data[:SEAL], data[SEAL:]
-        return msgspec.msgpack.decode(payload, type=Kept) if seal == _seal(payload) else None
+        return msgspec.msgpack.decode(payload, type=KeptTasks) if seal == _seal(payload) else None
     except (OSError, ValueError):
         return None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
-from memory_ci.flows.serve.options import Asked
+from memory_ci.flows.serve.options import SearchRequest
 from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
 from memory_ci.index.neighbours import Naming, find_by_ids, find_similar, list_naming
@@ -47,7 +47,7 @@ class Way(NamedTuple):
         return self.hit.score * STEP * self.weight
 
 
-class Found(NamedTuple):
+class RelatedEntries(NamedTuple):
     """The best way to each entry that is reached, by id, and whether words had to do for vectors."""
 
     ways: Mapping[str, Way]
@@ -58,7 +58,7 @@ def add_related(
     answer: Retrieval,
     workspace: Workspace,
     index: Index,
-    asked: Asked,
+    asked: SearchRequest,
     room: int,
     *,
     tree: str | None,
@@ -73,7 +73,7 @@ def add_related(
     located = find_by_ids(index, found.ways.keys(), **asked.filters)
     hits, gone = _judge(workspace, _rank(located, found.ways), tree, is_stale_shown=is_stale_shown)
     kept, dropped = _fit(answer.hits, hits[: max(0, asked.limit - len(answer.hits))], room, workspace.config)
-    return msgspec.structs.replace(
+    return replace(
         answer,
         hits=(*answer.hits, *kept),
         hits_dropped=(*answer.hits_dropped, *dropped),
@@ -82,7 +82,7 @@ def add_related(
     )
 
 
-def _find_ways(index: Index, answer: Retrieval, asked: Asked) -> Found:
+def _find_ways(index: Index, answer: Retrieval, asked: SearchRequest) -> RelatedEntries:
     """Of several ways to an entry the one that counts most, of equal ones the one from the better hit."""
     naming = list_naming(index, **asked.filters)
     around = answer.hits[:LOOKED_AROUND]
@@ -98,10 +98,10 @@ def _find_ways(index: Index, answer: Retrieval, asked: Asked) -> Found:
     for id_, way in (*_stated_ways(answer.hits, naming), *alike):
         if id_ not in barred and (id_ not in ways or way.score > ways[id_].score):
             ways[id_] = way
-    return Found(ways, any(found.basis == "words" for found in similar))
+    return RelatedEntries(ways, any(found.basis == "words" for found in similar))
 
 
-def _list_replaced(index: Index, asked: Asked) -> set[str]:
+def _list_replaced(index: Index, asked: SearchRequest) -> set[str]:
     """What another entry has replaced, whether or not that one may answer: a norm, or a type that was not asked for.
 
     Jobs stay apart all the same: what one of them noted replaces nothing for another.
@@ -163,7 +163,7 @@ def _judge(
     truth = judge_located(workspace, citing, tree)
     weighed = [(hit, weigh_truth(truth, hit.located.entry, stale=is_stale_shown)) for hit in hits]
     judged = [
-        msgspec.structs.replace(
+        replace(
             hit,
             score=hit.score * factor,
             factors=(*hit.factors, ("truth", factor)),

@@ -11,11 +11,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.sessionrefs import list_unpushed, push
 
 OVERRIDE = "MEMORY_CI_SESSION"
-VARIABLES = {
-    "CLAUDE_CODE_SESSION_ID": "claude-code",
-    "CODEX_THREAD_ID": "codex",
-    "GEMINI_SESSION_ID": "gemini",
-}
+VARIABLES = {"CLAUDE_CODE_SESSION_ID": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_SESSION_ID": "gemini"}
 """What agents put into the environment of the commands that they run, as docs/sessions.md says since when."""
 
 KEY = re.compile(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
@@ -30,7 +31,7 @@ PROJECT_HASH = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
 """Gemini CLI names no directory, but the SHA-256 of its path."""
 
 
-class HookInput(msgspec.Struct, frozen=True):
+class SessionHookInput(msgspec.Struct, frozen=True):
     """What Claude Code, Codex and Gemini CLI give a hook as JSON on standard input; more keys are passed over."""
 
     transcript_path: str | None
@@ -59,7 +60,7 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
     Raises UsageError (bad-hook-input): not such JSON, or no transcript is kept.
     """
     try:
-        found = msgspec.json.decode(data, type=HookInput)
+        found = msgspec.json.decode(data, type=SessionHookInput)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = "`memory-ci install --agent NAME` writes the hook that gives it."
         message = f"standard input is no hook input of an agent: {error}"
@@ -135,7 +136,7 @@ def _begin(workspace: Workspace, now: datetime) -> datetime | None:
 
 def _safe(session: Session) -> Session:
     """The session under names that may be written: its id and its agent come from the transcript, too."""
-    return msgspec.structs.replace(session, id=safe_id(session.id, _masked), agent=_masked(session.agent))
+    return replace(session, id=safe_id(session.id, _masked), agent=_masked(session.agent))
 
 
 def _keep(

@@ -17,13 +17,12 @@ from typing import NamedTuple
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.files import read_regular
-from memory_ci.flows.workspace import Workspace, memory_test
+from memory_ci.flows.workspace import Workspace, holds_entries, memory_test
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.records.history import Commit
 from memory_ci.records.names import HEADS
 from memory_ci.rendering.sessions import render_nudge
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import classify_scope, is_fragment
 
 SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
 """One of these stands at the top of a work tree whose memory is kept."""
@@ -42,9 +41,9 @@ def find_nudge(workspace: Workspace, rev: str = "HEAD") -> str:
 
 
 def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
-    """The same, once for each session; where none is known, once a day in a clone. Never raises.
+    """The nudge once for each session; without a session, once a day in a clone. Never raises.
 
-    That it was said is noted in the git directory; where that cannot be, nothing is: it would be said for ever.
+    The git directory keeps a note of it. If that cannot be written nothing is said, or it would be said each time.
     """
     with suppress(MemoryCIError, OSError):
         said, mark = _read_marks(workspace), _mark(session or today.isoformat())
@@ -67,16 +66,16 @@ def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
 
 
 def session_of(environment: Mapping[str, str]) -> str | None:
-    """The id of the session that runs in this environment, as its agent's hooks are told it."""
+    """The id of the session that runs in this environment, as its agent tells its hooks."""
     from memory_ci.flows.sessions.active_session import find_sessions  # 5 ms that an agent's hook spares
 
     return next((key.partition(":")[2] for key in find_sessions(environment)), None)
 
 
 def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -> bool:
-    """Whether a push, as git tells its hook by standard input, brings commits to a branch: no tag, no deletion.
+    """Whether a push brings commits to a branch, by the standard input of its hook: no tag, no deletion.
 
-    pre-commit and prek keep the input to themselves, and say by a variable what is pushed.
+    pre-commit and prek do not pass the input on; they name what is pushed by a variable.
     """
     if name := environment.get("PRE_COMMIT_REMOTE_BRANCH"):
         return name.startswith(HEADS)
@@ -121,7 +120,7 @@ def _look_back(workspace: Workspace, rev: str) -> _Past:
     settings, count, has_merges, number = workspace.config.nudge, 0, False, None
     with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
         for commit in commits:
-            if any(_holds_entries(workspace, file.path) for file in commit.files):
+            if any(holds_entries(workspace, file.path) for file in commit.files):
                 return _Past(False, has_merges, commit.sha)
             has_merges = has_merges or len(commit.parents) > 1
             last, number = number, _find_number(commit) if settings.unit == "changes" else None
@@ -155,11 +154,6 @@ def _read_commits(workspace: Workspace, which: str, *revs: str) -> Generator[Com
     most = f"-n{REACH * workspace.config.nudge.after}"
     with closing(read_log(workspace.repo, which, most, *FILES, "--no-renames", "--end-of-options", *revs, "--")) as log:
         yield from (commit for commit, _ in log)
-
-
-def _holds_entries(workspace: Workspace, path: str) -> bool:
-    """Whether a path is that of a memory file: episodes are written by themselves, and teach nobody."""
-    return is_fragment(path) or classify_scope(path, workspace.config.scopes) is not None
 
 
 def _marks_path(workspace: Workspace) -> Path:

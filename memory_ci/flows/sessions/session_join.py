@@ -1,23 +1,23 @@
-"""Joining: which agent sessions belong to a merged change, and how that is known."""
+"""Sessions, captured or in files: which agent sessions belong to a merged change, and how that is known."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
-from memory_ci.flows.sessions.captured import CapturedSessions
 from memory_ci.flows.sessions.transcripts import path_text
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention, find_objects
+from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.records.forge import PullRequest
@@ -25,7 +25,9 @@ from memory_ci.records.history import Commit, MergedChange
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import read_checkpoint
 from memory_ci.sources.reviews import is_outside
+from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.registry import find_transcripts, read_stream, read_transcript
+from memory_ci.text import plural
 
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
 NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
@@ -35,6 +37,13 @@ COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\
 MAX_TRANSCRIPT = 64 * 1024 * 1024
 GRACE = timedelta(hours=1)
 """How long before and after it a session still counts as the work of a commit."""
+
+MAX_SESSIONS = 2_000
+MAX_BYTES = 200_000_000
+"""What one run reads of captured sessions, the newest first."""
+
+TOLERANCE = 2
+"""A digest may be that many times as large as `sessions.max_bytes` here: who captured it may have set another limit."""
 
 
 class JoinedSession(NamedTuple):
@@ -95,7 +104,7 @@ class SessionFinder:
                 continue
             given.add(key)
             at = joined.commit.authored_at if event.at == UNKNOWN_TIME else event.at
-            yield msgspec.structs.replace(event, at=at, author=author_of(joined.commit))
+            yield replace(event, at=at, author=author_of(joined.commit))
 
     def _begin(self, session: Session) -> datetime:
         """When the part of a session ends that an earlier run has read: at the last commit before that names it."""
@@ -251,3 +260,50 @@ def _is_during(session: Session, at: datetime) -> bool:
     if session.started is None or session.ended is None:
         return False
     return session.started - GRACE <= at <= session.ended + GRACE
+
+
+class CapturedSessions:
+    """The sessions kept in refs of a repository. `problems` tell what was not read."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._repo = workspace.repo
+        self._limit = workspace.config.sessions.max_bytes * TOLERANCE
+        self._places: dict[str, StoredSession] = {}
+        self.problems: list[str] = []
+
+    @cached_property
+    def stored(self) -> tuple[StoredSession, ...]:
+        """All that are kept here."""
+        return list_stored(self._repo)
+
+    @cached_property
+    def said(self) -> tuple[Session, ...]:
+        """What each session says of itself, without events, in the order of their refs."""
+        newest = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
+        said: dict[str, Session] = {}
+        end, room = min(len(newest), MAX_SESSIONS), MAX_BYTES
+        for stored, data in read_stored(self._repo, newest[:end], self._limit):
+            room -= len(data)
+            if room < 0:
+                end = newest.index(stored)
+                break
+            for session in read(io.BytesIO(data[: data.find(b"\n") + 1]), stored.id):
+                said[stored.ref] = session
+                self._places[session.key] = stored
+        self._tell(newest, end, said)
+        return tuple(said[ref] for ref in sorted(said))
+
+    def whole(self, session: Session) -> Session:
+        """The session with its events, if it is one of `said`; any other as it is."""
+        stored = None if session.events else self._places.get(session.key)
+        for _, data in read_stored(self._repo, [stored] if stored else [], self._limit):
+            return next(read(io.BytesIO(data), session.id), session)
+        return session
+
+    def _tell(self, newest: list[StoredSession], end: int, said: Mapping[str, Session]) -> None:
+        for stored in newest[:end]:
+            if stored.ref not in said:
+                self.problems.append(f"{stored.key} holds no digest of at most {self._limit} bytes that can be read")
+        if end < len(newest):
+            left = plural(len(newest) - end, "captured session")
+            self.problems.append(f"{left} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes")

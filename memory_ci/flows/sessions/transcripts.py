@@ -1,4 +1,4 @@
-"""The sessions that transcripts tell of: found, read, merged, and what people said in them."""
+"""The sessions of transcripts: found, read, merged, and what people said in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.evidence.content import redact
@@ -67,8 +68,8 @@ def path_text(path: Path) -> str:
 def _with_words(session: Session) -> Session:
     """The session with nothing but the events of people."""
     said = tuple(_redacted(event) for event in session.events if event.actor == "human")
-    return msgspec.structs.replace(session, events=said, path=redact(session.path).text)
+    return replace(session, events=said, path=redact(session.path).text)
 
 
 def _redacted(event: Event) -> Event:
-    return msgspec.structs.replace(event, text=redact(event.text).text)
+    return replace(event, text=redact(event.text).text)

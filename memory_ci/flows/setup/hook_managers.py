@@ -1,20 +1,23 @@
-"""Tools that manage the hooks of a clone from a file of the repository: recognised, told what to add, never written to.
+"""Tools that manage the hooks of a clone by a file of the repository: found, never written to.
 
-What is added there is committed: it calls `memory-ci` by name, and does nothing on a machine without it.
+The user is told what to add. That is committed: it calls `memory-ci` by name, and does nothing on a machine without it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from memory_ci.flows.invocation import list_texts, without_comments
 from memory_ci.flows.setup.steps import read_text
+
+ARGUMENTS = ["-P", "-m", "memory_ci"]
+"""What follows the interpreter in everything that `install` writes."""
 
 LEFTHOOK = [
     f"{place}lefthook.{notation}" for place in ("", ".", ".config/") for notation in ("yml", "yaml", "toml", "json")
@@ -26,6 +29,43 @@ WITH_ARGUMENT = ("prepare-commit-msg", "pre-push")
 
 WITH_INPUT = ("pre-push",)
 """Hooks that git tells more by standard input."""
+
+
+def find_interpreter(text: str) -> str | None:
+    """The interpreter that a text of sh calls memory-ci with, None where none is called by its path."""
+    marked = " ".join(ARGUMENTS)
+    return next((python for line in text.splitlines() if marked in line for python in _read_line(line)), None)
+
+
+def _read_line(line: str) -> Iterator[str]:
+    words = _split(line)
+    for place in range(1, len(words)):
+        if words[place : place + len(ARGUMENTS)] == ARGUMENTS:
+            yield words[place - 1]
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line of sh, quotes and comments taken away; none if a quote stays open."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:
+        return []
+
+
+def list_texts(value: object) -> Iterator[str]:
+    """Every text in a value of JSON or TOML, but for keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from list_texts(part)
+
+
+def without_comments(text: str) -> str:
+    """The text without comments, which begin with a `#` that begins a word: in sh, YAML and TOML alike."""
+    return re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
 
 
 class Manager(msgspec.Struct, frozen=True):

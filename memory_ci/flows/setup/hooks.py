@@ -10,8 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.invocation import find_interpreter
-from memory_ci.flows.setup.hook_managers import Manager, find_manager, hook_line
+from memory_ci.flows.setup.hook_managers import Manager, find_interpreter, find_manager, hook_line
 from memory_ci.flows.setup.steps import InstallStep, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository, find_setting
@@ -178,8 +177,9 @@ def _set_aside(place: Path, dry_run: bool) -> Iterator[InstallStep]:
 
 
 def _standing(hook: Path) -> Path:
-    """Where our hook stands or would. pre-commit and prek run what they found in their place from beside it: before
-    them we would be put there as well when they are installed again, and call them without end."""
+    """Where our hook is or would be. pre-commit and prek keep the hook that was there as `.legacy` and run it. If ours
+    were in front of theirs, it would become their `.legacy` at the next install, and both would call each other.
+    """
     return _legacy(hook) if is_generated(read_text(hook)) else hook
 
 

@@ -1,4 +1,7 @@
-"""Install: the merge driver, the attributes that call it, and the native hooks. Uninstall takes out just these."""
+"""Init: the files a repository starts with. Install: the merge driver, the attributes that call it, and native hooks.
+
+Uninstall takes out just what install put there.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,19 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
+import msgspec
+
+from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.setup.agents import local_files, plan_agent, plan_agents_out, put_agent
 from memory_ci.flows.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
-from memory_ci.flows.setup.steps import InstallStep, Result, put_text, read_text
+from memory_ci.flows.setup.steps import InstallStep, StepResult, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.blobs import list_staged
 from memory_ci.gitrepo.repo import Repository, find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
+from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, INBOX, ORDER
 
 SECTION = "merge.memory-ci"
@@ -29,6 +37,30 @@ MADE = "memory-ci/made"
 BLOCK = "# memory-ci: begin (memory-ci install)\n{}# memory-ci: end\n"
 BLOCK_PATTERN = re.compile(r"\n?# memory-ci: begin.*?\n# memory-ci: end\n", re.DOTALL)
 """With the newline before it, which `install` puts there: taken out, the file is byte for byte what it was."""
+
+CONFIG_TEXT = """\
+# memory-ci: every key is optional; these are the defaults. All keys: docs/configuration.md of memory-ci.
+
+# extraction:
+#   max_entries_per_change: 3       # how many learnings one merged change may add
+#   trusted_authors: ['*']          # whose marks become memory: globs over "Name <e-mail>"
+
+# retrieve:
+#   max_chars: 8000                 # how much ranked memory an agent's job is given
+#   institutional_max_chars: 4000   # how much of institutional.md, which is always given
+"""
+PROJECT_TEXT = """\
+# Memory
+
+<!-- What this project has learned, one entry each. `memory-ci record` adds to it from merged work;
+     `memory-ci add` puts an entry into the inbox. Edit entries as you like: the files are the truth. -->
+"""
+INSTITUTIONAL_TEXT = """\
+# Institutional memory
+
+<!-- Norms that always hold. Every agent's job is given all of this, so keep it short. -->
+"""
+FILES = {CONFIG_FILE: CONFIG_TEXT, "MEMORY.md": PROJECT_TEXT, "institutional.md": INSTITUTIONAL_TEXT}
 
 
 def install(
@@ -101,7 +133,7 @@ def _attributes_file(workspace: Workspace) -> Path:
 # -- the merge driver
 
 
-def _set_driver(repo: Repository, command: str, dry_run: bool) -> Result:
+def _set_driver(repo: Repository, command: str, dry_run: bool) -> StepResult:
     settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": command}
     if all(find_setting(repo, name, "--local") == value for name, value in settings.items()):
         return "kept"
@@ -111,7 +143,7 @@ def _set_driver(repo: Repository, command: str, dry_run: bool) -> Result:
     return "written"
 
 
-def _unset_driver(repo: Repository, dry_run: bool) -> Result:
+def _unset_driver(repo: Repository, dry_run: bool) -> StepResult:
     if find_setting(repo, f"{SECTION}.driver", "--local") is None:
         return "absent"
     if not dry_run:
@@ -127,13 +159,13 @@ def _make_block(lines: Sequence[str]) -> str:
 
 
 def _with_block(text: str, block: str) -> str:
-    """The text with our block in it: where it stands, or at the end after a newline of its own."""
+    """The text with our block in place of the old one, or at the end after a newline of its own."""
     if BLOCK_PATTERN.search(text):
         return BLOCK_PATTERN.sub(lambda found: "\n" * found.group().startswith("\n") + block, text, count=1)
     return f"{text}\n{block}" if text else block
 
 
-def _take_block_out(path: Path, dry_run: bool) -> Result:
+def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     text = read_text(path)
     found = BLOCK_PATTERN.search(text)
     if found is None:
@@ -167,3 +199,25 @@ def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
 
 def _exclude_file(repo: Repository) -> Path:
     return repo.common_dir / EXCLUDE
+
+
+class InitStep(msgspec.Struct, frozen=True):
+    """One file and what became of it."""
+
+    path: str
+    result: Literal["written", "kept"]
+
+
+def init_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
+    """Write the files that are missing; with `dry_run` only say which.
+
+    Raises RepositoryError (bare-repository, write-failed).
+    """
+    root = work_tree(workspace)
+    steps = []
+    for path, text in FILES.items():
+        exists = (root / path).exists()
+        if not exists and not dry_run:
+            write_file(root / path, text.encode(), root)
+        steps.append(InitStep(path, "kept" if exists else "written"))
+    return tuple(steps)

@@ -12,10 +12,10 @@ EMPTY = "{\n}\n"
 
 
 class WrongShapeError(ValueError):
-    """JSON, but something else than the objects and the array that were expected stands there."""
+    """JSON that is not the objects and the array that were expected."""
 
 
-class Member(NamedTuple):
+class JsonMember(NamedTuple):
     """A member of an object or an element of an array: text[start:end], its value beginning at `at`."""
 
     key: str
@@ -71,7 +71,7 @@ def _check(text: str) -> None:
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key that stands twice nobody can say which counts: readers differ."""
+    """A key that occurs twice is refused: readers differ in which one counts."""
     members = dict(pairs)
     if len(members) < len(pairs):
         double = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
@@ -104,9 +104,9 @@ def _cut(text: str, place: int, number: int) -> str:
     return text[:start] + text[members[number].end :]
 
 
-def _members(text: str, place: int) -> list[Member]:
+def _members(text: str, place: int) -> list[JsonMember]:
     """What the container that opens at `place` holds; the text is known to be JSON."""
-    decode, found = json.JSONDecoder().raw_decode, list[Member]()
+    decode, found = json.JSONDecoder().raw_decode, list[JsonMember]()
     is_object, at = text[place] == "{", _skip(text, place + 1)
     while text[at] not in "]}":
         start, key = at, ""
@@ -114,7 +114,7 @@ def _members(text: str, place: int) -> list[Member]:
             key, at = decode(text, at)
             at = _skip(text, _skip(text, at) + 1)  # past the colon
         value, end = decode(text, at)
-        found.append(Member(key, start, at, end, value))
+        found.append(JsonMember(key, start, at, end, value))
         at = _skip(text, end)
         at = _skip(text, at + 1) if text[at] == "," else at
     return found

@@ -1,6 +1,6 @@
-"""Pre-warming: the index brought up to the work tree after git moved it, so that the next retrieval need not do it.
+"""Pre-warming: the index brought up to the work tree after git moved it, so that the next retrieval is quick.
 
-One process at a time. What the shims in `hooks/` read to tell whether memory changed since is written at the end.
+One process at a time. At its end it writes what the shims in `hooks/` read to see whether memory has changed since.
 """
 
 from __future__ import annotations

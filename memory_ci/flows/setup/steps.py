@@ -14,7 +14,7 @@ from memory_ci.store.files import write_file
 MAX_BYTES = 10_000_000
 """Of settings, attributes and hooks."""
 
-Result = Literal["written", "kept", "removed", "absent", "renamed", "restored"]
+StepResult = Literal["written", "kept", "removed", "absent", "renamed", "restored"]
 """`renamed`: the user's, now at this path. `restored`: the user's, in its place again."""
 
 
@@ -23,10 +23,10 @@ class InstallStep(msgspec.Struct, frozen=True):
 
     part: Literal["merge-driver", "attributes", "hook", "exclude", "agent"]
     path: str
-    result: Result
+    result: StepResult
 
 
-def put_text(path: Path, text: str, dry_run: bool) -> Result:
+def put_text(path: Path, text: str, dry_run: bool) -> StepResult:
     """Make the file hold this text. Raises RepositoryError (write-failed)."""
     if read_text(path) == text:
         return "kept"

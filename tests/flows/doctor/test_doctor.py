@@ -14,15 +14,14 @@ import msgspec
 import pytest
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.doctor.case import Case
+from memory_ci.flows.doctor.case import Surroundings
 from memory_ci.flows.doctor.doctor import CHECKS, diagnose
-from memory_ci.flows.doctor.guard import HARMLESS, PLANTS, check_guard
+from memory_ci.flows.doctor.machine import HARMLESS, PLANTS, check_guard
 from memory_ci.flows.guard.check import CheckReport, check_memory
 from memory_ci.flows.index import build_index, index_path
-from memory_ci.flows.serve.embedding import build_vectors
+from memory_ci.flows.serve.embedding import LaneNote, build_vectors, load_note, note_lane
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
-from memory_ci.flows.serve.vector_status import LaneNote, load_note, note_lane
 from memory_ci.flows.setup.hook_managers import find_manager, hook_line
 from memory_ci.flows.setup.hooks import HOOKS
 from memory_ci.flows.setup.install import install
@@ -260,10 +259,10 @@ def test_no_scratch_repository_is_left_behind(
 
 
 def test_a_check_that_crashes_is_a_failure_of_its_own(healthy: Project) -> None:
-    def crash(case: Case) -> Iterator[Probe]:
+    def crash(case: Surroundings) -> Iterator[Probe]:
         raise ZeroDivisionError("by nothing, says ghp_" + "q0W1z2R3t4Y5p6L7k8J9h0G1f2D3s4X5c6V7")
 
-    def refuse(case: Case) -> Iterator[Probe]:
+    def refuse(case: Surroundings) -> Iterator[Probe]:
         raise UsageError("no such thing", slug="bad-scope", hint="Name another.")
 
     last = CHECKS[0]
@@ -749,8 +748,8 @@ def test_global_memory_that_must_not_be_served_is_told(healthy: Project, home: P
 # -- the guards
 
 
-def case_of(project: Project) -> Case:
-    return Case(project.workspace, {}, NOW, sys.executable)
+def case_of(project: Project) -> Surroundings:
+    return Surroundings(project.workspace, {}, NOW, sys.executable)
 
 
 def test_both_plants_are_refused(healthy: Project) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.flows.guard.check import CheckReport, check_memory
-from memory_ci.flows.guard.priorities import add_priorities
+from memory_ci.flows.guard.range_findings import add_range_findings
 from memory_ci.flows.guard.verify import verify_change
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
@@ -40,7 +40,7 @@ def raised(shop: Project, message: str = "Pin it", author: str | None = None, pr
 
 
 def check(shop: Project, written: str = "main..") -> CheckReport:
-    return add_priorities(shop.workspace, check_memory(shop.workspace), written)
+    return add_range_findings(shop.workspace, check_memory(shop.workspace), written)
 
 
 def found(shop: Project, written: str = "main..") -> list[Finding]:

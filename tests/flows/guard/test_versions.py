@@ -12,7 +12,7 @@ from memory_ci.cli.main import main
 from memory_ci.errors import UsageError
 from memory_ci.flows.guard import migrate as migrate_module
 from memory_ci.flows.guard.merge import merge_texts
-from memory_ci.flows.guard.migrate import Step, migrate
+from memory_ci.flows.guard.migrate import FormatStep, migrate
 from memory_ci.store.edit import format_entry
 from tests.flows.project import NOW, Project
 from tests.make import make_entry, make_id
@@ -112,7 +112,7 @@ def test_a_format_more_is_one_commit_up_and_one_back(project: Project, monkeypat
     def down(path: str, data: bytes) -> bytes:
         return data.replace(b"domain: job", b"domain: task")
 
-    monkeypatch.setattr(migrate_module, "STEPS", {1: Step(up, down)})
+    monkeypatch.setattr(migrate_module, "STEPS", {1: FormatStep(up, down)})
     project.commit("Write", {"MEMORY.md": text_of("next", 1), ".memory-ci.yaml": "agents: x\n"})
     before = project.sha()
     assert migrate(project.workspace, None, 2, NOW, dry_run=True).files == (".memory-ci.yaml", "MEMORY.md")

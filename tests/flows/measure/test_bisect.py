@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.measure.bisect import BisectReport, Question, bisect
+from memory_ci.flows.measure.bisect import BisectQuery, BisectReport, bisect
 from memory_ci.records.entry import Entry
 from memory_ci.store.edit import format_entry
 from tests.flows.project import TODAY, Project
@@ -23,7 +23,7 @@ def other(number: int) -> Entry:
 
 
 def hunt(project: Project, top: int = 3, **fields: str) -> BisectReport:
-    return bisect(project.workspace, Question("zebra crossing", make_id(1)[:8], top, **fields), TODAY)
+    return bisect(project.workspace, BisectQuery("zebra crossing", make_id(1)[:8], top, **fields), TODAY)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_the_range_may_be_named(history: Project) -> None:
 
 def test_an_entry_that_no_commit_ever_answered_with_is_an_error(history: Project) -> None:
     with pytest.raises(UsageError) as raised:
-        bisect(history.workspace, Question("quantum", make_id(1)), TODAY)
+        bisect(history.workspace, BisectQuery("quantum", make_id(1)), TODAY)
     assert raised.value.slug == "never-found"
     with pytest.raises(UsageError):
-        bisect(history.workspace, Question("zebra", "ffffffff"), TODAY)
+        bisect(history.workspace, BisectQuery("zebra", "ffffffff"), TODAY)

@@ -17,10 +17,10 @@ from memory_ci.flows.measure.evaluate_retrieval import (
     compare_golden,
     init_golden,
     load_golden,
+    load_set,
     measure,
     run_lines,
 )
-from memory_ci.flows.measure.retrieval_sets import load_set
 from memory_ci.index.embedders import Purpose, Vectors, pack_vectors
 from memory_ci.index.embedders.choose import EmbedderChoice
 from memory_ci.records.config import Config

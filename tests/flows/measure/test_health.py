@@ -11,8 +11,7 @@ import pytest
 
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.episodes import save_telling
-from memory_ci.flows.measure.health import find_branch_health, health_history, measure_health
-from memory_ci.flows.publish.remarks import list_remarks
+from memory_ci.flows.measure.health import find_branch_health, health_history, list_remarks, measure_health
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Action, Episode, Given, Situation
 from memory_ci.records.health import Health, Metric, MetricName

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.flows.publish.pull_request import MAX_KEYS, Built, Standing, find_answer, list_keys
+from memory_ci.flows.publish.pull_request import MAX_KEYS, Built, RequestState, find_answer, list_keys
 from memory_ci.flows.record.maintainer_decisions import REJECTED_FILE
 from memory_ci.forge.proposals import Proposal
 from memory_ci.records.entry import Entry
@@ -546,7 +546,7 @@ def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project:
         assert len(held) == width
         body = render_pull_request(Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), tuple(held)))
         assert len(body) < MAX_BYTES / 2
-        standing = Standing(None, None, Proposal(7, "", body))
+        standing = RequestState(None, None, Proposal(7, "", body))
         assert "pull request 7 was closed" in find_answer(hold_episodes(plan, count), standing)
         assert find_answer(hold_episodes(plan, count + 1), standing) == ""
 
@@ -556,7 +556,7 @@ def test_less_than_a_closed_pull_request_held_is_nothing_new(project: Project) -
     held = tuple(list_keys(hold_episodes(plan, 1_000)))
     body = render_pull_request(Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), held))
     fewer = hold_episodes(plan, 999)
-    assert "pull request 7 was closed" in find_answer(fewer, Standing(None, None, Proposal(7, "", body)))
+    assert "pull request 7 was closed" in find_answer(fewer, RequestState(None, None, Proposal(7, "", body)))
 
 
 def test_a_pull_request_of_episodes_alone_says_so(remote: Remote, forge: GitHubDouble, publish: Publisher) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.publish.push_options import request_options
+from memory_ci.flows.publish.landing import request_options
 from tests.flows.project import Project
 from tests.flows.remote import UPDATE, Publisher, Remote, make_remote
 from tests.servers import json_answer, serve

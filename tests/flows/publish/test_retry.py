@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.flows.publish.retry import MAX_SECONDS, MAX_TRIES, Pace
+from memory_ci.flows.publish.landing import MAX_SECONDS, MAX_TRIES, Pace
 
 
 class Time:

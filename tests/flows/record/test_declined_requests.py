@@ -12,7 +12,7 @@ import pytest
 
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.record.apply import apply_plan, parse_plan
-from memory_ci.flows.record.declined_requests import MAX_DECLINED, Window, choose_declined, find_window
+from memory_ci.flows.record.gatherer import MAX_DECLINED, DeclinedWindow, choose_declined, find_window
 from memory_ci.flows.record.run import RecordOptions, format_plan, plan_record
 from memory_ci.records.episode import Action, Episode, Situation
 from memory_ci.records.forge import PullRequest
@@ -236,7 +236,7 @@ def make_closed(number: int, day: int, **fields: Any) -> PullRequest:  # noqa: A
 def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
-    window = Window(since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before))
+    window = DeclinedWindow(since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before))
     assert [one.number for one in choose_declined([request_], window)] == expected
 
 
@@ -247,28 +247,26 @@ def make_told(number: int, day: int, commit: str = "") -> Episode:
 
 def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: Project) -> None:
     project.at(JUNE + timedelta(days=10))
-    base = project.commit("Add pages", {"pages.py": "1"})
+    base = project.workspace.at(project.commit("Add pages", {"pages.py": "1"}))
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
-    window = find_window(
-        project.workspace, base, JUNE + timedelta(days=10), frozenset(one.id for one in episodes), episodes
-    )
+    known = frozenset(one.id for one in episodes)
+    window = find_window(base, JUNE + timedelta(days=10), known, episodes)
     assert (window.start, window.told) == (JUNE + timedelta(days=4), frozenset({"pr-1", "pr-2", "pr-3"}))
-    assert find_window(
-        project.workspace, base, JUNE + timedelta(days=1), frozenset(), episodes
-    ).start == JUNE + timedelta(days=1)
+    early = JUNE + timedelta(days=1)
+    assert find_window(base, early, frozenset(), episodes).start == early
 
 
 def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(project: Project) -> None:
     project.at(JUNE)
     base = project.commit("Add pages", {"pages.py": "1"})
-    assert find_window(project.workspace, base, JUNE, frozenset(), []).start == JUNE - timedelta(days=90)
+    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(days=90)
     project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
-    assert find_window(project.workspace, base, JUNE, frozenset(), []).start == JUNE
+    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
 
 
 def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
     found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
-    window = Window(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
+    window = DeclinedWindow(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
     assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.flows.record.apply import apply_plan
-from memory_ci.flows.record.promotion import agreed_by_model, promote_globally, propose_globally
 from memory_ci.flows.record.run import RecordOptions, plan_record
+from memory_ci.flows.record.upkeep import agreed_by_model, promote_globally, propose_globally
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.store.edit import format_entry

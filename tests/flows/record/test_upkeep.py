@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.draft import Draft
 from memory_ci.flows.lookup import find_entry
-from memory_ci.flows.record.promotion import promote_globally, propose_globally
+from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep, promote_globally, propose_globally
 from memory_ci.flows.workspace import load_memory
 from memory_ci.records.entry import Entry
+from memory_ci.records.plan import STEPS
 from memory_ci.rendering.context import render_context
 from memory_ci.store.edit import format_entry
 from tests.flows.project import NOW, TODAY, Project
@@ -35,6 +37,14 @@ def test_near_duplicates_become_one_entry_that_is_found_by_both_ids(project: Pro
     assert find_entry(load_memory(project.workspace, None).located, make_id(2)[:8]).entry == entry
     assert project.upkeep("compact").subjects == ()
     assert project.status() == ""
+
+
+def test_planning_leaves_the_draft_as_it_was(project: Project) -> None:
+    same = [make_entry(number, title="Retry with an idempotency key", body="Always.") for number in (1, 2)]
+    base = project.commit("Add", {"MEMORY.md": format_entry(same[0]) + "\n" + format_entry(same[1])})
+    draft = Draft(project.workspace.at(base))
+    assert list(plan_upkeep(Upkeep(None, TODAY), draft, STEPS))
+    assert draft.entries == tuple(same)
 
 
 def test_a_retired_entry_is_taken_out_and_stays_in_history(project: Project) -> None:

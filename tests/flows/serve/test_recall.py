@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.errors import FindingsError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
-from memory_ci.flows.serve.recall import query_at_time, recall_episodes
+from memory_ci.flows.serve.recall import RecallQuery, recall_episodes
 from memory_ci.flows.serve.similar import recall_tasks, similar_tasks, tasks_path
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.lifecycle.episodes import make_amendment
@@ -53,8 +53,9 @@ def tell(shop: Project, *tellings: Episode | Amendment) -> str:
     return shop.commit("Tell", {telling_path(telling): format_telling(telling) for telling in tellings})
 
 
-def recall(shop: Project, query: str = ASK, **options: Any) -> Recalled:  # noqa: ANN401 - of recall_episodes
-    return recall_episodes(shop.workspace, query, **{"now": NOW} | options)
+def recall(shop: Project, query: str = ASK, **options: Any) -> Recalled:  # noqa: ANN401 - of RecallQuery
+    environ = options.pop("environ", None)
+    return recall_episodes(shop.workspace, RecallQuery(query, **{"now": NOW} | options), environ)
 
 
 def names(recalled: Recalled) -> list[str]:
@@ -131,10 +132,10 @@ def test_a_limit_out_of_range_is_put_right_and_noted(shop: Project) -> None:
 
 def test_before_the_first_commit_and_in_a_bare_repository_it_answers(shop: Project, tmp_path: Path) -> None:
     make_repo(tmp_path / "new")
-    assert recall_episodes(open_workspace(tmp_path / "new"), ASK, now=NOW).hits == ()
+    assert recall_episodes(open_workspace(tmp_path / "new"), RecallQuery(ASK, NOW)).hits == ()
     tell(shop, make_episode())
     bare = shop.bare(tmp_path / "bare.git")
-    assert names(recall_episodes(open_workspace(bare.path), ASK, now=NOW)) == ["pr-128"]
+    assert names(recall_episodes(open_workspace(bare.path), RecallQuery(ASK, NOW))) == ["pr-128"]
 
 
 # -- words or vectors
@@ -183,9 +184,9 @@ def test_the_past_does_not_know_a_later_amendment_and_is_ranked_as_of_then(shop:
 def test_a_moment_is_asked_to_the_second(shop: Project) -> None:
     tell(shop, make_episode())
     told = datetime.fromisoformat(shop.git("log", "-1", "--format=%cI"))
-    assert names(query_at_time(shop.workspace, ASK, told)) == ["pr-128"]
-    assert query_at_time(shop.workspace, ASK, told - timedelta(seconds=1)).hits == ()
-    assert "no commit yet" in query_at_time(shop.workspace, ASK, START - timedelta(days=9)).notes[0]
+    assert names(recall(shop, now=told, at=told)) == ["pr-128"]
+    assert recall(shop, now=told, at=told - timedelta(seconds=1)).hits == ()
+    assert "no commit yet" in recall(shop, at=START - timedelta(days=9)).notes[0]
 
 
 def test_what_occurred_and_when_it_was_known_are_two_times(shop: Project) -> None:
@@ -199,7 +200,7 @@ def test_a_shallow_clone_cannot_answer_for_the_past(shop: Project, tmp_path: Pat
     shop.at(START + timedelta(days=9)).commit("Later")
     shop.git("clone", "-q", "--depth=1", f"file://{shop.path}", str(tmp_path / "clone"))
     with pytest.raises(RepositoryError) as raised:
-        recall_episodes(open_workspace(tmp_path / "clone"), ASK, now=NOW, at="2026-01-06")
+        recall_episodes(open_workspace(tmp_path / "clone"), RecallQuery(ASK, NOW, at="2026-01-06"))
     assert raised.value.slug == "shallow-clone"
 
 
@@ -212,7 +213,7 @@ def test_an_episode_of_a_session_is_seen_by_that_session_alone(shop: Project) ->
     assert recall(shop, session="job-8").hits == ()
     assert names(recall(shop, session="job-7")) == ["own"]
     assert names(recall(shop, all_sessions=True)) == ["own"]
-    assert query_at_time(shop.workspace, ASK, NOW).hits == ()
+    assert recall(shop, now=NOW, at=NOW).hits == ()
 
 
 def test_only_the_outcomes_that_are_asked_for_are_given(shop: Project) -> None:

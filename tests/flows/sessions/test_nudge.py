@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.publish.remarks import list_remarks
+from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.sessions.nudge import find_nudge, is_branch_pushed, nudge_agent, nudge_once, session_of
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.store.edit import format_entry

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory_ci.flows.record.run import RecordOptions, plan_record
-from memory_ci.flows.sessions import captured
+from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record
+from memory_ci.flows.sessions import session_join
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.records.plan import Join, Plan
@@ -385,7 +385,11 @@ def test_a_session_that_is_fetched_from_the_configured_remote_is_read(
     clone = Project(tmp_path / "clone", project.clock)
     clone.git("remote", "rename", "origin", remote) if remote != "origin" else None
     assert session_joins(model.plan(clone)) == [], "a clone does not bring it"
-    options = RecordOptions(fetch=True)
+    refs = clone.git("for-each-ref")
+    plan_record(clone.workspace, RecordOptions(), NOW.date(), lambda done, total: None)
+    assert clone.git("for-each-ref") == refs, "planning writes nothing"
+    options = RecordOptions(problems=fetch_sessions(clone.workspace, None, {}))
+    assert clone.git("for-each-ref") != refs
     plan = plan_record(clone.workspace, options, NOW.date(), lambda done, total: None)
     assert [join.id for join in session_joins(plan)] == [key]
     assert plan.problems == ()
@@ -402,8 +406,9 @@ def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(proj
         clone.git("remote", "set-url", "origin", f"{server.url}/shop.git")
         environ = {"GITHUB_TOKEN": token, "GITHUB_SERVER_URL": server.url}
         plans = [
-            plan_record(clone.workspace, RecordOptions(fetch=True), NOW.date(), lambda done, total: None, given)
+            plan_record(clone.workspace, RecordOptions(problems=problems), NOW.date(), lambda done, total: None, given)
             for given in ({}, environ)
+            for problems in [fetch_sessions(clone.workspace, None, given)]
         ]
     assert [[join.id for join in session_joins(plan)] for plan in plans] == [[], [key]]
     assert [len(plan.problems) for plan in plans] == [1, 0]
@@ -439,7 +444,7 @@ def test_a_session_that_is_too_large_is_passed_over_and_told(project: Project, t
 def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
     project: Project, tmp_path: Path, model: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captured, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(session_join, "MAX_SESSIONS", 1)
     for number in range(2):
         data = make_session(WORDS, at=project.clock.now + timedelta(minutes=number), session=f"{number}-{SESSION}")
         keep_session(project, tmp_path, data)
@@ -451,7 +456,7 @@ def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
 
 def test_only_the_events_of_a_session_that_is_joined_are_read(project: Project, tmp_path: Path) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
-    sessions = captured.CapturedSessions(project.workspace)
+    sessions = session_join.CapturedSessions(project.workspace)
     (said,) = sessions.said
     assert (said.key, said.events) == (KEY, ())
     assert [event.text for event in sessions.whole(said).events] == [WORDS]

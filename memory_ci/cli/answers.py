@@ -1,0 +1,155 @@
+"""Commands that answer a task or a question: retrieve, similar, recall."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import date, datetime
+from typing import Any, get_args
+
+import click
+
+from memory_ci.cli.common import json_option, show
+from memory_ci.cli.plain import has_input, now, read_input, utf8, workspace
+from memory_ci.cli.retrieve import OPTIONS, Option, serve
+from memory_ci.records.episode import Outcome, Ranking
+from memory_ci.rendering.table import printable
+
+DAY = click.DateTime(["%Y-%m-%d"])
+
+Decorated = Callable[..., None]
+
+
+def retrieve_options(command: Decorated) -> Decorated:
+    """The options of the table, in its order."""
+    for option in reversed(OPTIONS):
+        command = _click_option(option)(command)
+    return command
+
+
+def _click_option(option: Option) -> Callable[[Decorated], Decorated]:
+    flags = f"{option.flag}/{option.negation}" if option.negation else option.flag
+    return click.option(
+        flags,
+        option.name,
+        type=click.Choice(option.choices) if option.choices else option.kind,
+        is_flag=option.kind is bool,
+        multiple=option.is_multiple,
+        default=option.initial,
+        show_default=option.default is not None,
+        metavar=option.metavar,
+        help=option.help,
+    )
+
+
+@click.command("retrieve")
+@click.argument("task", nargs=-1)
+@retrieve_options
+@click.option(
+    "--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included."
+)
+def retrieve_command(
+    occurred_between: tuple[datetime, datetime] | None,
+    **arguments: Any,  # noqa: ANN401 - those of retrieve.serve, each as its option makes it
+) -> None:
+    """Print what memory knows about a task.
+
+    institutional.md always, then the entries that the task's words find, ranked, within a budget, in a wrapper that
+    says what they are: untrusted hints. Nothing known: nothing printed. Without TASK the text is read from standard
+    input.
+
+    \b
+    Example:
+      memory-ci retrieve "retry failed payments"
+      gh issue view 128 | memory-ci retrieve --max-chars 4000
+    """
+    serve(**arguments, occurred_between=parse_days(occurred_between))
+
+
+def parse_days(between: tuple[datetime, datetime] | None) -> tuple[date, date] | None:
+    if between is None:
+        return None
+    first, last = between[0].date(), between[1].date()
+    if last < first:
+        raise click.UsageError("--occurred-between: the first day is after the last one.")
+    return first, last
+
+
+@click.command("similar")
+@click.argument("task", nargs=-1)
+@click.option(
+    "--top", type=click.IntRange(1, 100), default=2, show_default=True, metavar="K", help="At most this many tasks."
+)
+@click.option("--all-history", is_flag=True, help="Look at all merged changes, not only at the last 2,000.")
+@click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@json_option
+def similar_command(task: tuple[str, ...], top: int, all_history: bool, explain: bool, as_json: bool) -> None:
+    """Print earlier tasks that are like a task, and what became of them.
+
+    The tasks are the changes that were merged into the default branch. TASK is a text, or the number of one of them
+    ("#128"); without it the text is read from standard input. Nothing like it: nothing printed.
+
+    \b
+    Example:
+      memory-ci similar "retry failed payments"
+      gh issue view 128 | memory-ci similar --top 5 --explain
+    """
+    from memory_ci.flows.serve.similar import similar_tasks
+    from memory_ci.rendering.context import render_similar
+
+    if not task and not has_input():
+        raise click.UsageError('Say what the task is: memory-ci similar "…", or pipe it in.')
+    text = utf8(" ".join(task)) if task else read_input()
+    found = similar_tasks(workspace(), text, top=top, all_history=all_history)
+    show(found, render_similar(found, explain=explain), as_json)
+
+
+@click.command("recall")
+@click.argument("query", nargs=-1)
+@click.option("--ranking", type=click.Choice(get_args(Ranking)), help="Instead of `episodes.ranking`.")
+@click.option("--limit", type=int, default=10, show_default=True, metavar="N", help="At most this many episodes.")
+@click.option("--at", metavar="REV|DAY", help="The episodes of a commit, or of the end of a day (UTC), ranked as then.")
+@click.option(
+    "--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included."
+)
+@click.option(
+    "--outcome", "outcomes", type=click.Choice(get_args(Outcome)), multiple=True, help="Only what ended like this."
+)
+@click.option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
+@click.option("--all-sessions", is_flag=True, help="See the episodes of all sessions.")
+@click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@json_option
+def recall_command(
+    query: tuple[str, ...],
+    ranking: Ranking | None,
+    limit: int,
+    at: str | None,
+    occurred_between: tuple[datetime, datetime] | None,
+    outcomes: tuple[Outcome, ...],
+    session: str | None,
+    all_sessions: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Print the episodes that answer a question: what was done, and what came of it.
+
+    Episodes are noted by `record` for each merged or declined change, and by hand with `memory-ci episode`. Without
+    QUERY the text is read from standard input. Nothing like it: nothing printed.
+
+    \b
+    Example:
+      memory-ci recall "retry failed payments"
+      memory-ci recall "what did we try for retries" --ranking t4dm --outcome failure --explain
+    """
+    from memory_ci.flows.serve.recall import RecallQuery, recall_episodes
+    from memory_ci.rendering.sessions import render_recalled
+
+    if not query and not has_input():
+        raise click.UsageError('Say what is asked: memory-ci recall "…", or pipe it in.')
+    where, text = workspace(), utf8(" ".join(query)) if query else read_input()
+    days = parse_days(occurred_between)
+    asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, days, at)
+    recalled = recall_episodes(where, asked, os.environ)
+    for note in recalled.notes:
+        click.echo(f"Note: {printable(note)}", err=True)
+    show(recalled, render_recalled(recalled, explain=explain), as_json)

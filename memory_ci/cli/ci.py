@@ -1,0 +1,116 @@
+"""memory-ci ci"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, get_args
+
+import click
+
+from memory_ci.cli.common import dry_run_option, engine_option, progress
+from memory_ci.cli.guard import show_report
+from memory_ci.cli.plain import committed_workspace, now
+from memory_ci.records.config import PublishMode
+from memory_ci.rendering.annotations import fence, render_stop
+from memory_ci.rendering.plan import render_plan
+from memory_ci.rendering.summary import list_outcome, render_findings, render_summary
+from memory_ci.rendering.table import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_ci.flows.publish.ci import CiRun
+    from memory_ci.records.config import EngineName
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("ci")
+@click.option("--provider", type=click.Choice(["github", "gitlab", "none"]), help="Whose job this is; default: found.")
+@click.option("--extract", type=FILE, metavar="PLAN.json", help="Write the plan to this file, and change nothing.")
+@click.option(
+    "--apply", type=click.File("rb"), metavar="PLAN.json", help="Perform the plan of this file; no engine is asked."
+)
+@click.option("--summary", type=FILE, metavar="FILE", help="Add the summary to this file. On GitHub: to the job's.")
+@click.option(
+    "--push", type=click.Choice(get_args(PublishMode)), help="How memory reaches others; default: publish.mode."
+)
+@engine_option
+@dry_run_option
+def ci_command(
+    provider: str | None,
+    extract: Path | None,
+    apply: BinaryIO | None,
+    summary: Path | None,
+    push: PublishMode | None,
+    engine: EngineName | None,
+    dry_run: bool,
+) -> None:
+    """Do what a CI job is for.
+
+    On a pull request or in a merge queue that is `verify`; on the default branch, on a schedule or by hand it is
+    `record`, and the index is built. On other branches nothing is done. Without a provider the branch that is checked
+    out decides. Events that would give secrets to the words of strangers are refused.
+
+    A run that stopped before its end says so, and by the key `ci.fail_on` of the configuration it ends with status 5.
+
+    Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3 a memory file,
+    4 repository, 5 engine or network.
+
+    \b
+    Example:
+      memory-ci ci
+      memory-ci ci --provider none --dry-run
+      memory-ci ci --extract plan.json
+      memory-ci ci --apply plan.json
+    """
+    from memory_ci.flows.publish.ci import CiOptions, run_ci
+    from memory_ci.flows.publish.ci_event import find_job, find_provider
+    from memory_ci.flows.record.episode_files import list_written
+
+    if extract and apply:
+        raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
+    where, whose = committed_workspace(), provider or find_provider(os.environ)
+    job = find_job(where, whose, os.environ)  # type: ignore[arg-type] # click's Choice
+    options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run)
+    with progress("Reading merged work") as advance:
+        run = run_ci(where, job, options, now(), advance, os.environ)
+    written = list_written(where, run.plan) if run.plan else ()
+    _show(run, written, is_github=whose == "github")
+    _hand_on(run, summary, is_github=whose == "github")
+    raise SystemExit(run.exit_code)
+
+
+def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
+    """The job on stderr; on stdout what it found or did, on GitHub so that nothing in it is obeyed."""
+    click.echo(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
+    if run.report:
+        show_report(run.report, "github" if is_github else "text")
+    text = render_plan(run.plan, written) if run.plan else ""
+    text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
+    click.echo(fence(text, secrets.token_hex(16)) if is_github else text, nl=False)
+    if run.stop and is_github:
+        click.echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"), nl=False)
+    elif run.stop:
+        click.echo(f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}", err=True)
+
+
+def _hand_on(run: CiRun, summary: Path | None, *, is_github: bool) -> None:
+    """The summary and the outputs, where the runner (or the caller) wants them."""
+    from memory_ci.flows.publish.ci import append_text, format_outputs, list_outputs
+
+    page = summary or (Path(os.environ["GITHUB_STEP_SUMMARY"]) if os.environ.get("GITHUB_STEP_SUMMARY") else None)
+    if page is not None and (text := _render(run)):
+        append_text(page, text)
+    if is_github and (outputs := os.environ.get("GITHUB_OUTPUT")):
+        append_text(Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}"))
+
+
+def _render(run: CiRun) -> str:
+    if run.report:
+        return render_findings("Memory: what this change does to it", run.report.findings)
+    if run.plan:
+        return render_summary(run.plan, run.published, run.index, run.remarks)
+    return ""

@@ -1,0 +1,216 @@
+"""Commands that check and mend memory files: check, verify, fmt, resolve."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_ci.cli.common import at_option, dry_run_option, json_option
+from memory_ci.cli.plain import committed_workspace, echo_json, today, warn, workspace
+from memory_ci.rendering.annotations import render_annotations
+from memory_ci.rendering.table import count_levels, printable, render_finding
+from memory_ci.text import plural
+
+if TYPE_CHECKING:
+    from memory_ci.flows.guard.check import CheckReport
+
+
+@click.command("check")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--staged", is_flag=True, help="Check what the next commit would hold.")
+@click.option(
+    "--range",
+    "written_range",
+    metavar="A..B",
+    help="Look at these commits, too: whose code they touch, who set a priority.",
+)
+@at_option
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="First make entries of what was written by hand, and move what this branch added into the inbox.",
+)
+@click.option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
+@dry_run_option
+@json_option
+def check_command(
+    paths: tuple[Path, ...],
+    staged: bool,
+    written_range: str | None,
+    view: str | None,
+    fix: bool,
+    base: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Check that every memory file is in order.
+
+    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix. Exit status 1 means that there are
+    errors; warnings alone leave it 0.
+
+    \b
+    Example:
+      memory-ci check
+      memory-ci check --staged
+      memory-ci check --range origin/main..HEAD
+      memory-ci check --fix --dry-run
+    """
+    from memory_ci.flows.guard.check import check_memory
+    from memory_ci.flows.workspace import STAGED
+
+    if staged and view:
+        raise click.UsageError("--staged and --at are two views: choose one.")
+    if fix and (staged or view or paths):
+        raise click.UsageError("--fix is about the whole work tree: give no paths, no --staged and no --at.")
+    if (base or dry_run) and not fix:
+        raise click.UsageError("--base and --dry-run belong to --fix.")
+    where = workspace(is_quiet=True)  # what is told on stderr elsewhere is a finding here
+    if fix:
+        from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
+
+        adopted, moved = adopt_by_hand(where, today(), dry_run=dry_run), move_to_inbox(where, base, dry_run=dry_run)
+    else:
+        adopted, moved = (), ()
+    report = check_memory(where, STAGED if staged else view, paths)
+    if written_range is not None:
+        from memory_ci.flows.guard.range_findings import add_range_findings
+
+        report = add_range_findings(where, report, written_range)
+    if as_json:
+        counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
+        echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))
+    else:
+        for one in adopted:
+            given = ", ".join(one.fields) or "a front matter"
+            would = "would give" if dry_run else "gave"
+            click.echo(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
+        for entry in moved:
+            click.echo(f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}")
+        _show(report)
+    raise SystemExit(0 if report.is_ok else 1)
+
+
+def _show(report: CheckReport) -> None:
+    """Findings on stdout, the verdict on stderr."""
+    for finding in report.findings:
+        click.echo(render_finding(finding))
+    counted = count_levels(report.findings)
+    found = f"{counted}, " if counted else ""
+    click.echo(f"{found}{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked", err=True)
+
+
+@click.command("verify")
+@click.option("--base", metavar="REV", help="What the change is to be merged into; default: the default branch.")
+@click.option("--head", metavar="REV", default="HEAD", help="The change.", show_default=True)
+@click.option(
+    "--fork", "is_fork", is_flag=True, help="The change comes from a fork: of memory it may add to the inbox."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github", "json"]),
+    default="text",
+    help="Lines, annotations of GitHub Actions, or JSON.",
+    show_default=True,
+)
+def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> None:
+    """Check what a change does to memory, before it is merged.
+
+    Besides what `check` finds: entries that come back from the dead, entries that a merge dropped, what a fork may not
+    change, priorities that no person set, entries whose code the change touches, and whether the index builds. Commits
+    alone are read; nothing is written, and no secret is needed. Exit status 1 means that there are errors.
+
+    \b
+    Example:
+      memory-ci verify
+      memory-ci verify --base origin/main --head HEAD --format github
+    """
+    from memory_ci.flows.guard.verify import verify_change
+
+    report = verify_change(committed_workspace(), base, head, is_fork=is_fork)
+    show_report(report, form)
+    raise SystemExit(0 if report.is_ok else 1)
+
+
+def show_report(report: CheckReport, form: str) -> None:
+    """Findings on stdout, for a person, a runner or a program; the verdict on stderr."""
+    if form == "json":
+        echo_json({"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings})
+        return
+    if form == "github":
+        click.echo(render_annotations(report.findings, secrets.token_hex(16)), nl=False)
+    else:
+        click.echo("".join(f"{render_finding(finding)}\n" for finding in report.findings), nl=False)
+    click.echo(say_verdict(report), err=True)
+
+
+def say_verdict(report: CheckReport) -> str:
+    """How many findings of each level, in what."""
+    counted = count_levels(report.findings) or "nothing found"
+    return f"{counted}: {plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
+
+
+@click.command("fmt")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--check", "is_check", is_flag=True, help="Change nothing; exit status 1 if a file is not canonical.")
+@dry_run_option
+@json_option
+def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
+    """Write memory files in their canonical form.
+
+    Keys in one order, quoted alike, one blank line between entries. Prose, comments, unknown keys and line endings
+    stay; what cannot be read is not touched. All memory files, or those of PATHS.
+
+    \b
+    Example:
+      memory-ci fmt
+      memory-ci fmt --check MEMORY.md
+    """
+    from memory_ci.flows.guard.fmt import format_memory
+
+    is_dry = dry_run or is_check
+    report = format_memory(workspace(), paths, dry_run=is_dry)
+    warn(report.findings)
+    if as_json:
+        echo_json({"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry})
+    else:
+        for path in report.changed:
+            click.echo(f"{'would format' if is_dry else 'formatted'} {printable(path)}")
+        click.echo(f"{plural(report.files, 'file')}, {len(report.changed)} not canonical", err=True)
+    raise SystemExit(1 if is_check and report.changed else 0)
+
+
+@click.command("resolve")
+@click.option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
+@click.option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
+@click.option("--push", is_flag=True, help="Push the branch afterwards.")
+@dry_run_option
+@json_option
+def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:
+    """Merge the base into a branch, memory files entry by entry.
+
+    For a pull request that a forge reports as conflicting: forges merge lines, and know no merge driver. It works
+    without `memory-ci install`. Where anything conflicts, nothing is merged. Fetch first; this does not.
+
+    \b
+    Example:
+      git fetch && memory-ci resolve --push
+      memory-ci resolve --branch feat/retry --base origin/main
+    """
+    from memory_ci.flows.guard.resolve import resolve_branch
+
+    done = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
+    if as_json:
+        echo_json(done)
+    elif dry_run:
+        click.echo(f"{done.base} merges into {done.branch} without a conflict; nothing was changed.")
+    elif done.before == done.after:
+        click.echo(f"{done.branch} holds {done.base} already.")
+    else:
+        click.echo(f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}.")
+    if done.pushed_to and not as_json:
+        click.echo(f"Pushed to {done.pushed_to}.")

@@ -1,0 +1,356 @@
+"""Commands that put something into the inbox or beside a job: add, episode, feedback, import, checkpoint, premortem."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from memory_ci.cli.common import dry_run_option, engine_option, json_option
+from memory_ci.cli.plain import echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.records.config import EngineName
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, EntryType
+from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
+from memory_ci.rendering.table import printable, printable_lines, render_finding
+
+if TYPE_CHECKING:
+    from memory_ci.flows.inbox.importer import ImportReport
+
+
+TEMPLATE = """
+
+# The first line is the title, the rest the body (Markdown). Lines that start with # are left out;
+# an empty text adds nothing.
+"""
+
+
+@click.command("add")
+@click.argument("text", required=False)
+@click.option("--title", help="One sentence that says the learning by itself.")
+@click.option("--body", default=None, help="Why, when, and what to do: a short paragraph.")
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(get_args(EntryType)),
+    default="procedural",
+    show_default=True,
+    help="What kind of learning.",
+)
+@click.option(
+    "--domain",
+    type=click.Choice(get_args(Domain)),
+    default="task",
+    show_default=True,
+    help="task, or team for what outlives it.",
+)
+@click.option(
+    "--scope",
+    default="project",
+    show_default=True,
+    metavar="SCOPE",
+    help="project, institutional, team:<directory> or session:<job>.",
+)
+@click.option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, show_default=True, help="0 to 1.")
+@click.option("--source", metavar="TEXT", help="Where it comes from: commit:3f2ab91, pr:128, or an address.")
+@dry_run_option
+@json_option
+def add_command(
+    text: str | None,
+    title: str | None,
+    body: str | None,
+    type_: str,
+    domain: str,
+    scope: str,
+    importance: float,
+    source: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Put a learning into the inbox.
+
+    It becomes a file of its own under .memory/inbox/, so that two branches never conflict; `record` folds it into
+    its scope's file. TEXT is the same as --title. Without either the text is read from standard input, or written in
+    your editor: first line the title, then the body.
+
+    \b
+    Example:
+      memory-ci add "Retry a POST only with an idempotency key" --type corrective --source pr:128
+      echo "Builds need Node 20" | memory-ci add --scope team:web
+    """
+    from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
+
+    if text is not None and title is not None:
+        raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")
+    title = title if text is None else text
+    if body is not None and title is None:
+        raise click.UsageError("--body needs a title.")
+    learning = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
+    fields = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
+    fields["source"] = " ".join(utf8(source or "").split()) or None
+    added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), learning, **fields), dry_run=dry_run)
+    if as_json:
+        echo_json(added)
+    elif not added.is_new:
+        click.echo(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.")
+    else:
+        click.echo(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id}")
+        if not dry_run:
+            click.echo("Commit it with your work; `memory-ci record` folds it once it is on the branch.", err=True)
+
+
+def _read_text() -> str:
+    """Standard input if something is piped in, else what is written in the editor."""
+    if has_input():
+        return read_input()
+    written = click.edit(TEMPLATE, extension=".md") or ""
+    return "\n".join(line for line in written.splitlines() if not line.startswith("# "))
+
+
+@click.command("episode")
+@click.argument("text", nargs=-1)
+@click.option(
+    "--outcome", type=click.Choice(get_args(Outcome)), default="neutral", show_default=True, help="What came of it."
+)
+@click.option(
+    "--valence", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="How much it matters, 0 to 1."
+)
+@click.option("--domain", default="", metavar="WORD", help="The part of the work it belongs to.")
+@click.option("--topic", default="", metavar="WORDS", help="What it was about.")
+@click.option("--file", default="", metavar="PATH", help="The file that was worked on.")
+@click.option("--tool", default="", metavar="NAME", help="The tool that was used.")
+@click.option("--session", metavar="JOB", help="Tell it to this session only.")
+@dry_run_option
+@json_option
+def episode_command(
+    text: tuple[str, ...],
+    outcome: Outcome,
+    valence: float,
+    domain: str,
+    topic: str,
+    file: str,
+    tool: str,
+    session: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Note what was tried and what came of it.
+
+    It becomes a file of its own under .memory/episodes/, which `memory-ci recall` finds. Without TEXT it is read from
+    standard input. The same text again is known already.
+
+    \b
+    Example:
+      memory-ci episode "Tried a queue for retries; the worker starved" --outcome failure --domain payments
+    """
+    from memory_ci.flows.inbox.episode import create_episode
+
+    if not text and not has_input():
+        raise click.UsageError('Say what happened: memory-ci episode "…", or pipe it in.')
+    noted = create_episode(
+        workspace(),
+        utf8(" ".join(text)) if text else read_input(),
+        {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value},
+        outcome,
+        valence,
+        session,
+        now(),
+        situation=Situation(domain=utf8(domain), topic=utf8(topic)),
+        dry_run=dry_run,
+    )
+    if noted.left_out:
+        click.echo(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
+    if as_json:
+        echo_json(noted)
+    elif not noted.is_new:
+        click.echo(f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written.")
+    else:
+        click.echo(f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}\n{noted.episode.id}")
+        if not dry_run:
+            click.echo("Commit it with your work.", err=True)
+
+
+@click.command("feedback")
+@click.argument("entry_id", metavar="ID")
+@click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
+@click.option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
+@click.option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
+@click.option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
+@dry_run_option
+@json_option
+def feedback_command(
+    entry_id: str, kind: FeedbackKind, ref: str, by: str, when: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Say whether an entry helped.
+
+    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an entry's id or at least
+    8 characters of its start. What was said of one entry, kind and --ref is noted once, whoever says it.
+
+    \b
+    Example:
+      memory-ci feedback 0f6f1f0e confirmed --ref pr:128
+      memory-ci feedback 0f6f1f0e undone --ref commit:9d0c3f2 --dry-run
+    """
+    from memory_ci.flows.inbox.feedback import give_feedback, parse_time
+
+    at = parse_time(when) if when is not None else now().replace(microsecond=0)
+    said = Feedback(id=utf8(entry_id), kind=kind, at=at, by=utf8(by), ref=utf8(ref))
+    given = give_feedback(workspace(), said, dry_run=dry_run)
+    warn(given.findings)
+    if as_json:
+        echo_json(given)
+    elif not given.is_new:
+        click.echo(f"Noted already; nothing written. Utility of {given.feedback.id[:8]}: {given.before:.2f}")
+    else:
+        click.echo(f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}")
+        click.echo(f"Utility of {given.feedback.id[:8]}: {given.before:.2f} -> {given.after:.2f}")
+        if given.feedback.ref and not given.amends:
+            click.echo(f"Note: no episode is known of {printable(given.feedback.ref)}.", err=True)
+        if not dry_run:
+            click.echo("Commit it, on its own or with your work.", err=True)
+
+
+@click.command("import")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    type=click.Choice(["teaparty", "claude-code", "legacy"]),
+    help="Which memory wrote the files.",
+)
+@click.option(
+    "--scope", metavar="SCOPE", help="Where the entries belong [default: the file's own scope, else project]."
+)
+@click.option("--replace", is_flag=True, help="Put the entries into the files themselves, which must be memory files.")
+@dry_run_option
+@json_option
+def import_command(
+    paths: tuple[Path, ...], source: str, scope: str | None, replace: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Take over what another memory holds.
+
+    Each learning gets an id once and for all and becomes an entry in the inbox; the files it came from stay as they
+    are. Importing again adds nothing. What must not be in memory is refused, what fits no known format is left alone,
+    and both are listed with their lines. Exit status 1 means that something was refused.
+
+    \b
+    Example:
+      memory-ci import --from claude-code ~/.claude/projects/-home-ada-shop/memory --dry-run
+      memory-ci import --from legacy --replace MEMORY.md
+    """
+    from memory_ci.flows.inbox.importer import ImportOptions, import_memory
+
+    options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
+    report = import_memory(workspace(), paths, options, today())
+    if as_json:
+        echo_json({"dry_run": dry_run, "report": report})
+    else:
+        _print(report, "would import" if dry_run else "imported")
+    raise SystemExit(1 if report.refused else 0)
+
+
+def _print(report: ImportReport, verb: str) -> None:
+    """What was taken on stdout; what was left, and the sums, on stderr."""
+    for taken in report.imported:
+        click.echo(printable(f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"))
+    for taken in report.known:
+        where = f"as {taken.id[:8]} in {taken.target}" if taken.target else "and was taken out of memory before"
+        click.echo(printable(f"known {taken.path}:{taken.line}: {taken.title} ({where})"))
+    for finding in report.refused:
+        click.echo(f"refused {render_finding(finding)}", err=True)
+    for finding in report.not_understood:
+        click.echo(f"left alone {render_finding(finding)}", err=True)
+    sums = (report.imported, report.known, report.refused, report.not_understood)
+    click.echo(
+        "{} {verb}, {} known already, {} refused, {} not understood".format(*map(len, sums), verb=verb), err=True
+    )
+
+
+@click.command("checkpoint")
+@click.argument("assumption")
+@click.option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
+@click.option("--state", type=click.Choice(get_args(State)), default="open", show_default=True, help="Whether it held.")
+@click.option("--because", default="", help="What showed that it held or failed.")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="Where the job's files are, if not here.",
+)
+@dry_run_option
+@json_option
+def checkpoint_command(
+    assumption: str, milestone: str, state: State, because: str, directory: Path, dry_run: bool, as_json: bool
+) -> None:
+    """Note an assumption at a milestone, or what became of one.
+
+    Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record` looks at which
+    assumptions failed. In the session of an agent the line names it: its words are not quoted as a person's.
+
+    \b
+    Example:
+      memory-ci checkpoint "The gateway answers within a second" --milestone planning
+      memory-ci checkpoint "The gateway answers within a second" --state failed --because "it took eight"
+    """
+    from memory_ci.flows.inbox.job import append_assumption
+    from memory_ci.flows.sessions.active_session import find_sessions
+
+    said = Assumption(
+        at=now(),
+        assumption=utf8(assumption),
+        state=state,
+        milestone=utf8(milestone),
+        because=utf8(because),
+        by=next(iter(find_sessions(os.environ)), ""),
+    )
+    written = append_assumption(workspace(), directory, said, dry_run=dry_run)
+    if as_json:
+        echo_json(written)
+    elif dry_run:
+        click.echo(printable_lines(written.text), nl=False)
+    else:
+        click.echo(f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}")
+
+
+@click.command("premortem")
+@click.argument("plan", type=click.Path(path_type=Path, allow_dash=True), default="-")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="Where the job's files are, if not here.",
+)
+@click.option("--force", is_flag=True, help="Replace a pre-mortem that is there.")
+@engine_option
+@dry_run_option
+@json_option
+def premortem_command(
+    plan: Path, directory: Path, force: bool, engine: EngineName | None, dry_run: bool, as_json: bool
+) -> None:
+    """Write down what may go wrong with a plan, before the work.
+
+    Reads the plan from a file or standard input, and writes .premortem.md: what memory knows to have gone wrong with
+    such work, and, where a model is configured, what it expects. Commit it with the work: when that is merged,
+    `record` holds one against the other.
+
+    \b
+    Example:
+      memory-ci premortem PLAN.md
+      echo "Retry failed charges" | memory-ci premortem --dry-run
+    """
+    from memory_ci.flows.inbox.job import read_plan, write_premortem
+    from memory_ci.flows.model import choose_model
+
+    where = workspace()
+    model = choose_model(where.config.engine, engine, os.environ)
+    text = read_input() if str(plan) == "-" else read_plan(plan)
+    written = write_premortem(where, directory, text, today(), model.engine, force=force, dry_run=dry_run)
+    if as_json:
+        echo_json(written)
+        return
+    if written.warning:
+        click.echo(f"Warning: {printable(written.warning)}", err=True)
+    click.echo(printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}", nl=not dry_run)

@@ -1,0 +1,231 @@
+"""Commands that look at entries: list, show, log, graph, why, bisect, stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from memory_ci.cli.common import at_option, json_option, show
+from memory_ci.cli.plain import echo_json, today, utf8, warn, workspace
+from memory_ci.records.entry import EntryType, ScopeName, Status
+from memory_ci.rendering.table import printable, printable_lines, render_entries
+from memory_ci.rendering.why import render_dot, render_tree
+from memory_ci.text import plural
+
+if TYPE_CHECKING:
+    from memory_ci.flows.stage import ProjectStage
+
+
+@click.command("list")
+@click.option("--type", "types", multiple=True, type=click.Choice(get_args(EntryType)), help="Only this type.")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(get_args(ScopeName)), help="Only this scope.")
+@click.option("--status", "statuses", multiple=True, type=click.Choice(get_args(Status)), help="Only this status.")
+@at_option
+@json_option
+def list_command(
+    types: tuple[str, ...], scopes: tuple[str, ...], statuses: tuple[str, ...], view: str | None, as_json: bool
+) -> None:
+    """List the entries, most prominent first.
+
+    \b
+    Example:
+      memory-ci list --type corrective
+      memory-ci list --at v1.2 --json
+    """
+    from memory_ci.flows.lookup import Selection, list_ranked
+
+    ranked, findings = list_ranked(workspace(), view, today(), Selection(types, scopes, statuses))
+    warn(findings)
+    show([{"prominence": value, "located": place} for value, place in ranked], render_entries(ranked), as_json)
+
+
+@click.command("show")
+@click.argument("entry_id", metavar="ID")
+@at_option
+@json_option
+def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
+    """Show one entry; the start of its id is enough.
+
+    \b
+    Example:
+      memory-ci show 0f6f1f0e
+      memory-ci show 0f6f --at HEAD~20
+    """
+    from memory_ci.flows.lookup import show_entry
+
+    shown = show_entry(workspace(), utf8(entry_id), view, today())
+    if as_json:
+        echo_json(shown)
+        return
+    place = shown.located
+    facts = f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}"
+    click.echo(f"{printable(facts)}\n", err=True)
+    click.echo(printable_lines(shown.text), nl=False)
+
+
+@click.command("log")
+@click.argument("entry_id", metavar="ID")
+@json_option
+def log_command(entry_id: str, as_json: bool) -> None:
+    """Show what commits did to one entry, newest first; it may be gone by now.
+
+    \b
+    Example:
+      memory-ci log 0f6f1f0e
+    """
+    from memory_ci.flows.lookup import list_entry_versions
+
+    versions = list_entry_versions(workspace(), utf8(entry_id))
+    rows = [
+        {
+            "commit": v.commit.sha,
+            "at": v.commit.committed_at,
+            "subject": v.commit.subject,
+            "what": v.what,
+            "paths": v.paths,
+        }
+        for v in versions
+    ]
+    lines = (
+        f"{printable(f'{v.commit.sha[:10]} {v.commit.committed_at.date()}  {v.what}')}\n"
+        f"           {printable(v.commit.subject)}"
+        for v in versions
+    )
+    show(rows, lines, as_json)
+
+
+@click.command("graph")
+@click.argument("entry_id", metavar="ID")
+@click.option("--depth", type=click.IntRange(1, 2), default=1, show_default=True, help="How many edges away to look.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "dot", "json"]),
+    default="text",
+    show_default=True,
+    help="A tree, a graph for Graphviz, or JSON.",
+)
+@json_option
+def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
+    """Show what an entry is related to; the start of its id is enough.
+
+    Relations that entries state (supports, contradicts, duplicates), what they supersede, and entries that are like
+    each other, each with its weight.
+
+    \b
+    Example:
+      memory-ci graph 0f6f1f0e
+      memory-ci graph 0f6f --depth 2 --format dot | dot -Tsvg > memory.svg
+    """
+    from memory_ci.flows.measure.graph import build_graph
+
+    graph = build_graph(workspace(), utf8(entry_id), depth)
+    if as_json or form == "json":
+        echo_json(graph)
+        return
+    click.echo(render_dot(graph) if form == "dot" else render_tree(graph), nl=False)
+    for note in graph.notes:
+        click.echo(f"Note: {printable(note)}", err=True)
+
+
+@click.command("why")
+@click.argument("entry_id", metavar="ID")
+@at_option
+@json_option
+def why_command(entry_id: str, view: str | None, as_json: bool) -> None:
+    """Say what an entry counts, and what made it so.
+
+    Its prominence today, its utility event by event with the episode of each, how well it is kept by FSRS, the factors
+    by which retrieve multiplies its relevance, and what became of the code that it cites. ID is an entry's id or at
+    least 8 characters of its start. With --at a commit or a day: as of then.
+
+    \b
+    Example:
+      memory-ci why 0f6f1f0e
+      memory-ci why 0f6f1f0e --at 2026-09-01 --json
+    """
+    from memory_ci.flows.measure.why import explain_entry
+    from memory_ci.rendering.why import render_why
+
+    why = explain_entry(workspace(), utf8(entry_id), today(), view)
+    warn(why.findings)
+    show(why, render_why(why), as_json)
+
+
+@click.command("bisect")
+@click.argument("query")
+@click.option("--expect", "expected", required=True, metavar="ID", help="The entry that should be found, or its start.")
+@click.option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
+@click.option("--bad", metavar="REV", default="HEAD", show_default=True, help="A revision that has lost it.")
+@click.option("--top", type=int, default=10, show_default=True, metavar="K", help="Among the best K it should be.")
+@json_option
+def bisect_command(query: str, expected: str, good: str | None, bad: str, top: int, as_json: bool) -> None:
+    """Find the commit that lost an entry from the answer to a query.
+
+    Only commits that touched memory are asked, all as on this day; nothing is checked out.
+
+    \b
+    Example:
+      memory-ci bisect "retry failed payments" --expect 3f2ab91c
+    """
+    from memory_ci.flows.measure.bisect import BisectQuery, bisect
+
+    if not expected.strip():
+        raise click.UsageError("--expect names no entry.")
+    report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
+    if as_json:
+        echo_json(report)
+        return
+    asked = f"({plural(report.probed, 'commit')} asked)"
+    if report.loss is None:
+        click.echo(f"Still found, at rank {report.rank} {asked}.")
+        return
+    loss = report.loss
+    now = f"rank {loss.after}" if loss.after is not None else "not found"
+    click.echo(f"{loss.sha[:12]} {loss.day} {printable(loss.subject)}")
+    click.echo(f"rank {loss.before} before, {now} after {asked}")
+    for reason in loss.why:
+        click.echo(f"- {printable(reason)}")
+
+
+@click.command("stage")
+@click.option("--at", "view", metavar="REV", default="HEAD", show_default=True, help="Look at this revision.")
+@json_option
+def stage_command(view: str, as_json: bool) -> None:
+    """Print the stage each project is in.
+
+    It is read from INTENT.md, at the root and in each directory of projects/: `stage:`, a heading or its milestones.
+    When a stage ends, `record` retires the task entries that belong to it. A stage that is unclear is not a change.
+
+    \b
+    Example:
+      memory-ci stage
+      memory-ci stage --at v1.2 --json
+    """
+    from memory_ci.flows.stage import list_stages
+
+    place = workspace()
+    stages = list_stages(place, view)
+    if not stages and not as_json:
+        click.echo(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
+    show([_summary(stage) for stage in stages], (printable(_line(stage)) for stage in stages), as_json)
+
+
+def _line(stage: ProjectStage) -> str:
+    point = stage.known
+    known = f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})" if point else ""
+    if stage.stated is not None:
+        return f"{stage.path}:{stage.stated.line}: {known}"
+    return f"{stage.path}: states no stage clearly" + (f"; {known}, the last that it did" if known else "")
+
+
+def _summary(stage: ProjectStage) -> dict[str, object]:
+    return {
+        "project": stage.project,
+        "path": stage.path,
+        "line": stage.stated.line if stage.stated else None,
+        "stage": stage.known.phase if stage.known else None,
+        "since": stage.known.commit.sha if stage.known else None,
+        "is_clear": stage.stated is not None,
+    }

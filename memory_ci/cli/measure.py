@@ -1,0 +1,177 @@
+"""Commands that measure: health, eval."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, get_args
+
+import click
+
+from memory_ci.cli.common import engine_option, json_option, show
+from memory_ci.cli.plain import today, workspace
+from memory_ci.records.config import EngineConfig, EngineName
+from memory_ci.records.health import Profile
+from memory_ci.rendering.quality import render_answers, render_comparison, render_evaluation, render_qualities
+
+if TYPE_CHECKING:
+    from memory_ci.records.quality import Answered, Comparison
+
+set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command("health")
+@click.option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
+@click.option("--history", is_flag=True, help="A line for today and for the end of each month, the newest twelve.")
+@click.option(
+    "--profile", type=click.Choice(get_args(Profile)), help="By whose definitions, instead of `health.profile`."
+)
+@json_option
+def health_command(at: str | None, history: bool, profile: Profile | None, as_json: bool) -> None:
+    """Say how well memory is kept, and what to do about what is weak.
+
+    Five metrics from 0 to 100 and their mean by weight: freshness 25, coverage 25, coherence 20, efficiency 15,
+    reachability 15. Red is below 50, yellow below 75, green from there. A metric without data is n/a, and its weight
+    is shared out. All of it is reckoned from the files and the history; nothing is stored.
+
+    \b
+    Example:
+      memory-ci health
+      memory-ci health --at v1.0
+      memory-ci health --history
+    """
+    from memory_ci.flows.measure.health import health_history, measure_health
+    from memory_ci.rendering.health import render_health, render_history
+
+    if at is not None and history:
+        raise click.UsageError("--at looks at one moment, --history at many: choose one.")
+    if history:
+        past = health_history(workspace(), today(), profile, os.environ)
+        show(past, render_history(past), as_json)
+        return
+    health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
+    show(health, render_health(health), as_json)
+
+
+@click.group("eval")
+def eval_command() -> None:
+    """Judge extraction on labelled data, and retrieval on queries with known answers.
+
+    \b
+    Example:
+      memory-ci eval extraction benchmarks/gold/extraction.jsonl
+      memory-ci eval retrieval --against origin/main
+    """
+
+
+@eval_command.command()
+@click.argument("gold", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@engine_option
+@json_option
+def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
+    """Run an engine on gold windows, through the same checks as `record`, and count what came of it.
+
+    The file has one window a line (docs/evaluation.md). Every share is printed with what it is of and its interval.
+
+    \b
+    Example:
+      memory-ci eval extraction benchmarks/gold/extraction.jsonl --engine rules
+    """
+    from memory_ci.flows.measure.evaluate import evaluate_extraction, load_gold
+
+    done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
+    show(done, render_evaluation(done), as_json)
+
+
+@eval_command.command()
+@click.option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
+@click.option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
+@click.option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
+@click.option("--run", "run", type=click.File("wb"), metavar="FILE", help="Write every ranking to this file.")
+@click.option("--explain", is_flag=True, help="Show the first hits of every query, and each factor of their scores.")
+@click.option(
+    "--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better."
+)
+@click.option(
+    "--margin", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="How far nDCG@10 may fall."
+)
+@click.option("--vectors", is_flag=True, help="With files: ask the vectors as well; every entry is embedded first.")
+@json_option
+def retrieval(
+    entries: Path | None,
+    queries: Path | None,
+    qrels: Path | None,
+    run: BinaryIO | None,
+    explain: bool,
+    rev: str | None,
+    margin: float,
+    vectors: bool,
+    as_json: bool,
+) -> None:
+    """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
+
+    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they guard its
+    memory. Every mean is printed with its 95 % interval; times are those of this run.
+
+    \b
+    Example:
+      memory-ci eval retrieval
+      memory-ci eval retrieval --against origin/main
+      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl --run run.jsonl
+    """
+    from memory_ci.flows.measure.evaluate_retrieval import measure, run_lines
+
+    is_set = entries is not None or queries is not None or qrels is not None
+    if is_set and rev:
+        raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
+    compared: Comparison | None = None
+    if entries and queries and qrels:
+        answered = _answer_files(entries, queries, qrels, vectors)
+    elif is_set:
+        raise click.UsageError("--entries, --queries and --qrels belong together.")
+    else:
+        answered, compared = _answer_own(rev, margin)
+    if run:
+        run.writelines(run_lines(answered, explain=explain))
+    qualities = measure(answered)
+    text = render_answers(answered) if explain else ""
+    text += render_qualities(qualities) + (render_comparison(compared) if compared else "")
+    show({"qualities": qualities, "against": compared}, text, as_json)
+    raise SystemExit(1 if compared and compared.has_fallen else 0)
+
+
+@eval_command.command("init")
+def init() -> None:
+    """Derive golden queries from the entries of this repository, into `.memory/eval/derived.jsonl`.
+
+    From titles, paraphrases and cited files, and some that memory should have nothing on. Queries that people write
+    belong into another file beside it: this one is written anew each time.
+
+    \b
+    Example:
+      memory-ci eval init
+    """
+    from memory_ci.flows.measure.evaluate_retrieval import init_golden
+
+    path, count = init_golden(workspace())
+    click.echo(f"{count} queries in {path}")
+
+
+def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:
+    from memory_ci.flows.measure.evaluate_retrieval import answer_set, choose_for_all, load_set
+    from memory_ci.records.config import Config
+
+    chosen = choose_for_all(Config(), os.environ) if vectors else None
+    return tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter, chosen))
+
+
+def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:
+    from memory_ci.flows.measure.evaluate_retrieval import answer_golden, compare_golden, load_golden
+
+    where = workspace()
+    goldens = load_golden(where)
+    answered = answer_golden(where, goldens, today(), time.perf_counter)
+    if rev is None:
+        return answered, None
+    return answered, compare_golden(where, goldens, answered, rev, margin, time.perf_counter)

@@ -1,0 +1,266 @@
+"""Commands that turn merged work into memory: record, extract, apply."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
+
+import click
+from msgspec.structs import replace
+
+from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, progress, range_options, show
+from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, today
+from memory_ci.errors import EngineError, UsageError
+from memory_ci.records.config import PublishMode
+from memory_ci.records.names import short_branch
+from memory_ci.rendering.plan import render_plan
+from memory_ci.rendering.summary import render_summary
+from memory_ci.rendering.table import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_ci.flows.record.backfill import Pending
+    from memory_ci.flows.record.run import RecordOptions
+    from memory_ci.flows.workspace import Workspace
+    from memory_ci.records.plan import Plan, Published
+
+
+POLL_SECONDS = 60
+"""Between two looks at the batches of a backfill, which take minutes to hours."""
+
+
+@click.command("record")
+@range_options
+@click.option("--from-root", is_flag=True, help="On a first run: begin at the first commit.")
+@click.option("--yes", is_flag=True, help="On a first run: write its episodes unasked, however many they are.")
+@click.option(
+    "--push",
+    "mode",
+    type=click.Choice(get_args(PublishMode)),
+    help="How the commits reach the remote, instead of what the configuration says.",
+)
+@click.option("--backfill", is_flag=True, help="Ask the model in batches, at half price; run again to collect.")
+@click.option("--wait", is_flag=True, help="With --backfill: wait until the batches have ended.")
+@click.option(
+    "--summary",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    metavar="FILE",
+    help="Write what was learned to this file, as Markdown.",
+)
+@click.option("--fail-on", type=click.Choice(["engine"]), help="Exit with status 5 when the engine failed.")
+@dry_run_option
+@json_option
+def record_command(
+    mode: PublishMode | None,
+    backfill: bool,
+    wait: bool,
+    summary: TextIO | None,
+    fail_on: str | None,
+    dry_run: bool,
+    as_json: bool,
+    yes: bool,
+    fetch: bool,
+    **arguments: RangeArguments,
+) -> None:
+    """Turn merged work into committed memory.
+
+    Reads what was merged since the last run, with the sessions and the reviews behind it, folds the inbox, extracts
+    learnings and reinforces what the work was given. Each step is a commit of its own, made only if it changes
+    something; running again changes nothing. Your index and your other files are not touched.
+
+    The first run begins where `.memory-ci.yaml` was committed; --since or --from-root take older history. More than 50
+    new episodes are asked about on that run, unless one of these or --yes is given. A branch that is not the default
+    one is named with --branch.
+
+    Without a model only what authors marked is written; what merely sounds like a learning is listed. With one, every
+    learning cites words of a person, and code checks that they were said.
+
+    With --push the run is made on the tip of the remote's branch and its commits are put there, or into one pull
+    request: docs/publishing.md.
+
+    \b
+    Example:
+      memory-ci record --dry-run
+      memory-ci record
+      memory-ci record --since v1.0 --engine anthropic
+      memory-ci record --push auto
+      memory-ci record --backfill --wait
+    """
+    from memory_ci.flows.record.backfill import Pending
+    from memory_ci.flows.record.episode_files import list_written
+    from memory_ci.flows.record.run import RecordOptions, check_branch
+
+    if wait and not backfill:
+        raise click.UsageError("--wait is for --backfill")
+    if mode and (backfill or dry_run):
+        raise click.UsageError("--push goes with neither --backfill nor --dry-run")
+    fetch &= not dry_run
+    where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
+    if options.ref is None:
+        options = replace(options, ref=check_branch(where))
+    plan: Plan | Pending | None
+    if backfill:
+        plan, published = _backfill(where, options, wait=wait, fetch=fetch, dry_run=dry_run)
+    else:
+        plan, published = _record(where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes)
+    if isinstance(plan, Pending):
+        show({"backfill": plan}, [str(plan)], as_json)
+        return
+    if summary is not None and plan is not None:
+        from memory_ci.flows.measure.health import list_remarks
+
+        remarks = list_remarks(where, plan.ref, today())
+        summary.write(render_summary(plan, published, remarks=remarks))
+    if as_json:
+        echo_json(_as_json(plan, published))
+    else:
+        _show(plan, published, list_written(where, plan) if plan is not None else ())
+    if plan is not None and plan.engine.failure:
+        click.echo(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
+        if fail_on == "engine":
+            sys.exit(EngineError.exit_code)
+
+
+def _record(
+    where: Workspace, options: RecordOptions, mode: PublishMode | None, *, fetch: bool, dry_run: bool, is_agreed: bool
+) -> tuple[Plan | None, Published | None]:
+    from memory_ci.flows.publish.publish import PublishOptions, publish
+    from memory_ci.flows.record.run import check_range, count_unasked, fetch_sessions, plan_record
+    from memory_ci.flows.workspace import branch_tip
+
+    with progress("Reading merged work") as advance:
+
+        def make_plan(ref: str | None) -> Plan:
+            ref, base = branch_tip(where, ref)
+            asked = replace(options, ref=ref, base=base)
+            check_range(where, asked, base)
+            if fetch:
+                asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
+            plan = plan_record(where, asked, today(), advance, os.environ)
+            if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
+                _ask(count)
+            return plan
+
+        if dry_run:
+            return make_plan(options.ref), None
+        published = publish(where, PublishOptions(mode, options.ref), make_plan, now(), os.environ)
+    return published.plan, published
+
+
+def _ask(count: int) -> None:
+    """Ask on a terminal whether so many episodes may be written. Raises UsageError (many-episodes), click.Abort."""
+    if has_input():
+        hint = "Agree with --yes, or begin later: --since REV."
+        raise UsageError(f"this first run would write {count} episodes", slug="many-episodes", hint=hint)
+    click.confirm(f"\nThis first run writes {count} episodes. Go on?", abort=True, err=True)
+
+
+def _backfill(
+    where: Workspace, options: RecordOptions, *, wait: bool, fetch: bool, dry_run: bool
+) -> tuple[Plan | Pending, Published | None]:
+    """A backfill is of a clone that somebody sits before: its commits stay local."""
+    from memory_ci.flows.publish.publish import PublishOptions, publish
+    from memory_ci.flows.record.backfill import Backfill, Pending
+    from memory_ci.flows.record.run import fetch_sessions
+
+    with progress("Reading merged work") as advance:
+        if fetch:
+            options = replace(options, problems=fetch_sessions(where, options.ref, os.environ))
+        batches = Backfill(where, options, now(), advance, os.environ)
+        plan = batches.plan(_wait if wait else None, dry_run=dry_run)
+    if isinstance(plan, Pending) or dry_run:
+        return plan, None
+    published = publish(where, PublishOptions("none", options.ref), lambda ref: plan, now(), os.environ)
+    batches.finish(plan)
+    return plan, published
+
+
+def _as_json(plan: Plan | None, published: Published | None) -> dict[str, object]:
+    """`applied` is what was committed; `published` where it went, unless it stayed here."""
+    if published is None:
+        return {"plan": plan, "applied": None}
+    ref = plan.ref if plan else ""
+    found: dict[str, object] = {
+        "plan": plan,
+        "applied": {"ref": ref, "tip": published.tip, "subjects": published.subjects},
+    }
+    if published.mode != "none":
+        found["published"] = replace(published, plan=None)
+    return found
+
+
+def _show(plan: Plan | None, published: Published | None, written: Sequence[str]) -> None:
+    if plan is not None:
+        click.echo(render_plan(plan, written), nl=False)
+    if published is not None and plan is not None and published.subjects:
+        branch = printable(short_branch(plan.ref))
+        what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
+        click.echo(f"\n{what} {branch}, now at {published.tip[:10]}:")
+        for subject in published.subjects:
+            click.echo(f"  {printable(subject)}")
+    for line in filter(None, (published.url, published.reason) if published else ()):
+        click.echo(printable(line))
+
+
+def _wait(pending: Pending) -> None:
+    """Say on stderr how far the batches are, and sleep."""
+    click.echo(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
+    time.sleep(POLL_SECONDS)
+
+
+@click.command("extract")
+@range_options
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan to this file.")
+def extract_command(output: Path | None, fetch: bool, **arguments: RangeArguments) -> None:
+    """Write the plan of a record run, and change nothing.
+
+    The plan is one JSON document: changes per step, candidates with their evidence, what was left out and why. A
+    person or another job can read it before `memory-ci apply` performs it.
+
+    \b
+    Example:
+      memory-ci extract -o plan.json
+      memory-ci apply plan.json
+    """
+    from memory_ci.flows.record.run import RecordOptions, fetch_sessions, format_plan, plan_record, save_plan
+
+    with progress("Reading merged work") as advance:
+        where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
+        problems = fetch_sessions(where, options.ref, os.environ) if fetch else ()
+        plan = plan_record(where, replace(options, problems=problems), today(), advance, os.environ)
+    if output is None:
+        click.echo(format_plan(plan), nl=False)
+    else:
+        save_plan(plan, output)
+
+
+@click.command("apply")
+@click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
+@dry_run_option
+@json_option
+def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
+    """Perform a plan.
+
+    The plan is checked again, against the tree it is applied to: the branch must still be where the plan was made,
+    and no step may do more than a step of its kind. `-` reads the plan from standard input.
+
+    \b
+    Example:
+      memory-ci extract -o plan.json && memory-ci apply plan.json
+    """
+    from memory_ci.flows.record.apply import apply_plan, parse_plan, preview_plan
+
+    plan = parse_plan(plan_file.read())
+    where = committed_workspace()
+    applied = (
+        preview_plan(where, plan, now())
+        if dry_run
+        else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
+    )
+    branch = printable(applied.ref.removeprefix("refs/heads/"))
+    done = f"{'Would commit' if dry_run else 'Committed'} on {branch}:" if applied.subjects else "Nothing to commit."
+    show(applied, [done, *(f"  {printable(subject)}" for subject in applied.subjects)], as_json)

@@ -1,0 +1,246 @@
+"""`memory-ci retrieve`: its options as a table, and what it does once they are read, by click or by `shortcut`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import msgspec
+
+from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.errors import MemoryCIError
+from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
+from memory_ci.records.retrieval import Retrieval
+from memory_ci.rendering.context import (
+    ASK,
+    HOOK_CHARS,
+    HOOK_EVENTS,
+    render_asking,
+    render_context,
+    render_hook,
+    render_markdown,
+)
+from memory_ci.rendering.table import printable
+
+if TYPE_CHECKING:
+    from memory_ci.flows.workspace import Workspace
+
+
+Format = Literal["text", "markdown", "json", "hook"]
+
+MAX_INPUT = 8 * 1024 * 1024
+"""Bytes read of a hook's input; a prompt is what a person typed or pasted."""
+
+SCOPES = tuple(name for name in get_args(ScopeName) if name != "institutional")
+
+
+class PromptHookInput(msgspec.Struct, frozen=True):
+    """What Claude Code sends a hook on standard input, as far as it matters here."""
+
+    prompt: str = ""
+    session_id: str | None = None
+    cwd: str = ""
+    hook_event_name: str = HOOK_EVENTS[0]
+
+
+class Below(NamedTuple):
+    """What follows the hints: a nudge, and whether the given entries are noted, so that use can be asked for."""
+
+    nudge: str
+    is_noted: bool
+
+
+def serve(
+    task: tuple[str, ...],
+    form: Format,
+    ids: bool,
+    explain: bool,
+    hook: bool,
+    record: bool | None,
+    as_json: bool,
+    **asked: Any,  # noqa: ANN401 - the other fields of flows.serve.options.RetrieveOptions, each as its option makes it
+) -> None:
+    """Answer a task, or a hook; without a task it is read from standard input."""
+    asked["paths"] = asked["paths"] or None
+    if hook:
+        _serve_hook(record is not False, asked)
+        return
+    where = workspace()
+    text = utf8(" ".join(task)) if task else _read_task()
+    is_context = form == "hook" and not (as_json or ids or explain)
+    nudge = _nudge(where, asked["session"]) if is_context else ""
+    is_noted = not explain and (record if record is not None else "CI" in os.environ)
+    answer = _retrieve(where, text, asked, HOOK_CHARS - len(nudge) - len(ASK) if form == "hook" else None)
+    warn(answer.findings)
+    for note in answer.notes:
+        echo(f"Note: {printable(note)}\n", err=True)
+    _print(answer, "json" if as_json else form, ids, explain, Below(nudge, is_noted))
+    if is_noted:
+        _record(where, answer)
+
+
+def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: int | None) -> Retrieval:
+    from memory_ci.flows.serve.options import RetrieveOptions
+    from memory_ci.flows.serve.retrieve import retrieve
+
+    return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today(), os.environ)
+
+
+def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Below) -> None:
+    if explain:
+        from memory_ci.rendering.why import render_explanation
+
+        echo(render_explanation(answer))
+    elif form == "json":
+        echo_json(answer)
+    elif ids:
+        from memory_ci.flows.serve.retrieve import injected_ids
+
+        echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
+    else:
+        echo(_render(answer, form, HOOK_EVENTS[0], below))
+
+
+def _render(answer: Retrieval, form: Format, event: str, below: Below) -> str:
+    context = render_asking(render_context(answer), below.is_noted)
+    if form == "hook":
+        return render_hook(f"{context}{below.nudge}", event)
+    return render_markdown(context) if form == "markdown" else context
+
+
+def _parse_hook(data: bytes) -> PromptHookInput:
+    """What the agent says; a mark of byte order, and half a character, do not cost the whole prompt."""
+    try:
+        return msgspec.json.decode(data, type=PromptHookInput)
+    except msgspec.DecodeError:
+        import json  # only for what msgspec is right to refuse
+
+        return msgspec.convert(_whole(json.loads(data.decode("utf-8-sig", "replace"))), PromptHookInput)
+
+
+def _whole(value: object) -> object:
+    """A JSON value in which half characters are replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return {key: _whole(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
+    """Answer an agent's hook. Errors go to standard error: the prompt must reach the agent."""
+    from memory_ci.flows.workspace import open_workspace
+
+    try:
+        given = _parse_hook(sys.stdin.buffer.read(MAX_INPUT))
+        where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
+        warn(where.findings)
+        mine = {**asked, "session": asked["session"] or given.session_id}
+        nudge = _nudge(where, given.session_id)
+        answer = _retrieve(where, given.prompt, mine, HOOK_CHARS - len(nudge) - len(ASK))
+        warn(answer.findings)
+        echo(_render(answer, "hook", given.hook_event_name, Below(nudge, record)))
+        if record:
+            _record(where, answer)
+    except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
+        echo(f"memory-ci: nothing recalled: {printable(str(error))}\n", err=True)
+
+
+def _nudge(where: Workspace, session: str | None) -> str:
+    """The line below the answer that says that memory has not changed for long, if it is due."""
+    from memory_ci.flows.sessions.nudge import nudge_agent  # 2 ms that only hooks need
+
+    line = nudge_agent(where, session, today())
+    return f"{line}\n" if line else ""
+
+
+def _record(where: Workspace, answer: Retrieval) -> None:
+    from memory_ci.flows.serve.retrieve import injected_ids
+    from memory_ci.flows.serve.served_ids import record_injected
+
+    try:
+        record_injected(where, injected_ids(answer), now())
+    except MemoryCIError as error:  # what was asked for has been given
+        echo(f"Warning: what was given is not noted: {error.message} [{error.slug}]\n", err=True)
+
+
+def _read_task() -> str:
+    if not has_input():
+        from click import UsageError
+
+        raise UsageError('Say what the task is: memory-ci retrieve "…", or pipe it in.')
+    return read_input()
+
+
+class Option(NamedTuple):
+    """One option: its flag, the argument of `retrieve.serve` that it fills, how its value is read.
+
+    `kind` bool takes no value; with a `negation` it is None until one of both is said. `is_multiple`: a tuple of them.
+    """
+
+    flag: str
+    name: str
+    help: str
+    kind: type[str | int | bool] = str
+    choices: tuple[str, ...] = ()
+    is_multiple: bool = False
+    default: Any = None
+    metavar: str | None = None
+    negation: str = ""
+
+    @property
+    def initial(self) -> Any:  # noqa: ANN401 - what `kind` says
+        """The value where the option is not given."""
+        if self.is_multiple:
+            return ()
+        return False if self.kind is bool and not self.negation else self.default
+
+
+OPTIONS = (
+    Option(
+        "--max-chars",
+        "max_chars",
+        "How much ranked memory to print; the configuration's default is 8000.",
+        kind=int,
+        metavar="N",
+    ),
+    Option(
+        "--path",
+        "paths",
+        "A file or directory the work touches: of the team scopes only theirs are searched. Without it all are.",
+        is_multiple=True,
+        metavar="PATH",
+    ),
+    Option("--type", "types", "Only this type.", choices=get_args(EntryType), is_multiple=True),
+    Option("--domain", "domains", "Only this domain.", choices=get_args(Domain), is_multiple=True),
+    Option("--scope", "scopes", "Only this scope.", choices=SCOPES, is_multiple=True),
+    Option("--status", "statuses", "Default: all but retired.", choices=get_args(Status), is_multiple=True),
+    Option("--stage", "phases", "Only what was learned then.", choices=get_args(Phase), is_multiple=True),
+    Option("--limit", "limit", "At most this many entries.", kind=int, default=50),
+    Option("--session", "session", "The job that asks: its own session's entries count more.", metavar="JOB"),
+    Option("--all-sessions", "all_sessions", "See the entries of other sessions too.", kind=bool),
+    Option("--role", "role", "See only the scopes that `roles` in the configuration gives this role.", metavar="NAME"),
+    Option("--at", "at", "The memory of a commit, or of the end of a day (UTC), ranked as then.", metavar="REV|DAY"),
+    Option("--base", "base", "For a fork's branch: the memory of where it left REV.", metavar="REV"),
+    Option("--tree", "tree", "Judge cited code in this revision instead of the work tree.", metavar="REV"),
+    Option("--stale", "stale", "Show entries whose code is gone, marked.", kind=bool),
+    Option(
+        "--walk",
+        "walk",
+        "1: add entries one relation away from those found; the configuration's default is 0.",
+        kind=int,
+        metavar="0|1",
+    ),
+    Option("--format", "form", "What to print.", choices=get_args(Format), default="text"),
+    Option("--ids", "ids", "Print only the ids, one a line.", kind=bool),
+    Option("--explain", "explain", "Print why each entry was given or not, instead of its text.", kind=bool),
+    Option("--hook", "hook", "Be an agent's hook: its JSON on standard input, JSON out, and never fail.", kind=bool),
+    Option(
+        "--record",
+        "record",
+        "Note what was given to this job, for the trailer of its commits. Default: on in CI and with --hook.",
+        kind=bool,
+        negation="--no-record",
+    ),
+    Option("--json", "as_json", "Print JSON instead of text.", kind=bool),
+)

@@ -1,0 +1,185 @@
+"""Commands for a clone: init, install, uninstall, completion, doctor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import get_completion_class
+
+from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.plain import echo_json, now, workspace
+
+NAMES = ("claude-code", "codex", "gemini")
+"""Those of flows.setup.agents, written here so that the help needs no import of it."""
+
+RENAMED = """
+Hooks of ours that you had changed were renamed, and are not run: docs/hooks.md says where lines of your own belong."""
+
+if TYPE_CHECKING:
+    from memory_ci.flows.setup.hook_managers import Manager
+    from memory_ci.flows.setup.steps import InstallStep
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("init")
+@dry_run_option
+@json_option
+def init_command(dry_run: bool, as_json: bool) -> None:
+    """Write the files a repository starts with.
+
+    .memory-ci.yaml, MEMORY.md and institutional.md. A file that is there is left as it is, so running this again
+    changes nothing.
+
+    \b
+    Example:
+      memory-ci init
+      git add .memory-ci.yaml MEMORY.md institutional.md && git commit -m "Add memory"
+    """
+    from memory_ci.flows.setup.install import init_repository
+
+    steps = init_repository(workspace(), dry_run=dry_run)
+    if as_json:
+        echo_json({"dry_run": dry_run, "files": steps})
+        return
+    for step in steps:
+        would = "would be written" if dry_run and step.result == "written" else step.result
+        click.echo(f"{would:8} {step.path}")
+    if any(step.path == "MEMORY.md" and step.result == "kept" for step in steps):
+        click.echo("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
+    if any(step.result == "written" for step in steps) and not dry_run:
+        click.echo("\nCommit these files; `memory-ci record` takes up from there.")
+
+
+@click.command("install")
+@click.option("--no-hook", is_flag=True, help="Leave the hooks of this clone alone.")
+@click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Capture this agent's sessions, too.")
+@dry_run_option
+@json_option
+def install_command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Set up the merge driver and the hooks in this clone.
+
+    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for; the hook
+    prepare-commit-msg notes in each commit which memory its work was given and which session made it, pre-push sends
+    captured sessions along, and the four that run after git moved the work tree build the index ahead, in the
+    background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
+    and the lines to add are printed. With --agent, the agent's own settings of this project get a hook that captures
+    each session; settings that name an interpreter of this machine are put into .git/info/exclude, unless git tracks
+    them. Nothing outside of this clone is written, and running it again changes nothing.
+
+    \b
+    Example:
+      memory-ci install --agent claude-code
+      git add .gitattributes && git commit -m "Merge memory files by entries"
+    """
+    from memory_ci.flows.setup.hooks import hook_manager
+    from memory_ci.flows.setup.install import install
+
+    where = workspace()
+    steps = install(where, sys.executable, with_hook=not no_hook, agents=agents, dry_run=dry_run)
+    manager = None if no_hook else hook_manager(where)
+    if as_json:
+        echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
+        return
+    show_steps(steps, dry_run=dry_run, as_json=False)
+    if manager is not None:
+        _show_additions(manager)
+    if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
+        click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
+    _warn_of_local(agents, is_excluded=any(step.part == "exclude" for step in steps))
+
+
+def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
+    """Which settings are not to be committed, and whether git passes them over."""
+    from memory_ci.flows.setup.agents import local_files
+
+    for file in local_files(agents):
+        how = "git passes over it in this clone" if is_excluded else f"where git tracks it, `git rm --cached {file}`"
+        click.echo(f"\nDo not commit {file}: it names an interpreter of this machine ({how}).")
+
+
+def _show_additions(manager: Manager) -> None:
+    """What somebody has to add to the files of the tool that manages hooks."""
+    if not manager.additions:
+        click.echo(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
+        return
+    click.echo(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
+    for path, text in manager.additions.items():
+        click.echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}")
+
+
+def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) -> None:
+    """What became of each part, or would."""
+    if as_json:
+        echo_json({"dry_run": dry_run, "steps": steps})
+        return
+    for step in steps:
+        would = "would be " if dry_run and step.result not in ("kept", "absent") else ""
+        click.echo(f"{would}{step.result:8} {step.part:13} {step.path}")
+    if any(step.result == "renamed" for step in steps):
+        click.echo(RENAMED)
+
+
+@click.command("uninstall")
+@dry_run_option
+@json_option
+def uninstall_command(dry_run: bool, as_json: bool) -> None:
+    """Take out what install put into this clone.
+
+    Hooks that were there before are put back, and a hook of ours that you changed is renamed, not lost; .gitattributes,
+    git's configuration and the settings of agents are as they were. If others merge with memory-ci, restore
+    .gitattributes: without the driver its lines do nothing. Lines that you added for lefthook or husky are yours to
+    take out.
+
+    \b
+    Example:
+      memory-ci uninstall
+      git restore .gitattributes
+    """
+    from memory_ci.flows.setup.install import uninstall
+
+    show_steps(uninstall(workspace(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> None:
+    """Print a shell completion script.
+
+    \b
+    Example:
+      memory-ci completion bash > ~/.local/share/bash-completion/completions/memory-ci
+    """
+    from memory_ci.cli.main import main
+
+    completion = get_completion_class(shell)
+    if completion is None:  # pragma: no cover - click ships all three
+        raise click.UsageError(f"click knows no completion for {shell}")
+    click.echo(completion(main, {}, "memory-ci", "_MEMORY_CI_COMPLETE").source())
+
+
+@click.command("doctor")
+@click.option("--online", is_flag=True, help="Also ask the forge and the embedder whether they answer.")
+@json_option
+def doctor_command(online: bool, as_json: bool) -> None:
+    """Say what is set up here, what works, and what to do about the rest.
+
+    Nothing is written, and without --online nobody is asked over the network. A fake key and an injection are planted
+    in a scratch repository, and must be refused. Exit status: 0 all is well, 1 something to do, 2 something is broken.
+
+    \b
+    Example:
+      memory-ci doctor
+    """
+    from memory_ci.flows.doctor.doctor import diagnose
+    from memory_ci.rendering.health import render_diagnosis
+
+    diagnosis = diagnose(Path.cwd(), os.environ, now(), sys.executable, is_online=online)
+    show(diagnosis, render_diagnosis(diagnosis), as_json)
+    raise SystemExit(diagnosis.exit_status)
