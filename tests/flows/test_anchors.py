@@ -73,13 +73,13 @@ def kind(shop: Project, entry: Entry, view: str | None = "HEAD") -> str:
 
 def test_a_bare_cite_gains_the_definition_that_the_learning_names(shop: Project) -> None:
     (cite,) = remember(shop).cites
-    assert cite.startswith(f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post text:")
+    assert cite.startswith(f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post words:")
 
 
 def test_a_bare_cite_of_a_learning_that_names_nothing_gains_a_hash(shop: Project) -> None:
     (cite,) = remember(shop, "Keys are needed").cites
     assert cite.partition(" ")[0] == f"src/client.py@{shop.sha('HEAD~1')[:12]}"
-    assert " text:" in cite
+    assert " words:" in cite
 
 
 def test_what_cannot_be_anchored_stays_as_it_is(shop: Project) -> None:
