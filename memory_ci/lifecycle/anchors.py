@@ -8,6 +8,7 @@ from memory_ci.lifecycle.cited import find_subject, lines_of
 from memory_ci.lifecycle.symbols import find_named
 from memory_ci.lifecycle.words import Said
 from memory_ci.records.anchor import Anchor
+from memory_ci.records.entry import Entry
 
 HASH_WIDTH = 12
 PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
@@ -58,11 +59,17 @@ def is_citable(path: str) -> bool:
     return re.fullmatch(PATH, path) is not None
 
 
-def is_named(anchor: Anchor, prose: str) -> bool:
+def _is_named(anchor: Anchor, prose: str) -> bool:
     """Whether `prose` names what an anchor cites: its definition, or its file with or without the extension."""
     name = anchor.path.rpartition("/")[2]
     names = {name, name.partition(".")[0], (anchor.symbol or "").rpartition(".")[2]} - {""}
     return any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
+
+
+def may_hide(anchor: Anchor, entry: Entry) -> bool:
+    """Whether an entry is to be hidden once this anchor is gone: not if the anchor is a guess, for the entry does not
+    name what it cites, nor if the entry is about a rejected approach: that its code is gone is what it says."""
+    return entry.adoption != "rejected" and _is_named(anchor, f"{entry.title}\n{entry.body}")
 
 
 def format_anchor(anchor: Anchor) -> str:

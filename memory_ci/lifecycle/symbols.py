@@ -32,7 +32,7 @@ GO = (
 )
 RUST = (
     rf"\s*(?:pub(?:\([^)]*\))?\s+)?(?:(?:default|const|async|unsafe|extern(?:\s+\"\w*\")?)\s+)*{RUST_ITEMS}\s+(?:mut\s+)?(?P<name>\w+)",
-    r"\s*(?:unsafe\s+)?impl\b(?:\s*<.*?>(?=\s))?\s*(?:.*\sfor\s+)?(?:&\s*)?(?:'\w+\s+)?(?:mut\s+)?(?:\w+::)*(?P<impl>\w+)",
+    r"\s*(?:unsafe\s+)?(?P<impl>impl)\b",
 )
 JAVA = (
     rf"\s*{WORDS}(?:class|interface|enum|record|@interface|object)\s+(?P<name>\w+)",
@@ -79,6 +79,7 @@ CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 
 
 KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")
+RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
 GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
 CLOSING = frozenset(")]}")
 GOES_ON = frozenset(", = < => & | + - * / . ? : ( [ { extends implements where for ->".split())
@@ -213,16 +214,17 @@ def _is_assigned(code: Code, line: Line) -> bool:
 
 
 def _decorated(code: Code, number: int) -> int:
-    """Where the decorators or attributes of the definition in a line begin, else the line itself."""
+    """Where the decorators of the definition in a line begin, else the line itself.
+
+    The attributes of Rust are no part of it: they tell the compiler, linters and derived code what to do with it.
+    """
     words, lines = code.words, code.lines
     start, own = lines[number].start, lines[number]
     for at in range(number - 1, -1, -1):
         line = lines[at]
         if line.depth > own.depth:
             continue
-        if line.indent != own.indent or not (
-            words[line.start] == "@" or words[line.start : line.start + 2] == ["#", "["]
-        ):
+        if line.indent != own.indent or words[line.start] != "@":
             break
         start = line.start
     return start
@@ -245,6 +247,7 @@ def _list_by_look(code: Code, lines: Sequence[str], patterns: Sequence[re.Patter
         if len(row) > MAX_WIDTH or (code.lexer not in INDENTED and len(row) - len(row.lstrip()) != line.indent):
             continue  # generated or minified; or the line begins inside of a comment or a literal
         kind, name = _look(row, patterns, scopes[-1] if scopes else None, line)
+        name = _find_implementer(code.words, line.start) if kind == "impl" else name
         if kind:
             stop = _stop(code, number)
             owner = next((scope.name for scope in reversed(scopes) if scope.name), "")
@@ -268,7 +271,7 @@ def _look(row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, l
         if found.get("group"):
             return "group", ""
         if found.get("impl"):
-            return "impl", found["impl"]
+            return "impl", ""
         name, member = found.get("name"), found.get("member")
         if member and is_member and scope and scope.kind == "class":
             return "item", member
@@ -277,6 +280,21 @@ def _look(row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, l
             owner = f"{found['owner']}." if found.get("owner") else ""
             return kind[0] if kind else "item", owner + name
     return "", ""
+
+
+def _find_implementer(words: Sequence[str], start: int) -> str:
+    """The type that an `impl` of Rust is for: `Y` in `impl<'a> fmt::Display for a::Y<'a> where T: X {`."""
+    depth, name = 0, ""
+    for at in range(start, len(words)):
+        word = words[at]
+        if depth == 0 and word in ("{", "where"):
+            break
+        depth += (word == "<") - (word == ">" and words[at - 1] != "-")
+        if depth == 0 and word == "for":
+            name = ""
+        elif depth == 0 and word.isidentifier() and word not in RUST_MARKS and words[at - 1] != "'":
+            name = word
+    return name
 
 
 def _stop(code: Code, number: int) -> int:

@@ -178,11 +178,11 @@ def _find_place(cited: Definition, whole: Said, view: View, *, is_part: bool) ->
         named = [place for place in found if place.definition.name == cited.name]
         if path == view.successor and named:
             return _pick(named, cited, whole)
-        had = {one.name for one in list_definitions(path, view.before[path])} if path in view.before else set()
+        had = _list_namesakes(path, view.before[path], cited) if path in view.before else []
         for place in found:
-            if place.definition.name not in had:
-                if place.said.words == whole.words:
-                    return place
+            if place.said.words == whole.words and all(one.said.words != whole.words for one in had):
+                return place
+            if all(one.definition.name != place.definition.name for one in had):
                 near.append((_likeness(place.said, whole), place))
     alike, best = max(near, key=lambda pair: pair[0], default=(0.0, None))
     return best if alike >= (MOSTLY_ALIKE if is_part else ALIKE) else None
@@ -225,7 +225,7 @@ def _find_file(subject: Subject, view: View) -> Verdict | None:
     """The place of a file that was cited whole; where it is another, how much of it is."""
     for path, text in view.files.items():
         is_same = read_code(path, text).say_all().words == subject.said.words
-        if is_same and (path == view.successor or subject.is_telling):
+        if is_same and (path == view.successor or (subject.is_telling and view.before.get(path) != text)):
             return _standing(view.anchor, path, None)
     if view.successor is None:
         return None

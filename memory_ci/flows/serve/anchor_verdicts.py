@@ -8,7 +8,7 @@ import msgspec
 
 from memory_ci.flows.anchors import judge_anchors
 from memory_ci.flows.workspace import Workspace
-from memory_ci.lifecycle.anchors import is_named, parse_anchor
+from memory_ci.lifecycle.anchors import may_hide, parse_anchor
 from memory_ci.lifecycle.verdicts import judge_entry, truth_factor
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
@@ -42,24 +42,20 @@ def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
 
 
 def _softened(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
-    """The verdicts on an entry. Any edit changes a file that is cited whole: the entry fades with the share of it.
-
-    That what is cited is gone hides an entry only if the entry names it: else the cite is a guess. What was rejected is
-    true all the same.
-    """
+    """The verdicts on an entry. Any edit changes a file that is cited whole: the entry fades with the share of it."""
     found = [(parse_anchor(cite), verdicts.get((entry.id, cite))) for cite in entry.cites]
     return [
-        _soften(verdict, may_hide=entry.adoption != "rejected" and is_named(anchor, f"{entry.title}\n{entry.body}"))
+        _soften(verdict, is_hiding=may_hide(anchor, entry))
         for anchor, verdict in found
         if anchor is not None and verdict is not None
     ]
 
 
-def _soften(verdict: Verdict, *, may_hide: bool) -> Verdict:
+def _soften(verdict: Verdict, *, is_hiding: bool) -> Verdict:
     if verdict.kind == "changed" and verdict.edited:
         note = f"{EDITED}: {verdict.edited:.0%} of its lines"
         return msgspec.structs.replace(verdict, kind="fresh", note=note)
-    if verdict.kind == "gone" and not may_hide:
+    if verdict.kind == "gone" and not is_hiding:
         return msgspec.structs.replace(verdict, kind="changed")
     return verdict
 
