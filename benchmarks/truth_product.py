@@ -87,7 +87,7 @@ def _shown(verdicts: Sequence[Any]) -> Shown:
     if not verdicts:
         return Shown("none", 1.0, "", "", None, None)
     one = verdicts[0]
-    kind = "edited-since" if one.note == "edited since" else one.kind
+    kind = "edited-since" if one.note.startswith("edited since") else one.kind
     return Shown(kind, truth_factor(verdicts), one.note, one.path, one.first, one.last)
 
 

@@ -22,7 +22,7 @@ from memory_ci.gitrepo.log import (
 from memory_ci.gitrepo.repo import Repository, resolve_commit
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, parse_anchor
 from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
-from memory_ci.lifecycle.verdicts import judge
+from memory_ci.lifecycle.verdicts import find_trace, judge
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
@@ -121,9 +121,10 @@ class _Inquiry:
         }
         successors = self._find_successors(other)
         verdicts |= self._judge({anchor: self._guess(anchor, successors[anchor]) for anchor in other}, successors)
-        lost = [anchor for anchor in other if self._is_symbol_lost(anchor, verdicts[anchor])]
+        traces = {anchor: self._find_trace(anchor, verdicts[anchor], successors[anchor]) for anchor in other}
+        lost = {anchor: trace for anchor, trace in traces.items() if trace}
         if lost:
-            found = self._find_by_symbol(lost)
+            found = self._find_mentions(lost.values())
             again = {anchor: [*self._guess(anchor, successors[anchor]), *found] for anchor in lost}
             verdicts |= self._judge(again, successors)
         return verdicts
@@ -137,6 +138,8 @@ class _Inquiry:
         found: dict[Anchor, str | None] = {
             anchor: anchor.path if anchor.path in self.files else self._find_twin(anchor) for anchor in anchors
         }
+        copies = self._find_existing((one.commit, path) for one, path in found.items() if path and path != one.path)
+        found |= {anchor: None for anchor, path in found.items() if path and (anchor.commit, path) in copies}
         lost = [anchor for anchor, path in found.items() if path is None and self.blobs[anchor]]
         renames = self._list_renames(lost) if lost else {}
         return found | {anchor: follow_renames(anchor.path, renames, self.files) for anchor in lost}
@@ -165,22 +168,48 @@ class _Inquiry:
     def _judge(
         self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
     ) -> dict[Anchor, Verdict]:
+        before = self._find_before(places, successors)
         here = [self.files[path] for paths in places.values() for path in paths]
         then = [blob for anchor in places if (blob := self.blobs[anchor])]
-        self.texts |= read_texts(self.repo, (file for file in here + then if file not in self.texts))
-        return {anchor: self._judge_one(anchor, paths, successors[anchor]) for anchor, paths in places.items()}
+        self._read([*here, *then, *before.values()])
+        return {anchor: self._judge_one(anchor, paths, successors[anchor], before) for anchor, paths in places.items()}
 
-    def _judge_one(self, anchor: Anchor, paths: Sequence[str], successor: str | None) -> Verdict:
+    def _judge_one(
+        self, anchor: Anchor, paths: Sequence[str], successor: str | None, before: Mapping[tuple[str, str], TreeFile]
+    ) -> Verdict:
         blob = self.blobs[anchor]
         files = {path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts}
-        return judge(anchor, self.texts.get(blob) if blob else None, files, successor)
+        had = {path: before[anchor.commit, path] for path in paths if (anchor.commit, path) in before}
+        texts = {path: self.texts[file] for path, file in had.items() if file in self.texts}
+        return judge(anchor, self.texts.get(blob) if blob else None, files, successor, texts)
 
-    def _is_symbol_lost(self, anchor: Anchor, verdict: Verdict) -> bool:
-        return bool(anchor.symbol) and verdict.first is None and verdict.kind not in ("fresh", "moved")
+    def _find_before(
+        self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
+    ) -> dict[tuple[str, str], TreeFile]:
+        """What other files than the one that lives on held at the commit of each anchor, by commit and path."""
+        return self._find_existing(
+            (anchor.commit, path) for anchor, paths in places.items() for path in paths if path != successors[anchor]
+        )
 
-    def _find_by_symbol(self, lost: Sequence[Anchor]) -> list[str]:
-        words = {anchor.symbol.rpartition(".")[2] for anchor in lost if anchor.symbol}
-        return [path for path in find_mentions(self.repo, self.rev, words) if path in self.files][:MAX_MENTIONS]
+    def _find_existing(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TreeFile]:
+        """The files that commits hold at paths."""
+        pairs = sorted(set(asked))
+        oids = find_objects(self.repo, [f"{commit}:{path}" for commit, path in pairs])
+        return {pair: TreeFile(pair[1], oid) for pair, oid in zip(pairs, oids, strict=True) if oid}
+
+    def _read(self, files: Iterable[TreeFile]) -> None:
+        self.texts |= read_texts(self.repo, (file for file in files if file not in self.texts))
+
+    def _find_trace(self, anchor: Anchor, verdict: Verdict, successor: str | None) -> str:
+        """What other files are searched for; "" if the anchor is where it was, or was not in a known definition."""
+        if verdict.kind in ("fresh", "moved"):
+            return ""
+        blob, file = self.blobs[anchor], self.files.get(successor or "")
+        return find_trace(anchor, self.texts.get(blob) if blob else None, self.texts.get(file) if file else None)
+
+    def _find_mentions(self, names: Iterable[str]) -> list[str]:
+        found = find_mentions(self.repo, self.rev, set(names))
+        return [path for path in found if path in self.files][:MAX_MENTIONS]
 
     @cached_property
     def _by_oid(self) -> Mapping[str, list[str]]:

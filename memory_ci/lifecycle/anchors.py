@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-from memory_ci.lifecycle.symbols import find_definition, find_named
+from memory_ci.lifecycle.cited import find_subject, lines_of
+from memory_ci.lifecycle.symbols import find_named
+from memory_ci.lifecycle.words import Said
 from memory_ci.records.anchor import Anchor
+from memory_ci.records.entry import Entry
 
 HASH_WIDTH = 12
 PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
@@ -13,9 +16,11 @@ PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
 
 WRITTEN = re.compile(
     rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>[1-9]\d{{0,8}})(?:-(?P<last>[1-9]\d{{0,8}}))?))?"
-    r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?(?: +text:(?P<text>[0-9a-f]{8,64}))?"
+    r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?"
+    r"(?: +(?P<by>words|text):(?P<text>[0-9a-f]{8,64}))?"
 )
-"""`path[:first[-last]]@commit [symbol:NAME] [text:HASH]`. Nothing after the last `@` holds one, so that a path may."""
+"""`path[:first[-last]]@commit [symbol:NAME] [words:HASH]`, in old ones `text:HASH`. After the last `@` is none,
+so that a path may."""
 
 LAYOUT = ",;()\\"
 """What formatters add and drop when they wrap and join lines."""
@@ -45,6 +50,7 @@ def parse_anchor(cite: str) -> Anchor | None:
         last=last,
         symbol=match["symbol"],
         text=match["text"],
+        is_by_words=match["by"] == "words",
     )
 
 
@@ -53,12 +59,25 @@ def is_citable(path: str) -> bool:
     return re.fullmatch(PATH, path) is not None
 
 
+def _is_named(anchor: Anchor, prose: str) -> bool:
+    """Whether `prose` names what an anchor cites: its definition, or its file with or without the extension."""
+    name = anchor.path.rpartition("/")[2]
+    names = {name, name.partition(".")[0], (anchor.symbol or "").rpartition(".")[2]} - {""}
+    return any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
+
+
+def may_hide(anchor: Anchor, entry: Entry) -> bool:
+    """Whether an entry is to be hidden once this anchor is gone: not if the anchor is a guess, for the entry does not
+    name what it cites, nor if the entry is about a rejected approach: that its code is gone is what it says."""
+    return entry.adoption != "rejected" and _is_named(anchor, f"{entry.title}\n{entry.body}")
+
+
 def format_anchor(anchor: Anchor) -> str:
     """The inverse of parse_anchor; a single line is written once, as people cite it."""
     end = f"-{anchor.last}" if anchor.last != anchor.first else ""
     lines = f":{anchor.first}{end}" if anchor.first is not None else ":-" if LOOKS_CUT.search(anchor.path) else ""
     symbol = f" symbol:{anchor.symbol}" if anchor.symbol else ""
-    text = f" text:{anchor.text}" if anchor.text else ""
+    text = f" {'words' if anchor.is_by_words else 'text'}:{anchor.text}" if anchor.text else ""
     return f"{anchor.path}{lines}@{anchor.commit}{symbol}{text}"
 
 
@@ -75,27 +94,38 @@ def cut_lines(text: str, lines: tuple[int, int] | None) -> str:
     return text if lines is None else "\n".join(text.split("\n")[lines[0] - 1 : lines[1]])
 
 
-def hash_folded(folded: str) -> str:
-    """SHA-256 of folded text as UTF-8, in hex; anchors carry its first twelve digits."""
+def has_hash(anchor: Anchor, said: Said, text: str) -> bool:
+    """Whether the hash of an anchor is that of these words, or in an anchor of old that of this text, folded."""
+    own = _hash("\0".join(said.words)) if anchor.is_by_words else _hash(fold(text))
+    return anchor.text is not None and own.startswith(anchor.text)
+
+
+def _hash(text: str) -> str:
+    """SHA-256 of a text as UTF-8, in hex; anchors carry its first twelve digits."""
     import hashlib  # not at the top: 4 ms that a reader of fresh anchors need not pay
 
-    return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def make_anchor(
     path: str, text: str, commit: str, lines: tuple[int, int] | None = None, symbol: str | None = None
 ) -> Anchor:
     """The anchor of a file whose text at `commit` is `text`: of lines, of a definition (with its lines), or whole."""
-    definition = find_definition(path, text, symbol) if symbol and lines is None else None
-    region = (definition.first, definition.last) if definition else lines
-    folded = fold(cut_lines(text, region))
+    first, last = lines or (None, None)
+    bare = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol)
+    subject = find_subject(bare, text)
+    if subject is None or not subject.said.words:
+        return bare
+    named = subject.definition if not subject.is_part else None
+    first, last = (named.first, named.last) if named and not lines else (first, last)
     return Anchor(
         path=path,
         commit=commit,
-        first=region[0] if region else None,
-        last=region[1] if region else None,
-        symbol=definition.name if definition else symbol if lines else None,
-        text=hash_folded(folded)[:HASH_WIDTH] if folded else None,
+        first=first,
+        last=last,
+        symbol=named.name if named else symbol if lines else None,
+        text=_hash("\0".join(subject.said.words))[:HASH_WIDTH],
+        is_by_words=True,
     )
 
 
@@ -103,6 +133,6 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     """An anchor with its hash; where it cites a whole file and `prose` names a definition in it, of that definition."""
     if anchor.text is not None:
         return anchor
-    lines = (anchor.first, anchor.last) if anchor.first is not None and anchor.last is not None else None
+    lines = lines_of(anchor)
     named = find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
     return make_anchor(anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-MAX_LINES = 300
-"""A definition is followed for at most this many lines."""
+from memory_ci.lifecycle.words import INDENTED, PYTHON, Code, Line, read_code
+from memory_ci.lifecycle.words import KEYWORDS as PYTHON_KEYWORDS
 
 MAX_WIDTH = 400
 """A longer line is generated or minified: it is not looked at, so that no pattern can take long on it."""
@@ -19,18 +19,20 @@ WORDS = rf"(?:(?:{'|'.join(MODIFIERS)})\s+)*"
 C_TYPES = r"(?:typedef\s+)?(?:struct|class|enum(?:\s+class)?|union|namespace)"
 RUST_ITEMS = r"(?:fn|struct|enum|trait|union|mod|type|const|static|macro_rules!)"
 
-PYTHON = (r"\s*(?:async\s+)?(?:def|class)\s+(?P<name>\w+)", r"(?P<name>[A-Z][A-Z0-9_]+)\s*(?::[^=]+)?=(?!=)")
 SCRIPT = (
     rf"\s*{WORDS}(?:function\*?|class|interface|enum|type|namespace)\s+(?P<name>[\w$]+)",
-    r"(?:export\s+)?(?:const|let|var)\s+(?P<name>[\w$]+)\s*(?::[^=]+)?=",
-    rf"\s+{WORDS}\*?(?P<name>[\w$]+)\s*(?:<[^>]*>)?\([^;]*\{{\s*$",
+    rf"{WORDS}(?:const|let|var)\s+(?:enum\s+)?(?P<name>[\w$]+)",
+    rf"\s+{WORDS}\*?(?P<name>[\w$]+)\s*(?:<[^>]*>)?\([\w$,\s:?]*\)\s*(?::[^()]*)?\{{\s*$",
+    rf"\s+{WORDS}\*?(?P<member>#?[\w$]+)\s*(?:<|\()",
 )
 GO = (
     r"func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<owner>\w+)[^)]*\)\s*)?(?P<name>\w+)",
     r"(?:type|var|const)\s+(?P<name>\w+)",
+    r"(?P<group>type|var|const)\s*\(\s*$",
 )
 RUST = (
-    rf"\s*(?:pub(?:\([^)]*\))?\s+)?(?:(?:default|const|async|unsafe|extern(?:\s+\"\w*\")?)\s+)*{RUST_ITEMS}\s+(?P<name>\w+)",
+    rf"\s*(?:pub(?:\([^)]*\))?\s+)?(?:(?:default|const|async|unsafe|extern(?:\s+\"\w*\")?)\s+)*{RUST_ITEMS}\s+(?:mut\s+)?(?P<name>\w+)",
+    r"\s*(?:unsafe\s+)?(?P<impl>impl)\b",
 )
 JAVA = (
     rf"\s*{WORDS}(?:class|interface|enum|record|@interface|object)\s+(?P<name>\w+)",
@@ -48,7 +50,6 @@ RUBY = (
 SHELL = (r"\s*(?:function\s+)?(?P<name>[\w-]+)\s*\(\)", r"\s*function\s+(?P<name>[\w-]+)")
 
 LANGUAGES = {
-    "py pyi": PYTHON,
     "js jsx mjs cjs ts tsx mts cts": SCRIPT,
     "go": GO,
     "rs": RUST,
@@ -61,7 +62,7 @@ LANGUAGES = {
 
 PATTERNS = {ext: tuple(map(re.compile, table)) for exts, table in LANGUAGES.items() for ext in exts.split()}
 
-KEYWORDS = frozenset("if for while switch catch return function new else do try with await throw super sizeof".split())
+KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
 """What is followed by parentheses and defines nothing."""
 
 CLOSES = re.compile(r"[)\]}]|end\b")
@@ -77,32 +78,53 @@ MENTION = re.compile(
 CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 
 
+KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")
+RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
+GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
+CLOSING = frozenset(")]}")
+GOES_ON = frozenset(", = < => & | + - * / . ? : ( [ { extends implements where for ->".split())
+LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())
+"""What a line ends or begins with if a definition goes on there, though no bracket is open."""
+
+
 class Definition(NamedTuple):
-    """A function, type or constant: its name with its owners before it, and its lines (1-based)."""
+    """A function, type or constant: its name with its owners before it, its lines (1-based), and where its words are.
+
+    Several of one name (overloads, a getter and its setter) are one, with a span each. `heads` are where they begin
+    without their decorators.
+    """
 
     name: str
     first: int
     last: int
+    spans: tuple[tuple[int, int], ...] = ()
+    heads: tuple[int, ...] = ()
+
+
+class _Scope(NamedTuple):
+    """What is being defined, as an owner of what follows in it."""
+
+    name: str
+    stop: int
+    depth: int
+    kind: str
 
 
 @lru_cache(maxsize=512)
 def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
     """The definitions of a file in order; none in a language that is not in the table."""
-    patterns = PATTERNS.get(path.rpartition(".")[2].lower(), ())
-    lines = text.split("\n") if patterns else []
-    owners: list[Definition] = []
-    found: list[Definition] = []
-    for start, name in _openings(lines, patterns):
-        while owners and owners[-1].last <= start:
-            owners.pop()
-        whole = f"{owners[-1].name}.{name}" if owners else name
-        owners.append(Definition(whole, start + 1, _end(lines, start) + 1))
-        found.append(owners[-1])
-    return tuple(found)
+    code = read_code(path, text)
+    patterns = PATTERNS.get(code.extension, ())
+    if code.lexer is PYTHON:
+        return tuple(_list_python(code))
+    return tuple(_list_by_look(code, text.split("\n"), patterns)) if patterns else ()
 
 
 def find_definition(path: str, text: str, symbol: str) -> Definition | None:
-    """The definition that `symbol` names: by its whole name, by the end of it, by its last part if only one has it."""
+    """The definition that `symbol` names: by its whole name, by the end of it, by its last part if only one has it.
+
+    What stands inside of others (a function in a function) counts only where nothing outside has the name.
+    """
     wanted = _dotted(symbol)
     tail = wanted.rpartition(".")[2]
     definitions = list_definitions(path, text) if tail in text else ()
@@ -112,8 +134,30 @@ def find_definition(path: str, text: str, symbol: str) -> Definition | None:
         [one for one in definitions if one.name.rpartition(".")[2] == tail],
     ):
         if fits:
-            return fits[0] if len(fits) == 1 else None
+            least = min(one.name.count(".") for one in fits)
+            outer = [one for one in fits if one.name.count(".") == least]
+            return merge_definitions(outer) if len({one.name for one in outer}) == 1 else None
     return None
+
+
+def merge_definitions(parts: Sequence[Definition]) -> Definition:
+    """The definitions of one name as one."""
+    spans = tuple(span for one in parts for span in one.spans)
+    heads = tuple(head for one in parts for head in one.heads)
+    first, last = min(one.first for one in parts), max(one.last for one in parts)
+    return Definition(parts[0].name, first, last, spans, heads)
+
+
+def find_around(path: str, text: str, lines: tuple[int, int]) -> tuple[Definition | None, bool]:
+    """(the innermost definition whose words the lines lie in, whether they are all of it, decorators apart)."""
+    code = read_code(path, text)
+    start, stop = code.find_rows(*lines)
+    best: Definition | None = None
+    for one in list_definitions(path, text):
+        ((begin, end),) = one.spans
+        if start < stop and begin <= start and stop <= end and not (best and begin < best.spans[0][0]):
+            best = one
+    return best, best is not None and stop == best.spans[0][1] and start <= best.heads[0]
 
 
 def find_named(path: str, text: str, prose: str) -> Definition | None:
@@ -133,32 +177,166 @@ def _dotted(symbol: str) -> str:
     return symbol.replace("::", ".").replace("#", ".")
 
 
-def _openings(lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Iterator[tuple[int, str]]:
-    """The lines (0-based) on which something is defined, and its name."""
+def _definition(code: Code, name: str, start: int, head: int, stop: int) -> Definition:
+    return Definition(
+        name, code.rows[start], code.rows[stop - 1] + code.words[stop - 1].count("\n"), ((start, stop),), (head,)
+    )
+
+
+def _list_python(code: Code) -> Iterator[Definition]:
+    words, lines = code.words, code.lines
+    scopes: list[_Scope] = []
     for number, line in enumerate(lines):
-        matches = (pattern.match(line) for pattern in patterns if len(line) <= MAX_WIDTH)
-        for match in matches:
-            if match is not None and match["name"] not in KEYWORDS:
-                owner = match.groupdict().get("owner")
-                yield number, _dotted(f"{owner}.{match['name']}" if owner else match["name"])
-                break
+        while scopes and line.start >= scopes[-1].stop:
+            scopes.pop()
+        head = words[line.start : line.start + 3]
+        at = 1 if head[:1] == ["async"] else 0
+        owner = f"{scopes[-1].name}." if scopes else ""
+        if head[at : at + 1] in (["def"], ["class"]) and len(head) > at + 1:
+            stop = _indented_stop(code, number)
+            scopes.append(_Scope(owner + head[at + 1], stop, 0, head[at]))
+            yield _definition(code, owner + head[at + 1], _decorated(code, number), line.start, stop)
+        elif not scopes and head[0].isidentifier() and head[0] not in PYTHON_KEYWORDS and _is_assigned(code, line):
+            yield _definition(code, head[0], line.start, line.start, line.stop)
 
 
-def _end(lines: Sequence[str], start: int) -> int:
-    """The last line (0-based) of the definition that begins at `start`: what is indented deeper, and what closes it."""
-    indent, last = _indent(lines[start]), start
-    for number in range(start + 1, min(len(lines), start + MAX_LINES)):
-        line = lines[number].strip()
-        if not line or line.startswith("#"):
+def _is_assigned(code: Code, line: Line) -> bool:
+    """Whether a line is `name = ...` or `name: type = ...`."""
+    words = code.words[line.start : line.stop]
+    if words[1:2] == ["="]:
+        return words[2:3] != ["="]
+    depth = 0
+    for word in words[1:] if words[1:2] == [":"] else ():
+        depth += (word in "([{") - (word in ")]}")
+        if word == "=" and depth == 0:
+            return True
+    return False
+
+
+def _decorated(code: Code, number: int) -> int:
+    """Where the decorators of the definition in a line begin, else the line itself.
+
+    The attributes of Rust are no part of it: they tell the compiler, linters and derived code what to do with it.
+    """
+    words, lines = code.words, code.lines
+    start, own = lines[number].start, lines[number]
+    for at in range(number - 1, -1, -1):
+        line = lines[at]
+        if line.depth > own.depth:
             continue
-        depth = _indent(lines[number])
-        if depth > indent or (depth == indent and CONTINUES.match(line)):
-            last = number
+        if line.indent != own.indent or words[line.start] != "@":
+            break
+        start = line.start
+    return start
+
+
+def _indented_stop(code: Code, number: int) -> int:
+    own = code.lines[number]
+    for at in range(number + 1, len(code.lines)):
+        if code.lines[at].indent <= own.indent:
+            return code.lines[at].start
+    return len(code.words)
+
+
+def _list_by_look(code: Code, lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Iterator[Definition]:
+    scopes: list[_Scope] = []
+    for number, line in enumerate(code.lines):
+        while scopes and line.start >= scopes[-1].stop:
+            scopes.pop()
+        row = lines[code.rows[line.start] - 1]
+        if len(row) > MAX_WIDTH or (code.lexer not in INDENTED and len(row) - len(row.lstrip()) != line.indent):
+            continue  # generated or minified; or the line begins inside of a comment or a literal
+        kind, name = _look(row, patterns, scopes[-1] if scopes else None, line)
+        name = _find_implementer(code.words, line.start) if kind == "impl" else name
+        if kind:
+            stop = _stop(code, number)
+            owner = next((scope.name for scope in reversed(scopes) if scope.name), "")
+            whole = name if not name or not owner else f"{owner}.{name}"
+            scopes.append(_Scope(_dotted(whole) if kind != "mod" else owner, stop, line.depth, kind))
+            if name and kind != "impl":
+                yield _definition(code, _dotted(whole), _decorated(code, number), line.start, stop)
+
+
+def _look(row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line) -> tuple[str, str]:
+    """(what a line defines, its name), ("", "") if nothing."""
+    is_member = scope is not None and line.depth == scope.depth + 1
+    if scope and scope.kind == "group":
+        match = GROUP_MEMBER.match(row) if is_member else None
+        return ("member", match["name"]) if match else ("", "")
+    for pattern in patterns:
+        match = pattern.match(row)
+        if match is None:
+            continue
+        found = match.groupdict()
+        if found.get("group"):
+            return "group", ""
+        if found.get("impl"):
+            return "impl", ""
+        name, member = found.get("name"), found.get("member")
+        if member and is_member and scope and scope.kind == "class":
+            return "item", member
+        if name and name not in KEYWORDS:
+            kind = KINDS.search(row[: match.end()])
+            owner = f"{found['owner']}." if found.get("owner") else ""
+            return kind[0] if kind else "item", owner + name
+    return "", ""
+
+
+def _find_implementer(words: Sequence[str], start: int) -> str:
+    """The type that an `impl` of Rust is for: `Y` in `impl<'a> fmt::Display for a::Y<'a> where T: X {`."""
+    depth, name = 0, ""
+    for at in range(start, len(words)):
+        word = words[at]
+        if depth == 0 and word in ("{", "where"):
+            break
+        depth += (word == "<") - (word == ">" and words[at - 1] != "-")
+        if depth == 0 and word == "for":
+            name = ""
+        elif depth == 0 and word.isidentifier() and word not in RUST_MARKS and words[at - 1] != "'":
+            name = word
+    return name
+
+
+def _stop(code: Code, number: int) -> int:
+    """Where the words of the definition end that begins in a line: its brackets are closed, nothing goes on."""
+    words, lines = code.words, code.lines
+    own = lines[number]
+    if code.lexer in INDENTED:
+        return _loose_stop(code, number)
+    for at in range(number, len(lines)):
+        line, after = lines[at], lines[at + 1] if at + 1 < len(lines) else None
+        if at > number and line.depth <= own.depth and words[line.start] in CLOSING:
+            return line.start
+        if after is None:
+            break
+        if after.depth > own.depth:
+            continue
+        last, follows = words[line.stop - 1], words[after.start]
+        if last == ">" and words[line.stop - 2] in "=-":
+            last = "=>"
+        if last == ";" or after.depth < own.depth or (last == "}" and follows not in LEADS):
+            return line.stop
+        if last in GOES_ON or follows in LEADS or after.indent > own.indent:
+            continue
+        return line.stop
+    return len(words) if _is_balanced(words[own.start :]) else _loose_stop(code, number)
+
+
+def _is_balanced(words: Iterable[str]) -> bool:
+    return sum((word in "([{") - (word in ")]}") for word in words) <= 0
+
+
+def _loose_stop(code: Code, number: int) -> int:
+    """By indentation: what is indented deeper, and what closes it."""
+    own = code.lines[number]
+    stop = own.stop
+    for at in range(number + 1, len(code.lines)):
+        line = code.lines[at]
+        said = " ".join(code.words[line.start : line.stop])
+        if said.startswith("#"):
+            continue
+        if line.indent > own.indent or (line.indent == own.indent and CONTINUES.match(said)):
+            stop = line.stop
         else:
-            return number if depth == indent and CLOSES.match(line) else last
-    return last
-
-
-def _indent(line: str) -> int:
-    wide = line.expandtabs(4)
-    return len(wide) - len(wide.lstrip())
+            return line.stop if line.indent == own.indent and CLOSES.match(said) else stop
+    return stop

@@ -47,7 +47,7 @@ def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | Non
     White space and blank lines do not count. Where lines were only removed, it is the line after them.
     """
     before, after = _numbered(old), _numbered(new)
-    for opcode in _differences([text for _, text in before], [text for _, text in after]):
+    for opcode in list_differences([text for _, text in before], [text for _, text in after]):
         _, start, end, there, there_end = opcode
         inside = _inside(before, start, end, lines)
         if inside is not None:
@@ -100,7 +100,7 @@ def _numbered(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in lines if line]
 
 
-def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
+def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
     """Opcodes of difflib but for the equal ones; the equal beginning and end, most of a file, are cut off first."""
     short = min(len(old), len(new))
     head = next((i for i in range(short) if old[i] != new[i]), short)

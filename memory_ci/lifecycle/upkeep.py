@@ -7,8 +7,9 @@ from datetime import date
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
+from memory_ci.lifecycle.anchors import format_anchor, may_hide, parse_anchor
 from memory_ci.lifecycle.compaction import KEPT
+from memory_ci.lifecycle.verdicts import judge_entry
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -46,13 +47,14 @@ def list_verdicts(entry: Entry, verdicts: Verdicts) -> tuple[Verdict, ...]:
 
 
 def is_gone(entry: Entry, verdicts: Verdicts) -> bool:
-    """Whether an entry has anchors and all of them are gone."""
+    """Whether an entry has anchors, all of them are gone, and one of them may hide it."""
     found = list_verdicts(entry, verdicts)
-    return bool(found) and all(verdict.kind == "gone" for verdict in found)
+    anchors = (anchor for cite in entry.cites if (anchor := parse_anchor(cite)))
+    return judge_entry(found) == "gone" and any(may_hide(anchor, entry) for anchor in anchors)
 
 
 def _may_retire(entry: Entry) -> bool:
-    return entry.status != "retired" and entry.adoption != "rejected" and entry.priority not in KEPT
+    return entry.status != "retired" and entry.priority not in KEPT
 
 
 def _retired(place: Located, since: date) -> Change:

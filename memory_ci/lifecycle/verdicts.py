@@ -2,71 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-import msgspec
-
-from memory_ci.lifecycle.anchors import cut_lines, fold, hash_folded
-from memory_ci.lifecycle.symbols import find_definition
+from memory_ci.lifecycle.anchors import cut_lines, fold, has_hash
+from memory_ci.lifecycle.cited import (
+    TELLING,
+    Lines,
+    Subject,
+    cut_words,
+    find_subject,
+    join_words,
+    lines_of,
+    say_definition,
+)
+from memory_ci.lifecycle.symbols import Definition, find_definition, list_definitions, merge_definitions
+from memory_ci.lifecycle.touched import list_differences
+from memory_ci.lifecycle.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict, VerdictKind
-
-Lines = tuple[int, int]
-"""The first and the last line of a place, 1-based, both included."""
-
-TELLING_LENGTH = 20
-"""A shorter text (folded) stands in many places: it is not looked for elsewhere."""
 
 MAX_WINDOW = 300
 """Of more lines than this a text is not looked for by its hash alone: each place would be hashed."""
 
+ALIKE = 0.6
+"""A definition of the same name elsewhere is the one that left, edited, while this share of their words is the same."""
+
+TELLING_PART, MOSTLY_ALIKE = 20, 0.85
+"""Of a definition of another name or place, if lines inside of it are to count as those that were cited."""
+
 KEPT_SHARE = 0.5
 """A definition whose name is gone is taken for renamed, not removed, while this share of its lines still stands."""
+
+EDGES = re.compile(r"^\W+|\W+$")
+
+CODE_LINE = re.compile(r"\s*[\w@})\]]")
+"""A line that is no remark, as far as it shows."""
 
 TRUTH: Mapping[VerdictKind, float] = {"fresh": 1.0, "moved": 1.0, "unverifiable": 1.0, "changed": 0.5, "gone": 0.0}
 
 ORDER: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
 
 
-class Sought(msgspec.Struct, frozen=True):
-    """What an anchor stood for: its folded text and how often its file had it, or only the hash of it.
+class Place(NamedTuple):
+    """A definition in a text of the view, and the words that it says."""
 
-    `lines` is where it stood, None for a whole file or where that is not known.
-    """
-
-    lines: Lines | None
-    folded: str | None
-    digest: str = ""
-    copies: int = 1
+    path: str
+    definition: Definition
+    said: Said
 
     @property
-    def is_telling(self) -> bool:
-        return self.folded is None or len(self.folded) >= TELLING_LENGTH
-
-    def is_worth_finding(self, anchor: Anchor, text: str) -> bool:
-        """Whether to look into another file: a short text is everywhere, and a definition brings its name along."""
-        return self.is_telling and (not anchor.symbol or _tail(anchor.symbol) in text)
-
-    def is_said_by(self, folded: str) -> bool:
-        return folded == self.folded if self.folded is not None else hash_folded(folded).startswith(self.digest)
+    def lines(self) -> Lines:
+        return self.definition.first, self.definition.last
 
 
-def judge(anchor: Anchor, then: str | None, files: Mapping[str, str], successor: str | None) -> Verdict:
+class View(NamedTuple):
+    """What `judge` looks at: see there."""
+
+    anchor: Anchor
+    then: str
+    files: Mapping[str, str]
+    successor: str | None
+    before: Mapping[str, str]
+
+
+def judge(
+    anchor: Anchor,
+    then: str | None,
+    files: Mapping[str, str],
+    successor: str | None,
+    before: Mapping[str, str] | None = None,
+) -> Verdict:
     """What became of an anchor. Pure: the caller reads.
 
     `then` is the text of its file at its commit, None where that cannot be had. `successor` is the path at which the
     file lives on: its own, or the one it was renamed to. `files` are the texts of a view that may hold what is sought,
-    the likeliest first; a successor that is not among them cannot be read.
+    the likeliest first; a successor that is not among them cannot be read. `before` are the texts that some of them
+    had at the commit of the anchor: what they said then did not come from elsewhere.
     """
-    sought = _seek(anchor, then)
-    if sought is None:
+    lines, now = lines_of(anchor), files.get(successor or "")
+    if lines and then is not None and now is not None and successor and (same := _map_untouched(then, now, lines)):
+        return _standing(anchor, successor, same)
+    subject = find_subject(anchor, then) if then is not None else None
+    if subject is None and (then is not None or not anchor.text):
         return Verdict("unverifiable", anchor.path, anchor.first, anchor.last, "nothing to compare with is known")
     if successor is not None and successor not in files:
         return Verdict("unverifiable", successor, anchor.first, anchor.last, "the file cannot be read")
-    for path, text in files.items():
-        if path == successor or sought.is_worth_finding(anchor, text):
-            for lines in _find(sought, anchor, path, text):
-                return _standing(anchor, path, lines)
-    return _judge_lost(anchor, sought, then, files, successor)
+    if subject is None or then is None:
+        return _judge_by_hash(anchor, files, successor)
+    view = View(anchor, then, files, successor, before or {})
+    if subject.definition is not None:
+        return _judge_definition(subject, subject.definition, view) or _judge_lost(subject, view)
+    return (_find_lines(subject, subject.lines, view) if subject.lines else _find_file(subject, view)) or _judge_lost(
+        subject, view
+    )
+
+
+def find_trace(anchor: Anchor, then: str | None, now: str | None) -> str:
+    """What to look for in other files: the name of a definition that is not in `now` any more, else the longest of the
+    cited lines; "" where neither tells anything. `now` is the text of the file that lives on."""
+    subject = find_subject(anchor, then) if then is not None else None
+    if subject is None or then is None:
+        return _tail(anchor.symbol or "")
+    if subject.definition is not None:
+        name = subject.definition.name
+        is_there = now is not None and any(one.name == name for one in list_definitions(anchor.path, now))
+        return "" if is_there else _tail(name)
+    if subject.lines is None or not subject.is_telling:
+        return ""
+    return max((EDGES.sub("", line) for line in cut_lines(then, subject.lines).split("\n")), key=len)
 
 
 def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
@@ -79,68 +125,183 @@ def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
     return next((kind for kind in ORDER if kind in kinds), "fresh")
 
 
-def truth_factor(verdicts: Iterable[Verdict]) -> float:
-    """The factor of an entry in ranking, by the verdicts on its anchors; 0 means that it is withheld."""
-    return TRUTH[judge_entry(verdicts)]
+def truth_factor(verdicts: Sequence[Verdict]) -> float:
+    """The factor of an entry in ranking, by the verdicts on its anchors; 0 means that it is withheld.
 
-
-def _seek(anchor: Anchor, then: str | None) -> Sought | None:
-    """What to look for; None when neither the commit nor a hash tells, or the lines that are cited are empty."""
-    lines = (anchor.first, anchor.last) if anchor.first is not None and anchor.last is not None else None
-    if then is None:
-        return Sought(lines, None, anchor.text) if anchor.text else None
-    lines = lines or _defined(anchor, anchor.path, then)
-    folded = fold(cut_lines(then, lines))
-    if lines is None:
-        return Sought(None, folded)
-    return Sought(lines, folded, copies=fold(then).count(folded)) if folded else None
-
-
-def _find(sought: Sought, anchor: Anchor, path: str, text: str) -> Iterator[Lines | None]:
-    """The places of a file that say what is sought, the likeliest first; None is the file as a whole."""
-    named = _defined(anchor, path, text)
-    if sought.lines is None and named is None:
-        yield from [None] if sought.is_said_by(fold(text)) else []
-        return
-    guesses = [lines for lines in (sought.lines, named) if lines is not None]
-    yield from (lines for lines in guesses if sought.is_said_by(fold(cut_lines(text, lines))))
-    if sought.lines is not None and sought.is_telling:
-        yield from _search(sought, sought.lines, text)
-
-
-def _search(sought: Sought, lines: Lines, text: str) -> list[Lines]:
-    """Whole lines elsewhere in a file, nearest first.
-
-    If there were copies and there are fewer now, nobody can say which one it was that changed: nothing is found.
+    It fades with the share of lines that are other in a file that is cited whole, down to that of changed code.
     """
-    found = list(_windows(sought, lines, text) if sought.folded is None else _occurrences(sought.folded, text))
-    return sorted(found, key=lambda place: abs(place[0] - lines[0])) if len(found) >= sought.copies else []
+    faded = max(TRUTH["changed"], 1 - max((verdict.edited for verdict in verdicts), default=0.0))
+    return min(TRUTH[judge_entry(verdicts)], round(faded, 2))
 
 
-def _windows(sought: Sought, lines: Lines, text: str) -> Iterator[Lines]:
-    """Where as many lines as there were have the hash: all that can be done without the text."""
-    folded = list(map(fold, text.split("\n")))
-    width = lines[1] - lines[0] + 1
-    for start in range(len(folded) - width + 1 if width <= MAX_WINDOW else 0):
-        if folded[start] and sought.is_said_by("".join(folded[start : start + width])):
-            yield start + 1, start + width
+def _occurrences(said: Said, part: Said) -> Iterator[Lines]:
+    """Where the words of `part` stand as whole lines."""
+    words, rows, wanted = said.words, said.rows, part.words
+    at = -1
+    for _ in range(words.count(wanted[0])):
+        at = words.index(wanted[0], at + 1)
+        end = at + len(wanted)
+        if words[at:end] != wanted:
+            continue
+        if at and rows[at - 1] == rows[at] and words[at - 1] != BREAK and wanted[0] != BLANK:
+            continue  # begins inside of a line
+        follows = words[end] if end < len(words) else BREAK
+        if follows not in (",", BREAK, BLANK) and rows[end] == rows[end - 1] > 0:
+            continue  # ends inside of a line
+        if follows in FOLLOWERS and wanted[-1] == BACK:
+            continue  # gained a branch
+        own = [row for row in rows[at:end] if row]
+        yield own[0], own[-1]
 
 
-def _occurrences(folded: str, text: str) -> Iterator[Lines]:
-    """Where `folded` fills whole lines of `text`, however its lines are broken there."""
-    if folded not in fold(text):
-        return
-    starts: dict[int, int] = {}
-    ends: dict[int, int] = {}
-    whole = ""
-    for number, line in enumerate(map(fold, text.split("\n")), start=1):
-        if line:
-            starts[len(whole)] = number
-            whole += line
-            ends[len(whole)] = number
-    for at, first in starts.items():
-        if at + len(folded) in ends and whole.startswith(folded, at):
-            yield first, ends[at + len(folded)]
+def _judge_definition(subject: Subject, cited: Definition, view: View) -> Verdict | None:
+    """The verdict on a definition, or on lines inside of one; None if it is nowhere and no other bears its name."""
+    anchor, whole = view.anchor, subject.said
+    if subject.is_part:
+        whole = say_definition(anchor.path, view.then, cited)
+    place = _find_place(cited, whole, view, is_part=subject.is_part) or _find_renamed(subject, whole, view)
+    if place is None:
+        return None
+    if not subject.is_part and place.said.words == whole.words:
+        return _standing(anchor, place.path, place.lines)
+    here = list(_occurrences(place.said, subject.said)) if subject.is_part else []
+    if here and len(here) >= len(list(_occurrences(whole, subject.said))):
+        return _standing(anchor, place.path, _nearest(here, place.lines[0] - cited.first + (anchor.first or 0)))
+    return Verdict("changed", place.path, *place.lines, _was(anchor, place.path))
+
+
+def _find_place(cited: Definition, whole: Said, view: View, *, is_part: bool) -> Place | None:
+    """Where a definition is now: under its name in its file, else under the end of its name where it was not before."""
+    near: list[tuple[float, Place]] = []
+    for path, text in view.files.items():
+        found = _list_namesakes(path, text, cited)
+        named = [place for place in found if place.definition.name == cited.name]
+        if path == view.successor and named:
+            return _pick(named, cited, whole)
+        had = _list_namesakes(path, view.before[path], cited) if path in view.before else []
+        for place in found:
+            if place.said.words == whole.words and all(one.said.words != whole.words for one in had):
+                return place
+            if all(one.definition.name != place.definition.name for one in had):
+                near.append((_likeness(place.said, whole), place))
+    alike, best = max(near, key=lambda pair: pair[0], default=(0.0, None))
+    return best if alike >= (MOSTLY_ALIKE if is_part else ALIKE) else None
+
+
+def _list_namesakes(path: str, text: str, cited: Definition) -> list[Place]:
+    tail = _tail(cited.name)
+    found = [one for one in list_definitions(path, text) if _tail(one.name) == tail] if tail in text else []
+    return [Place(path, one, say_definition(path, text, one)) for one in found]
+
+
+def _pick(places: Sequence[Place], cited: Definition, whole: Said) -> Place:
+    """Of several definitions of the name: all of them as one if they were cited so, else the likest."""
+    if len(cited.spans) > 1 and len(places) > 1:
+        merged = merge_definitions([place.definition for place in places])
+        return Place(places[0].path, merged, join_words([place.said for place in places]))
+    same = [place for place in places if place.said.words == whole.words]
+    return same[0] if same else max(places, key=lambda place: _likeness(place.said, whole))
+
+
+def _find_renamed(subject: Subject, whole: Said, view: View) -> Place | None:
+    """The definition of another name in the same file that says most of what the one said that is gone."""
+    path = view.successor
+    least, alike = (TELLING_PART, MOSTLY_ALIKE) if subject.is_part else (TELLING, ALIKE)
+    if path is None or len(whole.words) < least:
+        return None
+    text = view.files[path]
+    had = {one.name for one in list_definitions(view.anchor.path, view.then)}
+    new = [one for one in list_definitions(path, text) if one.name not in had]
+    places = [Place(path, one, say_definition(path, text, one)) for one in new]
+    best = max(places, key=lambda place: _likeness(place.said, whole), default=None)
+    return best if best and _likeness(best.said, whole) >= alike else None
+
+
+def _likeness(one: Said, other: Said) -> float:
+    return 2 * (Counter(one.words) & Counter(other.words)).total() / max(1, len(one.words) + len(other.words))
+
+
+def _find_file(subject: Subject, view: View) -> Verdict | None:
+    """The place of a file that was cited whole; where it is another, how much of it is."""
+    for path, text in view.files.items():
+        is_same = read_code(path, text).say_all().words == subject.said.words
+        if is_same and (path == view.successor or (subject.is_telling and view.before.get(path) != text)):
+            return _standing(view.anchor, path, None)
+    if view.successor is None:
+        return None
+    old, new = _stripped(view.then), _stripped(view.files[view.successor])
+    other = sum(end - start + there_end - there for _, start, end, there, there_end in list_differences(old, new))
+    share = other / max(1, len(old) + len(new))
+    return Verdict("changed", view.successor, note=_was(view.anchor, view.successor), edited=max(0.01, round(share, 2)))
+
+
+def _find_lines(subject: Subject, lines: Lines, view: View) -> Verdict | None:
+    """The place of cited lines that stand in no definition: by their words, as many as before, else by a diff."""
+    anchor = view.anchor
+    there = len(list(_occurrences(read_code(subject.path, view.then).say_all(), subject.said)))
+    for path, text in view.files.items():
+        here = _list_places(subject, path, text)
+        if path != view.successor:
+            had = _list_places(subject, path, view.before[path]) if path in view.before else []
+            if subject.is_telling and len(here) > len(had):
+                return _standing(anchor, path, here[0])
+        elif here and (len(here) == there or (len(here) > there and subject.is_telling)):
+            return _standing(anchor, path, _nearest(here, lines[0]))
+        elif mapped := _map_lines(view.then, text, lines):
+            return _standing(anchor, path, mapped)
+    return None
+
+
+def _list_places(subject: Subject, path: str, text: str) -> list[Lines]:
+    return list(_occurrences(read_code(path if subject.path else "", text).say_all(), subject.said))
+
+
+def _nearest(places: Sequence[Lines], first: int) -> Lines:
+    return min(places, key=lambda lines: abs(lines[0] - first))
+
+
+def _map_lines(then: str, text: str, lines: Lines) -> Lines | None:
+    """The lines of `text` that a diff by lines shows for those of `then`; None if it touches them."""
+    shift = 0
+    for _, start, end, _, there_end in list_differences(_stripped(then), _stripped(text)):
+        if start >= lines[1]:
+            break
+        if end >= lines[0]:
+            return None
+        shift = there_end - end
+    return lines[0] + shift, lines[1] + shift
+
+
+def _map_untouched(then: str, now: str, lines: Lines) -> Lines | None:
+    """Where lines are that stand wholly before or behind all that was edited in a file, and so do their neighbours: it
+    spares the reading of both texts. None if that is not so, or it is not clear where the lines end."""
+    old, ahead, behind, shift = _compare_ends(then, now)
+    first, last = lines
+    if last > len(old):
+        return None
+    indent = len(old[first - 1]) - len(old[first - 1].lstrip())
+    if last < ahead:
+        after = next((line for line in old[last:ahead] if CODE_LINE.match(line)), "")
+        return lines if after and len(after) - len(after.lstrip()) <= indent else None
+    if first > len(old) - behind + 1:
+        above = (old[at] for at in range(first - 2, len(old) - behind - 1, -1))
+        before = next((line for line in above if line.strip()), "@")
+        return (first + shift, last + shift) if CODE_LINE.match(before) and before.lstrip()[0] != "@" else None
+    return None
+
+
+@lru_cache(maxsize=64)
+def _compare_ends(then: str, now: str) -> tuple[list[str], int, int, int]:
+    """(lines of `then`, how many at its beginning are the same, how many at its end, how many lines were added)."""
+    old, new = then.split("\n"), now.split("\n")
+    short = min(len(old), len(new))
+    ahead = next((at for at in range(short) if old[at] != new[at]), short)
+    behind = next((at for at in range(short - ahead) if old[-1 - at] != new[-1 - at]), short - ahead)
+    return old, ahead, behind, len(new) - len(old)
+
+
+def _stripped(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n")]
 
 
 def _standing(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
@@ -152,40 +313,67 @@ def _standing(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
     return Verdict("fresh", path, first, last)
 
 
-def _judge_lost(
-    anchor: Anchor, sought: Sought, then: str | None, files: Mapping[str, str], successor: str | None
-) -> Verdict:
+def _judge_lost(subject: Subject, view: View) -> Verdict:
     """The text is nowhere: is the place still there?"""
-    for path, text in files.items():
-        definition = find_definition(path, text, anchor.symbol) if anchor.symbol else None
-        if definition is not None:
-            lines = definition.first, definition.last
-            is_it = definition.name == anchor.symbol and path == successor
-            if is_it or _mostly_stands(sought, then, cut_lines(text, lines)):
-                return Verdict("changed", path, *lines, _was(anchor, path))
+    anchor, successor = view.anchor, view.successor
     if successor is None:
-        kind: VerdictKind = "gone" if then is not None else "unverifiable"
-        return Verdict(kind, anchor.path, note="the file is not there any more")
-    if anchor.symbol and not _mostly_stands(sought, then, files[successor]):
+        return Verdict("gone", anchor.path, note="the file is not there any more")
+    if subject.definition is None or subject.is_part:
+        return Verdict("changed", successor, note=_was(anchor, successor))
+    if _mostly_stands(cut_lines(view.then, subject.lines), view.files[successor]):
+        return Verdict("changed", successor, note=_was(anchor, successor))
+    return Verdict("gone", successor, note=f"{subject.definition.name} is not defined there any more")
+
+
+def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | None) -> Verdict:
+    """Without the commit the hash decides: where the name or the lines are, else wherever as many lines have it."""
+    lines = lines_of(anchor)
+    for path, text in files.items():
+        if path != successor and anchor.symbol and _tail(anchor.symbol) not in text:
+            continue
+        named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
+        if named and has_hash(anchor, say_definition(path, text, named), cut_lines(text, (named.first, named.last))):
+            return _standing(anchor, path, (named.first, named.last))
+        if lines is None and not named and has_hash(anchor, read_code(path, text).say_all(), text):
+            return _standing(anchor, path, None)
+        for window in _windows(anchor, lines, path, text) if lines and not (named and anchor.is_by_words) else ():
+            return _standing(anchor, path, window)
+        if path == successor and named:
+            return Verdict("changed", path, named.first, named.last, _was(anchor, path))
+    if successor is None:
+        return Verdict("unverifiable", anchor.path, note="the file is not there any more")
+    if anchor.symbol:
         return Verdict("gone", successor, note=f"{anchor.symbol} is not defined there any more")
     return Verdict("changed", successor, note=_was(anchor, successor))
+
+
+def _windows(anchor: Anchor, lines: Lines, path: str, text: str) -> Iterator[Lines]:
+    """Where as many lines as there were have the hash, nearest first: all that can be done without the text."""
+    written = text.split("\n")
+    width = lines[1] - lines[0] + 1
+    said = read_code(path, text).say_all()
+    folded = [] if anchor.is_by_words else list(map(fold, written))
+    starts = range(1, len(written) - width + 2 if width <= MAX_WINDOW else 1)
+    for start in sorted(starts, key=lambda start: abs(start - lines[0])):
+        place = start, start + width - 1
+        if folded and not folded[start - 1]:
+            continue
+        if has_hash(
+            anchor, cut_words(said, place) if anchor.is_by_words else said, "".join(folded[start - 1 : place[1]])
+        ):
+            yield place
 
 
 def _was(anchor: Anchor, path: str) -> str:
     return f"was {anchor.path}" if path != anchor.path else ""
 
 
-def _defined(anchor: Anchor, path: str, text: str) -> Lines | None:
-    definition = find_definition(path, text, anchor.symbol) if anchor.symbol else None
-    return (definition.first, definition.last) if definition else None
-
-
 def _tail(symbol: str) -> str:
     return symbol.rpartition(".")[2]
 
 
-def _mostly_stands(sought: Sought, then: str | None, text: str) -> bool:
+def _mostly_stands(then: str, text: str) -> bool:
     """Whether the lines that were there are, for the most part, still in a file: then only the name went."""
-    wanted = [line for line in map(fold, cut_lines(then or "", sought.lines).split("\n")) if len(line) > 1]
+    wanted = [line for line in map(fold, then.split("\n")) if len(line) > 1]
     said = set(map(fold, text.split("\n")))
     return bool(wanted) and sum(line in said for line in wanted) >= KEPT_SHARE * len(wanted)

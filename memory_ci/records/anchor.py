@@ -12,7 +12,8 @@ VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """A place in a commit: a file, or the lines `first` to `last` of it (1-based, both included).
 
-    `symbol` is the definition that stands there, owners first (`Client.post`); `text` the hash of the folded lines.
+    `symbol` is the definition that stands there, owners first (`Client.post`); `text` the hash of what it says: of its
+    words, or, in anchors of old, of its folded lines.
     """
 
     path: str
@@ -21,10 +22,13 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     last: int | None = None
     symbol: str | None = None
     text: str | None = None
+    is_by_words: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What a view shows of an anchor, and where. Lines are None for a whole file, or where no place is left.
+
+    `edited` is the share of lines that are other in a file that is cited whole.
 
     fresh         the text stands where it stood
     moved         the same text stands at other lines or in another file
@@ -38,3 +42,4 @@ class Verdict(msgspec.Struct, frozen=True):
     first: int | None = None
     last: int | None = None
     note: str = ""
+    edited: float = 0.0

@@ -73,13 +73,13 @@ def kind(shop: Project, entry: Entry, view: str | None = "HEAD") -> str:
 
 def test_a_bare_cite_gains_the_definition_that_the_learning_names(shop: Project) -> None:
     (cite,) = remember(shop).cites
-    assert cite.startswith(f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post text:")
+    assert cite.startswith(f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post words:")
 
 
 def test_a_bare_cite_of_a_learning_that_names_nothing_gains_a_hash(shop: Project) -> None:
     (cite,) = remember(shop, "Keys are needed").cites
     assert cite.partition(" ")[0] == f"src/client.py@{shop.sha('HEAD~1')[:12]}"
-    assert " text:" in cite
+    assert " words:" in cite
 
 
 def test_what_cannot_be_anchored_stays_as_it_is(shop: Project) -> None:
@@ -191,6 +191,23 @@ def test_a_removed_file_and_a_removed_function_are_gone(shop: Project) -> None:
     assert (kind(shop, entry), kind(shop, entry, None)) == ("gone", "gone")
 
 
+def test_a_copy_that_was_there_before_is_not_where_removed_code_went(shop: Project) -> None:
+    shop.commit("Copy", {"dist/client.py": CLIENT, "dist/wire.py": CLIENT})
+    symbol, whole = remember(shop), remember(shop, "Keys are needed", number=2)
+    shop.commit("Drop", {"src/client.py": None})
+    assert (kind(shop, symbol), kind(shop, whole)) == ("gone", "gone")
+    shop.commit("Move it after all", {"src/sender.py": CLIENT})
+    assert verdict(shop, symbol) == Verdict("moved", "src/sender.py", *SPAN, "was src/client.py")
+
+
+def test_lines_that_left_for_another_file_are_found_there(shop: Project) -> None:
+    first, other = "Call the office before you change the rates of a contract.", "Never send the keys by mail, as ever."
+    shop.commit("Write", {"docs/a.md": f"# A\n\n{first}\n\n{other}\n"})
+    (entry,) = anchor_entries(shop.workspace, [make_entry(1, cites=(f"docs/a.md:3@{shop.sha()[:12]}",))])
+    shop.commit("Move", {"docs/a.md": f"# A\n\n{other}\n", "docs/b.md": f"# B\n\n{first}\n"})
+    assert verdict(shop, entry) == Verdict("moved", "docs/b.md", 3, 3, "was docs/a.md")
+
+
 def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path: Path) -> None:
     entry = remember(shop)
     bare = make_entry(2, cites=(entry.cites[0].partition(" ")[0],))
@@ -247,7 +264,10 @@ def test_the_repoint_of_a_rename_is_fresh_and_repoints_no_more(shop: Project) ->
 
 def test_what_has_been_gone_since_its_removal_is_retired_after_ninety_days(shop: Project) -> None:
     entries = located(
-        remember(shop), remember(shop, "Keys are needed", number=2), remember(shop, "x", "src/other.py", 3)
+        remember(shop),
+        remember(shop, "Keys are needed in client.py", number=2),
+        remember(shop, "other.py", "src/other.py", 3),
+        remember(shop, "Keys are needed", number=4),
     )
     shop.at(datetime(2026, 3, 1, tzinfo=UTC)).commit("Drop", {"src/client.py": None})
     shop.at(datetime(2026, 6, 1, tzinfo=UTC)).commit("Go on", {"src/other.py": "x = 3\n"})
@@ -260,7 +280,7 @@ def test_what_has_been_gone_since_its_removal_is_retired_after_ninety_days(shop:
 
 def test_an_entry_is_gone_since_the_last_of_its_files_went(shop: Project) -> None:
     cites = tuple(f"{path}@{shop.sha()[:12]}" for path in ("src/client.py", "src/other.py"))
-    entries = located(make_entry(1, cites=cites))
+    entries = located(make_entry(1, title="client.py and other.py go together", cites=cites))
     shop.at(datetime(2026, 3, 1, tzinfo=UTC)).commit("Drop", {"src/client.py": None})
     shop.at(datetime(2026, 4, 1, tzinfo=UTC)).commit("Edit the other", {"src/other.py": "x = 3\n"})
     shop.at(datetime(2026, 6, 1, tzinfo=UTC)).commit("Drop the other", {"src/other.py": None})

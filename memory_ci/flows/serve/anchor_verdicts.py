@@ -8,9 +8,9 @@ import msgspec
 
 from memory_ci.flows.anchors import judge_anchors
 from memory_ci.flows.workspace import Workspace
-from memory_ci.lifecycle.anchors import parse_anchor
+from memory_ci.lifecycle.anchors import may_hide, parse_anchor
 from memory_ci.lifecycle.verdicts import judge_entry, truth_factor
-from memory_ci.records.anchor import Verdict
+from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.retrieval import Hit, Withheld
 
@@ -42,15 +42,18 @@ def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
 
 
 def _softened(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
-    """The verdicts on an entry. Any edit changes a file that is cited whole: that is worth a word, not a demotion."""
+    """The verdicts on an entry. Any edit changes a file that is cited whole: the entry fades with the share of it."""
     found = [(parse_anchor(cite), verdicts.get((entry.id, cite))) for cite in entry.cites]
-    return [
-        msgspec.structs.replace(verdict, kind="fresh", note=EDITED)
-        if verdict.kind == "changed" and anchor.first is None and anchor.symbol is None
-        else verdict
-        for anchor, verdict in found
-        if anchor is not None and verdict is not None
-    ]
+    return [_soften(verdict, anchor, entry) for anchor, verdict in found if anchor is not None and verdict is not None]
+
+
+def _soften(verdict: Verdict, anchor: Anchor, entry: Entry) -> Verdict:
+    if verdict.kind == "changed" and verdict.edited:
+        note = f"{EDITED}: {verdict.edited:.0%} of its lines"
+        return msgspec.structs.replace(verdict, kind="fresh", note=note)
+    if verdict.kind == "gone" and not may_hide(anchor, entry):
+        return msgspec.structs.replace(verdict, kind="changed")
+    return verdict
 
 
 def _why(verdicts: Sequence[Verdict]) -> str:

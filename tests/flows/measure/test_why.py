@@ -119,7 +119,9 @@ def test_reviews_are_told_whatever_the_curve_and_without_the_package_how_to_get_
 
 def test_what_became_of_cited_code_is_told_and_withholds_it(zoo: Project) -> None:
     cite = f"src/client.py@{zoo.sha()}"
-    zoo.commit("Cite", {"MEMORY.md": format_entry(make_entry(1, cites=(cite,)))})
+    zoo.commit(
+        "Cite", {"MEMORY.md": format_entry(make_entry(1, title="Learning number 1, of client.py", cites=(cite,)))}
+    )
     zoo.commit("Remove", {"src/client.py": None})
     found = why(zoo)
     assert [verdict.kind for verdict in found.verdicts] == ["gone"]

@@ -29,7 +29,7 @@ def test_marked_learnings_of_a_merged_pull_request_become_entries(project: Proje
     work = project.sha("HEAD~2^2")
     assert cause.source == f"pr:128 commit:{work[:12]}"
     assert [cite.partition(" ")[0] for cite in cause.cites] == [f"src/client.py@{work[:12]}"]
-    assert " text:" in cause.cites[0]
+    assert " words:" in cause.cites[0]
     quote = cause.evidence[0].partition(" ")[2]
     assert quote in MARKED, "the evidence is the author's own words"
     assert by_type["declarative"].title.startswith("Retries live in src/client.py")

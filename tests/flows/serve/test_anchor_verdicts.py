@@ -39,9 +39,9 @@ def shop(project: Project) -> Project:
     return project
 
 
-def remember(project: Project, number: int, *cites: str, title: str = TITLE, path: str = "MEMORY.md") -> None:
-    (entry,) = anchor_entries(project.workspace, [make_entry(number, title=title, cites=cites)])
-    project.commit("Remember", {path: format_entry(entry)})
+def remember(project: Project, number: int, *cites: str, title: str = TITLE, **fields: Any) -> None:  # noqa: ANN401
+    (entry,) = anchor_entries(project.workspace, [make_entry(number, title=title, cites=cites, **fields)])
+    project.commit("Remember", {"MEMORY.md": format_entry(entry)})
 
 
 def ask(project: Project, **options: Any) -> Retrieval:  # noqa: ANN401 - fields of RetrieveOptions
@@ -103,15 +103,36 @@ def test_what_cannot_be_verified_is_served_and_said(project: Project) -> None:
     assert "\nNOT VERIFIED: src/client.py:1 (" in render_context(answer)
 
 
-def test_a_file_that_is_cited_whole_is_not_held_against_the_entry_until_it_is_gone(project: Project) -> None:
-    project.commit("Write", {"src/data.py": "x = 1\n"})
+def test_an_entry_fades_with_the_share_of_lines_that_changed_in_a_file_that_is_cited_whole(project: Project) -> None:
+    project.commit("Write", {"src/data.py": "".join(f"x{n} = 1\n" for n in range(9))})
     remember(project, 1, f"src/data.py@{project.sha()[:12]}", title="Every idempotency key is unique")
-    project.commit("Edit", {"src/data.py": "x = 2\n"})
+    project.commit("Edit", {"src/data.py": "".join(f"x{n} = {1 + n // 8}\n" for n in range(9))})
     edited = ask(project)
-    assert truth_of(edited) == 1.0
-    assert "\nNote: src/data.py (edited since).\n" in render_context(edited)
+    assert truth_of(edited) == 0.9
+    assert "\nNote: src/data.py (edited since: 10% of its lines).\n" in render_context(edited)
+    project.commit("Rewrite", {"src/data.py": "".join(f"y{n} = 1\n" for n in range(9))})
+    assert truth_of(ask(project)) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("title", "fields", "is_shown"),
+    [
+        ("Every idempotency key is unique", {}, True),
+        ("Every idempotency key of data.py is unique", {}, False),
+        ("Every idempotency key of data.py is unique", {"adoption": "rejected"}, True),
+    ],
+)
+def test_code_that_is_gone_hides_only_what_names_it_and_was_not_rejected(
+    project: Project, title: str, fields: dict[str, Any], is_shown: bool
+) -> None:
+    project.commit("Write", {"src/data.py": "x = 1\n"})
+    remember(project, 1, f"src/data.py@{project.sha()[:12]}", title=title, **fields)
     project.commit("Remove", {"src/data.py": None})
-    assert injected_ids(ask(project)) == ()
+    answer = ask(project)
+    assert injected_ids(answer) == ((make_id(1),) if is_shown else ())
+    if is_shown:
+        assert truth_of(answer) == 0.5
+        assert "CHANGED since this was learned: src/data.py (the file is not there any more)" in render_context(answer)
 
 
 def test_global_memory_is_not_judged_by_the_code_of_this_repository(shop: Project, home: Path) -> None:

@@ -175,7 +175,7 @@ def test_the_memory_of_a_commit_is_ranked_as_on_its_day(project: Project) -> Non
 
 def test_the_code_of_the_time_is_what_memory_of_the_time_is_judged_by(project: Project) -> None:
     code = project.commit("Write", {"src/x.py": "def zebra_crossing():\n    return 'wait'\n"})
-    put(project, "MEMORY.md", 1, cites=(f"src/x.py:1-2@{code[:12]}",))
+    put(project, "MEMORY.md", 1, title="Zebra crossing of x.py", cites=(f"src/x.py:1-2@{code[:12]}",))
     project.commit("Remove", {"src/x.py": None})
     assert ids(project) == ()
     assert ids(project, at="HEAD~1") == (make_id(1),)

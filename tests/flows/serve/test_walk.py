@@ -201,7 +201,7 @@ def test_the_walk_shows_nothing_that_the_query_could_not_show(
 
 
 def test_what_is_withheld_because_its_code_is_gone_stays_withheld(project: Project) -> None:
-    gone = make_entry(2, title="About a file", cites=(f"src/client.py:1@{project.sha()[:12]}",))
+    gone = make_entry(2, title="About client.py", cites=(f"src/client.py:1@{project.sha()[:12]}",))
     put(project, make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",)), gone)
     assert ids(walk(project)) == [make_id(1), make_id(2)]
     (project.path / "src/client.py").unlink()
