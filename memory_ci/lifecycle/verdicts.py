@@ -30,7 +30,7 @@ MAX_WINDOW = 300
 ALIKE = 0.6
 """A definition of the same name elsewhere is the one that left, edited, while this share of their words is the same."""
 
-TELLING_PART, MOSTLY_ALIKE = 20, 0.75
+TELLING_PART, MOSTLY_ALIKE = 20, 0.85
 """Of a definition of another name or place, if lines inside of it are to count as those that were cited."""
 
 EDGES = re.compile(r"^\W+|\W+$")
