@@ -33,9 +33,6 @@ ALIKE = 0.6
 TELLING_PART, MOSTLY_ALIKE = 20, 0.85
 """Of a definition of another name or place, if lines inside of it are to count as those that were cited."""
 
-KEPT_SHARE = 0.5
-"""A definition whose name is gone is taken for renamed, not removed, while this share of its lines still stands."""
-
 EDGES = re.compile(r"^\W+|\W+$")
 
 CODE_LINE = re.compile(r"\s*[\w@})\]]")
@@ -320,8 +317,6 @@ def _judge_lost(subject: Subject, view: View) -> Verdict:
         return Verdict("gone", anchor.path, note="the file is not there any more")
     if subject.definition is None or subject.is_part:
         return Verdict("changed", successor, note=_was(anchor, successor))
-    if _mostly_stands(cut_lines(view.then, subject.lines), view.files[successor]):
-        return Verdict("changed", successor, note=_was(anchor, successor))
     return Verdict("gone", successor, note=f"{subject.definition.name} is not defined there any more")
 
 
@@ -370,10 +365,3 @@ def _was(anchor: Anchor, path: str) -> str:
 
 def _tail(symbol: str) -> str:
     return symbol.rpartition(".")[2]
-
-
-def _mostly_stands(then: str, text: str) -> bool:
-    """Whether the lines that were there are, for the most part, still in a file: then only the name went."""
-    wanted = [line for line in map(fold, then.split("\n")) if len(line) > 1]
-    said = set(map(fold, text.split("\n")))
-    return bool(wanted) and sum(line in said for line in wanted) >= KEPT_SHARE * len(wanted)

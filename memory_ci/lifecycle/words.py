@@ -11,17 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-C_REMARK = r"//[^\n]*|/\*.*?\*/"
-QUOTED = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+C_REMARK = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+DOUBLE = r"\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\Z)"
+QUOTED = DOUBLE + r"|'(?:\\.|[^'\\\n]){0,300}'"
+"""What is not closed ends with its line or the text, so that reading takes no longer than the text does."""
+
 PY_STRING = (
     r"(?:[rRbBuUfF]{1,2}(?=[\"']))?"
-    r"(?:\"\"\"[^\"\\]*(?:(?:\\.|\"(?!\"\"))[^\"\\]*)*\"\"\"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
-    rf"|{QUOTED})"
+    r"(?:\"\"\"[^\"\\]*(?:(?:\\.|\"(?!\"\"))[^\"\\]*)*(?:\"\"\"|\Z)|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)"
+    rf"|{DOUBLE}|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\Z))"
 )
-RUST_STRING = r"b?r\".*?\"|b?r#\".*?\"#|b?r##\".*?\"##|b?\"(?:\\.|[^\"\\])*\"|b?'(?:\\[^\n']+|\\'|[^'\\\n])'"
+RAW = "|".join(rf"b?r{mark}\".*?(?:\"{mark}|\Z)" for mark in ("###", "##", "#", ""))
+RUST_STRING = rf"{RAW}|b?\"(?:\\.|[^\"\\])*(?:\"|\Z)|b?'(?:\\[^\n']+|\\'|[^'\\\n])'"
 REGEX = (
     r"(?:(?<=[\n=(,:\[!&|?{};])|(?<=[=(,:\[!&|?{};] )|(?<=\n  )|(?<=\n    )|(?<=return ))"
-    r"/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/"
+    r"/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n]){0,200}\]|[^/\\\n\[])+/"
 )
 
 
@@ -35,8 +39,8 @@ HASHED = _lexer(r"(?<![^\s])\#[^\n]*|\\\r?\n", QUOTED)
 INI = _lexer(r"(?<=\s)[\#;][^\n]*")
 PROSE = _lexer()
 RUST = _lexer(C_REMARK, RUST_STRING)
-SCRIPT = _lexer(C_REMARK, REGEX, QUOTED, r"`(?:\\.|[^`\\])*`")
-CURLY = _lexer(C_REMARK, r"\"\"\".*?\"\"\"", QUOTED, r"`[^`]*`")
+SCRIPT = _lexer(C_REMARK, REGEX, QUOTED, r"`(?:\\.|[^`\\])*(?:`|\Z)")
+CURLY = _lexer(C_REMARK, r"\"\"\".*?(?:\"\"\"|\Z)", QUOTED, r"`[^`]*(?:`|\Z)")
 
 REMARKS = {PYTHON: ("#", "\\\n", "\\\r"), HASHED: ("#", "\\\n", "\\\r"), INI: ("#", ";"), PROSE: ("\0",)}
 """How a remark begins: what is dropped, with the line breaks that join two lines."""

@@ -156,3 +156,9 @@ def test_any_text_can_be_read(text: str, extension: str) -> None:
     assert all(1 <= row <= text.count("\n") + 1 for row in code.rows)
     assert [line.start for line in code.lines] == sorted({line.start for line in code.lines})
     code.say_all()
+
+
+@pytest.mark.parametrize("part", ["/*", "\\`", '\\"', "\\'", '"""\\', "'", "(/[", 'r#"', "(", "`${", "'\\"])
+@pytest.mark.parametrize("extension", ["py", "ts", "rs"])
+def test_what_is_never_closed_takes_no_longer_than_the_text(part: str, extension: str) -> None:
+    read_code(f"a.{extension}", f"x = {part[-1]}{part * 4_000}").say_all()
