@@ -1,18 +1,18 @@
-"""The gate: what may be written. A learning cites words that somebody said, and says nothing but prose."""
+"""The gate: what may be written. A learning says nothing but prose."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from memory_ci.extraction.injection import find_injection
-from memory_ci.extraction.reply import Learning, RawQuote
-from memory_ci.extraction.scopes import may_cite
-from memory_ci.records.candidate import Candidate
-from memory_ci.records.event import Evidence
-from memory_ci.secrets import MASK, find_secrets, lower_case
+from memory_ci.secrets import find_secrets, lower_case
+
+if TYPE_CHECKING:
+    from memory_ci.records.candidate import Candidate
+    from memory_ci.records.event import Evidence
 
 TITLE_WIDTH = 120
 BODY_WIDTH = 600
@@ -165,48 +165,3 @@ def _is_hidden(text: str, at: int, char: str) -> bool:
 def _joins(char: str) -> bool:
     """A letter outside ASCII, a vowel sign, or (part of) an emoji."""
     return bool(char) and not char.isascii() and unicodedata.category(char)[0] in "LMS"
-
-
-QUOTABLE = frozenset({"T0", "T1"})
-MIN_WORDS = 3
-MIN_LENGTH = 15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
-OURS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
-"""What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it."""
-
-WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*")
-"""A word, or one character of a script that is written without blanks."""
-
-
-def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
-    """Why the quotes of `learning` do not prove it: none, of unknown evidence, not exact, of untrusted words, short,
-    or none of what its scope reads. What our own rules quote may be short, for it stands behind a mark."""
-    if not learning.quotes:
-        return "no-quote"
-    for quote in learning.quotes:
-        if reason := _find_unfit(quote, pieces):
-            return reason
-    if learning.is_by_rule:
-        return None
-    if any(_is_short(quote.text) for quote in learning.quotes):
-        return "quote-too-short"
-    cited = (pieces[quote.evidence] for quote in learning.quotes)
-    return None if any(may_cite(learning.extraction_scope, piece) for piece in cited) else "wrong-scope-evidence"
-
-
-def _find_unfit(quote: RawQuote, pieces: Mapping[str, Evidence]) -> str | None:
-    piece = pieces.get(quote.evidence)
-    if piece is None:
-        return "unknown-evidence"
-    if not quote.text.strip() or not _stands_in(quote.text, piece.text):
-        return "quote-not-found"
-    return None if piece.trust in QUOTABLE else "untrusted-quote"
-
-
-def _stands_in(quote: str, text: str) -> bool:
-    """Character for character, but that a run of white space is one blank."""
-    return quote in text or " ".join(quote.split()) in " ".join(text.split())
-
-
-def _is_short(quote: str) -> bool:
-    said = OURS.sub(" ", quote)
-    return len(" ".join(said.split())) < MIN_LENGTH and len(WORD.findall(said)) < MIN_WORDS

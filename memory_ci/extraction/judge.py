@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
 from memory_ci.extraction.entries import base_importance, check_entry, to_entry
-from memory_ci.extraction.gate import check_candidate, find_ungrounded
+from memory_ci.extraction.gate import check_candidate
+from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES, target_of
 from memory_ci.records.candidate import Candidate, Judged, Quote

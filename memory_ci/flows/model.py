@@ -17,7 +17,7 @@ from memory_ci.extraction.engines.choose import choose_engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.extraction.engines.rules import is_telling
-from memory_ci.extraction.gate import QUOTABLE
+from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.scopes import scopes_for
 from memory_ci.flows.workspace import workspace_at
 from memory_ci.gitrepo.log import find_objects

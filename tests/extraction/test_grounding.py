@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.gate import find_ungrounded
+from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, RawQuote
 from tests.extraction.make import make_piece
 

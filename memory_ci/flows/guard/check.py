@@ -82,6 +82,8 @@ def _check_episodes(
 
     Of the stage only what the next commit changes is read: there may be thousands, and a commit waits for this.
     """
+    if not files:
+        return
     if view == STAGED:
         committed = list_episode_files(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else ()
         known = {(file.path, file.oid) for file in committed}
