@@ -84,7 +84,7 @@ def add_ids(message: str, key: str, ids: Sequence[str], comments: tuple[str, ...
     if start <= texts[0] or not _is_trailer_block(block):
         start, kept, block = end, [""], []
     else:
-        kept = list(_without(lines[start:end], key))
+        kept = list(_without(lines[start:end], key, comments))
     known = [value for _, value in find_trailers("\n".join(block), (key,))]
     union = split_ids(" ".join((*known, *ids)))
     text = "\n".join((*lines[:start], *kept, f"{key}: {', '.join(union)}", *lines[end:]))
@@ -119,10 +119,14 @@ def _is_trailer_block(block: Sequence[str]) -> bool:
     return prose == 0 or (has_signature and 3 * trailers >= prose)
 
 
-def _without(block: Sequence[str], key: str) -> Iterator[str]:
-    """A trailer block without the trailers of one key, which a line that begins with a blank continues."""
+def _without(block: Sequence[str], key: str, comments: tuple[str, ...]) -> Iterator[str]:
+    """A trailer block without the trailers of one key, which a line that begins with a blank continues, also below
+    comments."""
     is_dropped = False
     for line in block:
+        if line.startswith(comments):
+            yield line
+            continue
         if not line.startswith((" ", "\t")):
             is_dropped = line.partition(":")[0].strip().lower() == key.lower()
         if not is_dropped:

@@ -30,7 +30,7 @@ main()
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("memory_ci.cli.shortcut", ["list"]),
+        ("memory_ci.cli.shortcut", ["retrieve", "charges"]),
         ("memory_ci.cli.main", ["list"]),
         ("memory_ci.cli.lookup", ["list"]),
         ("memory_ci.flows.record.apply", ["apply", "-"]),

@@ -91,6 +91,7 @@ def toy(project: Project, run: Run) -> Project:
         ("doctor", 40),
         ("health", 20),
         ("check", 4),
+        ("check --staged", 6),
         ("retrieve card", 14),
         ("list", 3),
     ],

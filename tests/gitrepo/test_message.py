@@ -56,6 +56,8 @@ def test_git_finds_the_trailer_and_all_that_it_found_before(case: str, builder: 
 
 
 def test_ids_join_those_of_an_earlier_trailer() -> None:
+    cut = add_ids(f"Do it\n\n{KEY}: a1,\n# c\n b2\n", KEY, ("c3",), HASH)
+    assert cut == f"Do it\n\n# c\n{KEY}: a1, b2, c3\n", "git takes comments out before it reads trailers"
     before = f"Do it\n\n{KEY.lower()}: a1,\n b2\nReviewed-by: A\n"
     assert add_ids(before, KEY, ("b2", "c3"), HASH) == f"Do it\n\nReviewed-by: A\n{KEY}: a1, b2, c3\n"
 

@@ -85,7 +85,8 @@ def _check_episodes(
     if not files:
         return
     if view == STAGED:
-        committed = list_episode_files(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else ()
+        head = find_commit(workspace.repo, "HEAD")
+        committed = list_episode_files(workspace, head) if head else ()
         known = {(file.path, file.oid) for file in committed}
         new = [file for file in files if (file.path, file.oid) not in known]
         yield from find_episode_findings(read_episode_files(workspace, new))
