@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -180,8 +179,10 @@ def _range(kind: inspect.IntType | inspect.FloatType) -> str:
 
 def _nearest(key: str, known: tuple[str, ...]) -> str:
     """What to do about a key that is not known: a slip of the pen is told from what is never read from a file."""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    is_slip = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+    from difflib import get_close_matches  # 1 ms that only a key that is not known costs
+
+    close = get_close_matches(key, known, n=1, cutoff=0.5)
+    is_slip = get_close_matches(key, known, n=1, cutoff=0.8)
     if not is_slip and OUTSIDE & set(re.split(r"[^a-z]+", key.lower())):
         return "Keys, addresses and programs come from the environment only: see docs/configuration.md."
     return f"Did you mean {close[0]!r}?" if close else f"Known keys here: {', '.join(known)}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ import click
 
 from memory_ci.cli.common import at_option, dry_run_option, json_option
 from memory_ci.cli.plain import committed_workspace, echo_json, today, warn, workspace
-from memory_ci.rendering.annotations import render_annotations
 from memory_ci.rendering.table import count_levels, printable, render_finding
 from memory_ci.text import plural
 
@@ -142,6 +140,10 @@ def show_report(report: CheckReport, form: str) -> None:
         echo_json({"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings})
         return
     if form == "github":
+        import secrets  # with the next, 3 ms that `check` need not pay at each commit
+
+        from memory_ci.rendering.annotations import render_annotations
+
         click.echo(render_annotations(report.findings, secrets.token_hex(16)), nl=False)
     else:
         click.echo("".join(f"{render_finding(finding)}\n" for finding in report.findings), nl=False)

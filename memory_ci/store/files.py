@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +22,8 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
     if root is None and path.exists() and not path.is_file() and not path.is_dir():
         _write_through(path, data)
         return
+    import tempfile  # 2 ms that only writing costs
+
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
