@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.records.episode import FeedbackKind, Outcome, Ranking
 from memory_ci.records.retrieval import Mode, Strength
@@ -91,6 +92,13 @@ class RecordFeedback(Arguments, frozen=True):
     ] = ""
 
 
+class Marked(msgspec.Struct, frozen=True):
+    """An entry whose cited code is another now: what became of each place, and what changed it."""
+
+    id: str
+    verdicts: tuple[Verdict, ...]
+
+
 class Retrieved(msgspec.Struct, frozen=True):
     """What memory knows about a task."""
 
@@ -99,6 +107,7 @@ class Retrieved(msgspec.Struct, frozen=True):
     mode: Mode
     verdict: Strength | None
     notes: tuple[str, ...] = ()
+    marked: tuple[Marked, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -21,8 +21,9 @@ from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
 from memory_ci.flows.serve.visibility import find_visible, show_visible
 from memory_ci.mcp import arguments
-from memory_ci.mcp.arguments import FeedbackResult, Kept, Recollection, Retrieved, Told
+from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, Told
 from memory_ci.mcp.caller import Caller
+from memory_ci.records.anchor import MARKED
 from memory_ci.records.episode import Feedback, Recalled
 from memory_ci.records.health import Health
 from memory_ci.records.retrieval import Hit
@@ -53,7 +54,10 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
     if is_noted:
         with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
             record_injected(workspace, ids, caller.now)
-    return _say(context or NOTHING, answer.notes), Retrieved(context, ids, answer.mode, answer.verdict, answer.notes)
+    found = ((hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED)) for hit in answer.hits)
+    marked = tuple(Marked(id_, verdicts) for id_, verdicts in found if verdicts)
+    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked)
+    return _say(context or NOTHING, answer.notes), told
 
 
 def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:

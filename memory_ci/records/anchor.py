@@ -9,6 +9,10 @@ import msgspec
 VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
 
 
+MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})
+"""What an agent is told of an entry before it believes it."""
+
+
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """A place in a commit: a file, or the lines `first` to `last` of it (1-based, both included).
 
@@ -25,10 +29,20 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     is_by_words: bool = False
 
 
+class CodeEdit(msgspec.Struct, frozen=True):
+    """What changed a cited place last: the definition ("" for lines or a file), the commit ("": it is not committed
+    yet), and the number of its request where the merge says one."""
+
+    symbol: str
+    commit: str
+    number: int | None = None
+    is_removal: bool = False
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """What a view shows of an anchor, and where. Lines are None for a whole file, or where no place is left.
 
-    `edited` is the share of lines that are other in a file that is cited whole.
+    `edited` is the share of lines that are other in a file that is cited whole; `edit` is looked for where it is shown.
 
     fresh         the text stands where it stood
     moved         the same text stands at other lines or in another file
@@ -43,3 +57,4 @@ class Verdict(msgspec.Struct, frozen=True):
     last: int | None = None
     note: str = ""
     edited: float = 0.0
+    edit: CodeEdit | None = None

@@ -265,6 +265,16 @@ def test_retrieve_gives_hints_in_their_wrapper_and_notes_that(zoo: Project) -> N
     assert make_id(2) in (zoo.path / ".git/memory-ci/retrieved.jsonl").read_text()
 
 
+def test_retrieve_says_what_changed_of_the_code_that_an_entry_cites(zoo: Project) -> None:
+    zoo.commit("Write", {"src/zoo.py": "one = 1\ntwo = 2\n"})
+    entry = make_entry(9, title="A zebra in the zoo", cites=(f"src/zoo.py:1@{zoo.sha()[:12]}",))
+    zoo.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    sha = zoo.commit("Edit (#140)", {"src/zoo.py": "one = 7\ntwo = 2\n"})
+    (marked,) = call(zoo, "retrieve", {"task": "zebra"}).structured_content["marked"]
+    assert (marked["id"], marked["verdicts"][0]["kind"]) == (make_id(9), "changed")
+    assert (marked["verdicts"][0]["edit"]["commit"], marked["verdicts"][0]["edit"]["number"]) == (sha, 140)
+
+
 def test_what_is_noted_is_followed_by_the_line_that_asks_what_was_used(zoo: Project) -> None:
     given = call(zoo, "retrieve", {"task": "zebra"})
     assert given.structured_content["context"].endswith(f"</recalled-memory>\n{ASK}")
