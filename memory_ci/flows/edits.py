@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -13,6 +14,9 @@ from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.anchor import MARKED, Anchor, CodeEdit, Verdict
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit
+
+TRIED = re.compile(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
+"""The message of a merge that a forge makes of a request to try it; nobody has that commit later."""
 
 Judged = tuple[Entry, Sequence[Verdict]]
 """An entry, and the verdicts on its anchors in the order of its cites."""
@@ -52,5 +56,6 @@ def _named(pair: tuple[Anchor, Verdict], edit: LastEdit | None) -> Verdict:
     anchor, verdict = pair
     if edit is None or (edit.sha and edit.sha.startswith(anchor.commit)):
         return verdict
-    known = CodeEdit(anchor.symbol or "", edit.sha, find_number(edit.message), is_removal=edit.is_removal)
+    sha = None if TRIED.match(edit.message) else edit.sha
+    known = CodeEdit(anchor.symbol or "", sha, find_number(edit.message), is_removal=edit.is_removal)
     return replace(verdict, edit=known)

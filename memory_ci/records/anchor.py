@@ -30,13 +30,20 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CodeEdit(msgspec.Struct, frozen=True):
-    """What changed a cited place last: the definition ("" for lines or a file), the commit ("": it is not committed
-    yet), and the number of its request where the merge says one."""
+    """What changed a cited place last: the definition ("" for lines or a file), the commit, and the number of its
+    request where the merge says one. The commit is "" before there is one, None if a forge made it to try a merge."""
 
     symbol: str
-    commit: str
+    commit: str | None
     number: int | None = None
     is_removal: bool = False
+
+    def __str__(self) -> str:
+        """`` `send` edited in a1b2c3d, #140``."""
+        what = f"{f'`{self.symbol}` ' if self.symbol else ''}{'removed' if self.is_removal else 'edited'}"
+        number = f", #{self.number}" if self.number is not None else ""
+        where = f"in {self.commit[:7]}{number}" if self.commit else "here"
+        return f"{what} {where}{', not committed' if self.commit == '' else ''}"
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from memory_ci.records.anchor import CodeEdit, Verdict
+from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask, Task
 from memory_ci.rendering.table import printable
@@ -157,26 +157,18 @@ def _mark(verdict: Verdict) -> str:
     """What became of one place, "" if it stands as it stood."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
     note = f" ({verdict.note})" if verdict.note else ""
+    note += f", {verdict.edit}" if verdict.edit else ""
     match verdict.kind:
         case "changed":
-            return f"CHANGED since this was learned: {place}{note}{say_edit(verdict.edit)}; check before use."
+            return f"CHANGED since this was learned: {place}{note}; check before use."
         case "gone":
-            return f"GONE: {place}{note}{say_edit(verdict.edit)}."
+            return f"GONE: {place}{note}."
         case "moved":
             return f"Now at {place}{note}."
         case "unverifiable":
             return f"NOT VERIFIED: {place}{note}."
         case "fresh":
             return f"Note: {place}{note}." if note else ""
-
-
-def say_edit(edit: CodeEdit | None) -> str:
-    """`, `send` edited in a1b2c3d, #140`; "" where it is not known what changed a place."""
-    if edit is None:
-        return ""
-    what = f"{f'`{edit.symbol}` ' if edit.symbol else ''}{'removed' if edit.is_removal else 'edited'}"
-    number = f", #{edit.number}" if edit.number is not None else ""
-    return f", {what} in {edit.commit[:7]}{number}" if edit.commit else f", {what} here, not committed"
 
 
 def _related(hit: Hit) -> Iterator[str]:

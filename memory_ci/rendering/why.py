@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.records.why import CountedFeedback, Edge, Graph, Node, Why
-from memory_ci.rendering.context import explain_task, render_task, say_edit
+from memory_ci.rendering.context import explain_task, render_task
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural, shorten
 
@@ -53,7 +53,8 @@ def _reasons(hit: Hit) -> Iterator[str]:
 def say_verdict(verdict: Verdict) -> str:
     """What became of one place that is cited."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
-    return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}{say_edit(verdict.edit)}"
+    edit = f", {verdict.edit}" if verdict.edit else ""
+    return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}{edit}"
 
 
 MAX_TITLE = 120
