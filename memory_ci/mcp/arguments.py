@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -90,6 +90,18 @@ class RecordFeedback(Arguments, frozen=True):
     ref: Annotated[
         Word, Meta(description="The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")
     ] = ""
+
+
+class ReviewAnswer(Arguments, frozen=True):
+    id: Annotated[
+        Word, Meta(description="The id of an entry whose code changed, or at least 8 characters of its start.")
+    ]
+    answer: Annotated[
+        Literal["keep", "edit", "retire"],
+        Meta(description="It holds for the code as it is; it holds in the words of title and body; it does not hold."),
+    ]
+    title: Annotated[Word, Meta(description="For edit: the new title.")] = ""
+    body: Annotated[Annotated[str, Meta(max_length=20_000)], Meta(description="For edit: the new body.")] = ""
 
 
 class Marked(msgspec.Struct, frozen=True):
