@@ -144,7 +144,7 @@ def review_command(
     where = committed_workspace()
     review = list_stale(where, branch)
     notes: list[Added] = []
-    if not (keep or retire or as_json) and sys.stdin.isatty():
+    if not (keep or retire or as_json) and _can_answer():
         keep, retire = _ask(review, notes, dry_run=dry_run)
     plan = plan_review(where, review, keep, retire)
     done = answer_review(where, plan, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ)
@@ -155,6 +155,10 @@ def review_command(
     ]
     lines = [printable(line) for line in told] or ["No entry is stale."]
     show({"stale": review.stale, "plan": plan, "notes": notes, "applied": None if dry_run else done}, lines, as_json)
+
+
+def _can_answer() -> bool:
+    return sys.stdin.isatty()
 
 
 def _tell(one: StaleEntry) -> list[str]:

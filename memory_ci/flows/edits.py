@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
+from memory_ci.errors import RepositoryError
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.edits import LastEdit, Spot, find_last_edits
 from memory_ci.gitrepo.forges import find_number
@@ -32,7 +34,9 @@ def name_edits(workspace: Workspace, judged: Sequence[Judged], view: str | None)
     if not spots:
         return [tuple(verdicts) for _, verdicts in judged]
     rev = view or ("HEAD" if workspace.repo.root is None else None)
-    found = find_last_edits(workspace.repo, rev, spots.values())
+    found: dict[Spot, LastEdit] = {}
+    with suppress(RepositoryError):  # no commit yet, or history that this clone has only in part: the marks stay
+        found = find_last_edits(workspace.repo, rev, spots.values())
     return [tuple(_named(pair, found.get(spots[pair]) if pair in spots else None) for pair in own) for own in pairs]
 
 

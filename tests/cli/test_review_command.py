@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import click
+import pytest
+
 from memory_ci.store.edit import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
@@ -27,3 +30,23 @@ def test_stale_entries_are_listed_and_answered_without_a_terminal(project: Proje
     assert done.stdout.startswith("Committed on main: "), done.stderr
     assert run("review", "--stale").stdout == "No entry is stale.\n"
     assert run("review").exit_code == 2
+
+
+def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\nthree()\nfour()\n"})[:12]
+    entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in range(1, 5)]
+    project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
+    project.commit("Edit", {"src/pay.py": "1()\n2()\n3()\n4()\n"})
+    answers = iter("kers")
+    monkeypatch.setattr("memory_ci.cli.upkeep._can_answer", lambda: True)
+    monkeypatch.setattr(click, "prompt", lambda *_, **__: next(answers))
+    monkeypatch.setattr(click, "edit", lambda text, **_: text.replace("Pay 2", "Pay twice"))
+    before = project.sha()
+    result = run("review", "--stale")
+    assert result.exit_code == 0, result.stderr
+    assert len(project.subjects(before)) == 2
+    assert [entry.status for entry in project.entries()] == ["active", "active", "retired", "active"]
+    (note,) = (project.path / ".memory/inbox").glob("*.md")
+    assert ("Pay twice" in note.read_text(), make_id(2) in note.read_text()) == (True, True)

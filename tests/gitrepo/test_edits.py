@@ -60,3 +60,10 @@ def test_a_path_is_taken_as_it_is_written(repo: RepoBuilder) -> None:
     edit = repo.commit("Edit", {"über *?[x] b.py": "x\n"})
     assert last(repo, Spot("über *?[x] b.py", "über *?[x] b.py")) == LastEdit(edit, "Edit\n")
     assert sha != edit
+
+
+def test_the_commit_at_which_a_shallow_clone_ends_is_not_taken_for_the_edit(repo: RepoBuilder, tmp_path: Path) -> None:
+    repo.commit("Edit", {"a.py": CODE.replace("y()", "yy()")})
+    repo.commit("Other", {"README": "y\n"})
+    repo.git("clone", "-q", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow"))
+    assert last(RepoBuilder(tmp_path / "shallow"), Spot("a.py", "a.py", 4, 6)) is None

@@ -20,6 +20,7 @@ from memory_ci.rendering.why import render_explanation
 from memory_ci.store.edit import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
+from tests.repos import make_repo
 
 POST = """def post(url, key):
     if key is None:
@@ -105,6 +106,15 @@ def test_a_renamed_file_is_followed_to_the_edit(shop: Project) -> None:
     shop.commit("Rename")
     (found,) = hit_of(ask(shop)).verdicts
     assert (found.kind, found.path, found.edit) == ("changed", "src/http.py", CodeEdit("post", edit))
+
+
+def test_where_there_is_no_commit_the_mark_stands_without_an_edit(tmp_path: Path) -> None:
+    unborn = Project(make_repo(tmp_path / "unborn").path)
+    entry = make_entry(1, title=TITLE, cites=("src/client.py:1@0123456789ab text:0123456789ab",))
+    unborn.write("MEMORY.md", format_entry(entry))
+    unborn.write("src/client.py", CLIENT)
+    (found,) = hit_of(ask(unborn)).verdicts
+    assert (found.kind, found.edit) == ("changed", None)
 
 
 def test_an_edit_moves_the_entry_behind_one_that_holds(shop: Project) -> None:
