@@ -88,6 +88,7 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
     click.echo(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
     if run.report:
         show_report(run.report, "github" if is_github else "text")
+        click.echo("".join(f"{printable(line)}\n" for line in run.remarks), err=True, nl=False)
     text = render_plan(run.plan, written) if run.plan else ""
     text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
     click.echo(fence(text, secrets.token_hex(16)) if is_github else text, nl=False)

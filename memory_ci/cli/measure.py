@@ -31,7 +31,7 @@ set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 def health_command(at: str | None, history: bool, profile: Profile | None, as_json: bool) -> None:
     """Say how well memory is kept, and what to do about what is weak.
 
-    Five metrics from 0 to 100 and their mean by weight: freshness 25, coverage 25, coherence 20, efficiency 15,
+    Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25, coherence 20, efficiency 15,
     reachability 15. Red is below 50, yellow below 75, green from there. A metric without data is n/a, and its weight
     is shared out. All of it is reckoned from the files and the history; nothing is stored.
 

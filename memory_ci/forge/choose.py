@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_ci.forge import Forge, github, gitlab
+from memory_ci.forge.comments import Comments, GitHubComments, GitLabComments
 from memory_ci.forge.http import Transport
 from memory_ci.forge.limits import Budget
 from memory_ci.forge.offline import Offline
@@ -47,6 +48,16 @@ def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir:
         return GitHubProposals(found[0], environ["GITHUB_REPOSITORY"])
     if config.name in ("auto", "gitlab") and (client := _gitlab_client(environ, budget, cache)):
         return GitLabProposals(client, environ["CI_PROJECT_ID"])
+    return None
+
+
+def choose_comments(config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path) -> Comments | None:
+    """The forge on which requests may be commented on, or None. Raises as `choose_forge`."""
+    budget, cache = Budget(), ReplyCache(cache_dir)
+    if config.name in ("auto", "github") and (found := _github_client(environ, budget, cache)):
+        return GitHubComments(found[0], environ["GITHUB_REPOSITORY"])
+    if config.name in ("auto", "gitlab") and (client := _gitlab_client(environ, budget, cache)):
+        return GitLabComments(client, environ["CI_PROJECT_ID"])
     return None
 
 

@@ -16,16 +16,18 @@ from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, find_partners, said
+from memory_ci.records.anchor import MARKED, VerdictKind
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.health import Band, Health, Metric, MetricName, Profile
 from memory_ci.records.names import ORIGIN
 from memory_ci.text import plural
 
-WEIGHTS: Mapping[MetricName, int] = {
-    "freshness": 25, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15
-}  # fmt: skip
-"""Crewship's weights; they sum to 100."""
+WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
+    "git": {"truth": 15, "recency": 10, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
+    "crewship": {"freshness": 25, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
+}
+"""They sum to 100. Ours share Crewship's weight of freshness between truth and recency."""
 
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
@@ -33,9 +35,16 @@ SHORT = 7  # Digits of a commit id that a source gives at least.
 _said = lru_cache(maxsize=16_384)(said)
 """Two metrics compare the words of entries, and a history those of the same entries month by month."""
 
+STANDING: Mapping[VerdictKind | None, str] = {
+    "fresh": "fresh", "moved": "fresh", "changed": "marked", "gone": "withheld"
+}  # fmt: skip
+"""How an entry is served by what its anchors say; one that cannot be verified is as good as unanchored."""
+
 NO_ENTRY = "there is no active entry"
 
 ADVICE: Mapping[MetricName, str] = {
+    "truth": "Look at each entry whose code has changed, and keep, edit or retire it: `memory-ci review --stale`.",
+    "recency": "Retire what no longer holds: `memory-ci retire --stale`; work that uses an entry keeps it recent.",
     "freshness": "Retire what no longer holds: `memory-ci retire --stale`; work that uses an entry keeps it fresh.",
     "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
     "coherence": "Unite what says the same: `memory-ci compact`. Of two that contradict, let one supersede the other.",
@@ -68,7 +77,7 @@ class Jobs(NamedTuple):
 
 def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[MetricName, Measured]) -> Health:
     """The score of metrics: their mean by weight, where the weight of one without data is shared among the others."""
-    metrics = tuple(_metric(name, measured[name]) for name in WEIGHTS)
+    metrics = tuple(_metric(name, weight, measured[name]) for name, weight in WEIGHTS[profile].items())
     known = [(metric.weight, metric.value) for metric in metrics if metric.value is not None]
     total = sum(weight for weight, _ in known)
     score = round(math.fsum(weight * value for weight, value in known) / total, 1) if known else None
@@ -94,11 +103,10 @@ def band_of(score: float) -> Band:
     return "yellow" if score >= YELLOW else "red"
 
 
-def _metric(name: MetricName, measured: Measured) -> Metric:
+def _metric(name: MetricName, weight: int, measured: Measured) -> Metric:
     value = None if measured.value is None else round(min(100.0, max(0.0, measured.value)), 1)
     advice = measured.advice or ADVICE[name] if value is not None and value < GREEN else ""
-    weight, missing = WEIGHTS[name], measured.missing
-    return Metric(name=name, weight=weight, value=value, basis=measured.basis, advice=advice, missing=missing)
+    return Metric(name=name, weight=weight, value=value, basis=measured.basis, advice=advice, missing=measured.missing)
 
 
 def is_in_force(entry: Entry, today: date) -> bool:
@@ -121,10 +129,25 @@ def _origin_name(match: re.Match[str]) -> str:
     return f"pr:{match['number']}" if match["number"] else f"commit:{match['sha'][:SHORT]}"
 
 
-# -- the five metrics
+# -- the metrics
 
 
-def score_freshness(entries: Sequence[Entry], today: date, decay: Decay) -> Measured:
+def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
+    """How many of the entries that cite code are fresh; one that is marked counts half, one that is withheld nothing.
+
+    `kinds` says of each entry, by id and newest first, what its anchors say together; None where it has none.
+    """
+    count = Counter(map(STANDING.get, kinds.values()))
+    total, judged = len(kinds), len(kinds) - count[None]
+    if not judged:
+        return Measured(None, NO_ENTRY if not kinds else f"no anchor to judge in {_entries(total)}")
+    shares = ", ".join(f"{name} {count[name] / total:.0%}" for name in ("fresh", "marked", "withheld"))
+    basis = f"{shares}, unanchored {count[None] / total:.0%} of {_entries(total)}"
+    stale = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
+    return Measured(100 * (count["fresh"] + count["marked"] / 2) / judged, basis, missing=stale)
+
+
+def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measured:
     """The mean recency with the floor taken off: what is as old as can be counts nothing."""
     if not entries:
         return Measured(None, NO_ENTRY)

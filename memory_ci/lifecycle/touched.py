@@ -9,7 +9,7 @@ import msgspec
 
 from memory_ci.lifecycle.anchors import fold
 from memory_ci.records.anchor import Verdict
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, Level
 from memory_ci.text import plural, shorten
 
@@ -25,7 +25,7 @@ Numbered = Sequence[tuple[int, str]]
 class Touch(msgspec.Struct, frozen=True):
     """An anchor of an entry before a range and after it; `old` and `new` are the texts of its file, "" if none."""
 
-    entry: Entry
+    place: Located
     before: Verdict
     after: Verdict
     old: str
@@ -34,11 +34,11 @@ class Touch(msgspec.Struct, frozen=True):
 
 def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
     """One finding for each place and what happened there, naming the entries that speak about it."""
-    groups: dict[tuple[str, str, int, Level, str], list[Entry]] = {}
+    groups: dict[tuple[str, str, int, Level, str], list[Touch]] = {}
     for touch in touches:
         for place in _place(touch):
-            groups.setdefault(place, []).append(touch.entry)
-    return tuple(_finding(place, entries) for place, entries in sorted(groups.items(), key=lambda group: group[0]))
+            groups.setdefault(place, []).append(touch)
+    return tuple(_finding(place, group) for place, group in sorted(groups.items(), key=lambda item: item[0]))
 
 
 def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | None:
@@ -71,26 +71,36 @@ def _place(touch: Touch) -> Iterator[tuple[str, str, int, Level, str]]:
         yield "anchor-moved", after.path, 1, "notice", before.path
 
 
-def _finding(place: tuple[str, str, int, Level, str], entries: Sequence[Entry]) -> Finding:
+def _finding(place: tuple[str, str, int, Level, str], touches: Sequence[Touch]) -> Finding:
     code, path, line, level, old_path = place
-    named = _names(entries)
+    named = _names([touch.place for touch in touches])
+    what = ", ".join(dict.fromkeys(str(touch.after.edit) for touch in touches if touch.after.edit))
+    said = f" ({what})" if what else ""
     if code == "anchor-gone":
         hint = "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
         return Finding(
-            path, line, "anchor-gone", f"this change removes the code that memory speaks about: {named}", hint, level
+            path,
+            line,
+            "anchor-gone",
+            f"this change removes the code that memory speaks about{said}: {named}",
+            hint,
+            level,
         )
     if code == "anchor-moved":
         hint = "Nothing to do: `memory-ci record` points the entry at the new place."
         return Finding(path, line, "anchor-moved", f"was {old_path}, which memory speaks about: {named}", hint, level)
     hint = "If it no longer holds, reword it or set `status: retired`."
     return Finding(
-        path, line, "anchor-changed", f"memory speaks about the code that changes here: {named}", hint, level
+        path, line, "anchor-changed", f"memory speaks about the code that changes here{said}: {named}", hint, level
     )
 
 
-def _names(entries: Sequence[Entry]) -> str:
-    distinct = {entry.id: entry for entry in entries}
-    named = [f'{entry.id[:8]} "{shorten(entry.title, 60)}"' for entry in list(distinct.values())[:MAX_NAMED]]
+def _names(places: Sequence[Located]) -> str:
+    distinct = {place.entry.id: place for place in places}
+    named = [
+        f'{place.entry.id[:8]} "{shorten(place.entry.title, 60)}" at {place.path}:{place.line}'
+        for place in list(distinct.values())[:MAX_NAMED]
+    ]
     rest = len(distinct) - len(named)
     return ", ".join(named) + (f" and {plural(rest, 'entry')} more" if rest else "")
 

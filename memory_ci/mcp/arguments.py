@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.records.episode import FeedbackKind, Outcome, Ranking
 from memory_ci.records.retrieval import Mode, Strength
@@ -91,6 +92,25 @@ class RecordFeedback(Arguments, frozen=True):
     ] = ""
 
 
+class ReviewAnswer(Arguments, frozen=True):
+    id: Annotated[
+        Word, Meta(description="The id of an entry whose code changed, or at least 8 characters of its start.")
+    ]
+    answer: Annotated[
+        Literal["keep", "edit", "retire"],
+        Meta(description="It holds for the code as it is; it holds in the words of title and body; it does not hold."),
+    ]
+    title: Annotated[Word, Meta(description="For edit: the new title.")] = ""
+    body: Annotated[Annotated[str, Meta(max_length=20_000)], Meta(description="For edit: the new body.")] = ""
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """An entry whose cited code is another now: what became of each place, and what changed it."""
+
+    id: str
+    verdicts: tuple[Verdict, ...]
+
+
 class Retrieved(msgspec.Struct, frozen=True):
     """What memory knows about a task."""
 
@@ -99,6 +119,7 @@ class Retrieved(msgspec.Struct, frozen=True):
     mode: Mode
     verdict: Strength | None
     notes: tuple[str, ...] = ()
+    marked: tuple[Marked, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -21,9 +21,11 @@ from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
 from memory_ci.flows.serve.visibility import find_visible, show_visible
 from memory_ci.mcp import arguments
-from memory_ci.mcp.arguments import FeedbackResult, Kept, Recollection, Retrieved, Told
+from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, Told
 from memory_ci.mcp.caller import Caller
-from memory_ci.records.episode import Feedback, Recalled
+from memory_ci.records.anchor import MARKED
+from memory_ci.records.entry import NEW_IMPORTANCE
+from memory_ci.records.episode import Feedback, FeedbackKind, Recalled
 from memory_ci.records.health import Health
 from memory_ci.records.retrieval import Hit
 from memory_ci.rendering.context import ASK, render_asking, render_context, render_hints
@@ -53,7 +55,10 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
     if is_noted:
         with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
             record_injected(workspace, ids, caller.now)
-    return _say(context or NOTHING, answer.notes), Retrieved(context, ids, answer.mode, answer.verdict, answer.notes)
+    found = ((hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED)) for hit in answer.hits)
+    marked = tuple(Marked(id_, verdicts) for id_, verdicts in found if verdicts)
+    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked)
+    return _say(context or NOTHING, answer.notes), told
 
 
 def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:
@@ -109,6 +114,25 @@ def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tup
     return f"Wrote {printable(given.path)}. Utility {given.before:.2f} -> {given.after:.2f}.", judged
 
 
+def call_review(caller: Caller, asked: arguments.ReviewAnswer) -> tuple[str, Kept]:
+    """What an agent answers of a marked entry is a proposal: feedback, or a note that contradicts the entry."""
+    if asked.answer != "edit":
+        kind: FeedbackKind = "confirmed" if asked.answer == "keep" else "rejected"
+        _, given = call_record_feedback(caller, arguments.RecordFeedback(id=asked.id, kind=kind))
+        return _report(Kept(given.id, given.path, given.is_new), "It is feedback; a person decides: review --stale.")
+    workspace = caller.workspace()
+    check_length(asked.id)
+    place = find_visible(workspace, asked.id, caller.options(), caller.today)
+    entry = place.entry
+    text = split_text(f"{' '.join(asked.title.split())}\n{asked.body}")
+    fields = {"type": entry.type, "domain": entry.domain, "scope": _target(caller, place.scope.target)}
+    against = (f"contradicts {entry.id}",)
+    new_id = str(uuid.uuid4())
+    note = draft_entry(new_id, caller.today, text, **fields, importance=NEW_IMPORTANCE, relations=against)
+    added = add_entry(workspace, note)
+    return _report(Kept(added.entry.id, added.path, added.is_new), "It waits in the inbox; commit it with your work.")
+
+
 def call_health(caller: Caller, asked: arguments.NoArguments) -> tuple[str, Health]:
     health = measure_health(caller.workspace(), caller.today, environ=caller.environ)
     return render_health(health), health
@@ -148,6 +172,15 @@ TOOLS = (
         arguments.RecordFeedback,
         FeedbackResult,
         call_record_feedback,
+        writes=True,
+    ),
+    Tool(
+        "review",
+        "Say what becomes of an entry that is marked as changed: keep, edit or retire. It is a proposal to people: "
+        "feedback, or a note in the inbox that contradicts the entry.",
+        arguments.ReviewAnswer,
+        Kept,
+        call_review,
         writes=True,
     ),
     Tool(

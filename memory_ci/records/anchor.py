@@ -9,6 +9,10 @@ import msgspec
 VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
 
 
+MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})
+"""What an agent is told of an entry before it believes it."""
+
+
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """A place in a commit: a file, or the lines `first` to `last` of it (1-based, both included).
 
@@ -25,10 +29,27 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     is_by_words: bool = False
 
 
+class CodeEdit(msgspec.Struct, frozen=True):
+    """What changed a cited place last: the definition ("" for lines or a file), the commit, and the number of its
+    request where the merge says one. The commit is "" before there is one, None if a forge made it to try a merge."""
+
+    symbol: str
+    commit: str | None
+    number: int | None = None
+    is_removal: bool = False
+
+    def __str__(self) -> str:
+        """`` `send` edited in a1b2c3d, #140``."""
+        what = f"{f'`{self.symbol}` ' if self.symbol else ''}{'removed' if self.is_removal else 'edited'}"
+        number = f", #{self.number}" if self.number is not None else ""
+        where = f"in {self.commit[:7]}{number}" if self.commit else "here"
+        return f"{what} {where}{', not committed' if self.commit == '' else ''}"
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """What a view shows of an anchor, and where. Lines are None for a whole file, or where no place is left.
 
-    `edited` is the share of lines that are other in a file that is cited whole.
+    `edited` is the share of lines that are other in a file that is cited whole; `edit` is looked for where it is shown.
 
     fresh         the text stands where it stood
     moved         the same text stands at other lines or in another file
@@ -43,3 +64,4 @@ class Verdict(msgspec.Struct, frozen=True):
     last: int | None = None
     note: str = ""
     edited: float = 0.0
+    edit: CodeEdit | None = None

@@ -148,9 +148,13 @@ class HealthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """After which stops `ci` ends red: those that last (a wrong permission, a bad answer), any, or none."""
+    """After which stops `ci` ends red: those that last (a wrong permission, a bad answer), any, or none.
+
+    `comment`: whether it comments on a pull request that changes code which entries cite.
+    """
 
     fail_on: Literal["lasting", "any", "never"] = "lasting"
+    comment: bool = True
 
 
 FORMAT = 1  # The newest format of a repository's files that is known here; docs/compatibility.md says what it covers.

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-MetricName = Literal["freshness", "coverage", "coherence", "efficiency", "reachability"]
+MetricName = Literal["truth", "recency", "freshness", "coverage", "coherence", "efficiency", "reachability"]
 Band = Literal["red", "yellow", "green"]
 Profile = Literal["git", "crewship"]
 

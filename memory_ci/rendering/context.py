@@ -157,9 +157,10 @@ def _mark(verdict: Verdict) -> str:
     """What became of one place, "" if it stands as it stood."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
     note = f" ({verdict.note})" if verdict.note else ""
+    note += f", {verdict.edit}" if verdict.edit else ""
     match verdict.kind:
         case "changed":
-            return f"CHANGED since this was learned: {place}{note}. Look there first."
+            return f"CHANGED since this was learned: {place}{note}; check before use."
         case "gone":
             return f"GONE: {place}{note}."
         case "moved":

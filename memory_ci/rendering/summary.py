@@ -51,11 +51,11 @@ def list_outcome(published: Published | None) -> tuple[str, ...]:
     return (*published.subjects, *filter(None, (published.reason, published.url)))
 
 
-def render_findings(title: str, findings: Sequence[Finding]) -> str:
+def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BYTES) -> str:
     """What a check found as Markdown: a table, or one sentence."""
     rows = [(f"{one.path}:{one.line}", one.level, one.code, f"{one.message}. {one.hint}") for one in findings]
     table = _table(("where", "level", "code", "what"), rows) if rows else ["Nothing found."]
-    return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *table], MAX_BYTES, CUT)
+    return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *table], limit, CUT)
 
 
 def _lines(plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]) -> Iterator[str]:

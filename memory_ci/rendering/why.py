@@ -53,7 +53,8 @@ def _reasons(hit: Hit) -> Iterator[str]:
 def say_verdict(verdict: Verdict) -> str:
     """What became of one place that is cited."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
-    return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}"
+    edit = f", {verdict.edit}" if verdict.edit else ""
+    return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}{edit}"
 
 
 MAX_TITLE = 120

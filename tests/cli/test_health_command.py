@@ -25,18 +25,18 @@ def test_a_fresh_repository_is_told_that_there_is_nothing_to_measure(project: Pr
 
 def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(recorded: Project, run: Run) -> None:
     lines = run("health").stdout.splitlines()
-    assert [line.split()[0] for line in lines[3:8]] == [
-        "freshness", "coverage", "coherence", "efficiency", "reachability"
+    assert [line.split()[0] for line in lines[3:9]] == [
+        "truth", "recency", "coverage", "coherence", "efficiency", "reachability"
     ]  # fmt: skip
-    assert lines[4].startswith("coverage        n/a  x 25  nothing was merged")
+    assert lines[5].startswith("coverage        n/a  x 25  nothing was merged")
     assert "(partial)" in lines[0]
-    assert lines[9].startswith("freshness: Retire what no longer holds: `memory-ci retire --stale`")
+    assert lines[10].startswith("recency: Retire what no longer holds: `memory-ci retire --stale`")
 
 
 def test_json_holds_the_score_the_band_and_every_metric(recorded: Project, run: Run) -> None:
     health = json.loads(run("health", "--json").stdout)
     assert (health["profile"], health["commit"], health["is_partial"]) == ("git", None, True)
-    assert [metric["weight"] for metric in health["metrics"]] == [25, 25, 20, 15, 15]
+    assert [metric["weight"] for metric in health["metrics"]] == [15, 10, 25, 20, 15, 15]
     assert 0 <= health["score"] <= 100
 
 

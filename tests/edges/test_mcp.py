@@ -265,6 +265,28 @@ def test_retrieve_gives_hints_in_their_wrapper_and_notes_that(zoo: Project) -> N
     assert make_id(2) in (zoo.path / ".git/memory-ci/retrieved.jsonl").read_text()
 
 
+def test_retrieve_says_what_changed_of_the_code_that_an_entry_cites(zoo: Project) -> None:
+    zoo.commit("Write", {"src/zoo.py": "one = 1\ntwo = 2\n"})
+    entry = make_entry(9, title="A zebra in the zoo", cites=(f"src/zoo.py:1@{zoo.sha()[:12]}",))
+    zoo.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    sha = zoo.commit("Edit (#140)", {"src/zoo.py": "one = 7\ntwo = 2\n"})
+    (marked,) = call(zoo, "retrieve", {"task": "zebra"}).structured_content["marked"]
+    assert (marked["id"], marked["verdicts"][0]["kind"]) == (make_id(9), "changed")
+    assert (marked["verdicts"][0]["edit"]["commit"], marked["verdicts"][0]["edit"]["number"]) == (sha, 140)
+
+
+def test_what_an_agent_answers_of_a_marked_entry_is_a_proposal(zoo: Project) -> None:
+    before = zoo.show("HEAD", "MEMORY.md")
+    kept = call(zoo, "review", {"id": make_id(2), "answer": "keep"}).structured_content
+    assert (kept["id"], kept["path"].startswith(".memory/episodes/")) == (make_id(2), True)
+    said = {"id": make_id(2), "answer": "edit", "title": "Zebras sleep in stables now", "body": "They moved."}
+    note = call(zoo, "review", said).structured_content
+    assert f"contradicts {make_id(2)}" in (zoo.path / note["path"]).read_text()
+    assert "supersedes" not in (zoo.path / note["path"]).read_text()
+    assert (zoo.path / "MEMORY.md").read_text() == before
+    assert slug_of(call(zoo, "review", {"id": "f" * 12, "answer": "retire"})) == "unknown-entry"
+
+
 def test_what_is_noted_is_followed_by_the_line_that_asks_what_was_used(zoo: Project) -> None:
     given = call(zoo, "retrieve", {"task": "zebra"})
     assert given.structured_content["context"].endswith(f"</recalled-memory>\n{ASK}")
@@ -456,7 +478,7 @@ def test_a_session_can_be_asked_alone(zoo: Project) -> None:
 def test_health_is_told_in_numbers_and_words(zoo: Project) -> None:
     health = call(zoo, "health", {})
     assert text_of(health).startswith("Health of memory: ")
-    assert [metric["weight"] for metric in health.structured_content["metrics"]] == [25, 25, 20, 15, 15]
+    assert [metric["weight"] for metric in health.structured_content["metrics"]] == [15, 10, 25, 20, 15, 15]
 
 
 def test_an_edited_configuration_holds_from_the_next_call(zoo: Project) -> None:

@@ -118,6 +118,7 @@ class GitHubDouble:
         self.pulls: list[dict[str, Any]] = []
         self.stale: list[Any] = []
         self.refusal = ""
+        self.comments: list[dict[str, Any]] = []
         self.graphql_answer: Answer | None = None
 
     def environ(self, url: str) -> dict[str, str]:
@@ -128,6 +129,8 @@ class GitHubDouble:
             return json_answer({"message": "Bad credentials"}, 401)
         if asked.path == "/graphql":
             return self.graphql_answer or self._commit(asked.json["variables"]["input"])
+        if asked.path.startswith("/repos/acme/shop/issues/"):
+            return self._comment(asked)
         if asked.path == "/repos/acme/shop/pulls":
             return self._list(asked) if asked.method == "GET" else self._open(asked)
         if asked.method == "GET":
@@ -135,6 +138,20 @@ class GitHubDouble:
         number = int(asked.path.rpartition("/")[2])
         self.pulls[number - 1] |= asked.json
         return json_answer(self.pulls[number - 1])
+
+    def _comment(self, asked: Asked) -> Answer:
+        """Comments on any request: listed, written by the app whose token this is, given another text."""
+        if asked.method == "GET":
+            return json_answer(self.comments)
+        if self.refusal:
+            return json_answer({"message": self.refusal}, 403)
+        if asked.method == "POST":
+            user = {"id": 41898282, "type": "Bot"}
+            self.comments.append({"id": len(self.comments) + 1, "user": user, **asked.json})
+            return json_answer(self.comments[-1], 201)
+        comment = next(one for one in self.comments if one["id"] == int(asked.path.rpartition("/")[2]))
+        comment |= asked.json
+        return json_answer(comment)
 
     def _list(self, asked: Asked) -> Answer:
         is_asked = asked.query["head"] == f"acme:{UPDATE}" and asked.query["base"] == "main"

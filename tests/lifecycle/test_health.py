@@ -25,11 +25,11 @@ from memory_ci.lifecycle.health import (
     score_coherence,
     score_coverage,
     score_efficiency,
-    score_freshness,
     score_hits,
     score_indexed,
     score_linked,
     score_reachability,
+    score_recency,
     score_tightness,
     weigh,
 )
@@ -42,7 +42,7 @@ VALUES = st.none() | st.floats(-50, 150)
 
 def weighed(**values: float | None) -> Health:
     """A health with these metrics; those that are not said have no data."""
-    measured: dict[MetricName, Measured] = {name: Measured(values.get(name), "") for name in WEIGHTS}
+    measured: dict[MetricName, Measured] = {name: Measured(values.get(name), "") for name in WEIGHTS["git"]}
     return weigh("git", TODAY, None, measured)
 
 
@@ -50,16 +50,17 @@ def weighed(**values: float | None) -> Health:
 
 
 def test_the_weights_are_the_seed_s_and_whole() -> None:
-    assert list(WEIGHTS.values()) == [25, 25, 20, 15, 15]
+    assert list(WEIGHTS["crewship"].values()) == [25, 25, 20, 15, 15]
+    assert list(WEIGHTS["git"].values()) == [15, 10, 25, 20, 15, 15]
 
 
 def test_a_score_is_the_mean_by_weight() -> None:
-    health = weighed(freshness=100, coverage=50, coherence=100, efficiency=0, reachability=100)
+    health = weighed(truth=100, recency=100, coverage=50, coherence=100, efficiency=0, reachability=100)
     assert (health.score, health.is_partial) == (72.5, False)
 
 
 def test_the_weight_of_a_metric_without_data_is_shared_out() -> None:
-    health = weighed(freshness=100, coverage=50)
+    health = weighed(truth=100, recency=100, coverage=50)
     assert (health.score, health.band, health.is_partial) == (75.0, "green", True)
 
 
@@ -76,12 +77,12 @@ def test_bands_begin_at_fifty_and_seventy_five(score: float, band: str) -> None:
 
 
 def test_a_weak_metric_says_what_to_do_and_a_strong_one_does_not() -> None:
-    health = weighed(freshness=74.9, coverage=75)
-    assert [bool(metric.advice) for metric in health.metrics] == [True, False, False, False, False]
+    health = weighed(truth=74.9, coverage=75)
+    assert [bool(metric.advice) for metric in health.metrics] == [True, *[False] * 5]
     assert health.weakest is health.metrics[0]
 
 
-@given(st.fixed_dictionaries(dict.fromkeys(WEIGHTS, VALUES)))
+@given(st.fixed_dictionaries(dict.fromkeys(WEIGHTS["git"], VALUES)))
 def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]) -> None:
     health = weighed(**values)
     known = [metric.value for metric in health.metrics if metric.value is not None]
@@ -91,18 +92,18 @@ def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]
         assert min(known) - 0.05 <= health.score <= max(known) + 0.05
 
 
-# -- freshness
+# -- recency
 
 
 @pytest.mark.parametrize(("age", "expected"), [(0, 100.0), (90, 100 * (0.5 - 0.1) / 0.9), (5000, 0.0)])
-def test_freshness_is_recency_with_its_floor_taken_off(age: int, expected: float) -> None:
+def test_recency_is_measured_with_its_floor_taken_off(age: int, expected: float) -> None:
     entry = make_entry(last_reinforced=TODAY - timedelta(days=age))
-    assert score_freshness([entry], TODAY, "exp").value == pytest.approx(expected)
+    assert score_recency([entry], TODAY, "exp").value == pytest.approx(expected)
 
 
-def test_freshness_follows_the_curve_that_ranks() -> None:
+def test_recency_follows_the_curve_that_ranks() -> None:
     entry = make_entry(last_reinforced=TODAY - timedelta(days=180))
-    assert score_freshness([entry], TODAY, "linear").value == 0
+    assert score_recency([entry], TODAY, "linear").value == 0
 
 
 # -- coverage
@@ -167,7 +168,7 @@ def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
     places = [make_located(1, title="Zebras graze", relations=tuple(f"contradicts {make_id(n)}" for n in range(2, 9)))]
     places += [make_located(number, title="Wait for the okapi") for number in range(2, 9)]
     health = weigh(
-        "git", TODAY, None, {**dict.fromkeys(WEIGHTS, Measured(None, "")), "coherence": score_coherence(places)}
+        "git", TODAY, None, {**dict.fromkeys(WEIGHTS["git"], Measured(None, "")), "coherence": score_coherence(places)}
     )
     assert health.score == 0
 
@@ -214,7 +215,7 @@ def test_alike_are_copies_and_what_shares_enough_words() -> None:
     assert find_alike(entries, 0.9, {make_id(3)}) == {make_id(3)}
 
 
-@pytest.mark.parametrize("measured", [score_freshness([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)])
+@pytest.mark.parametrize("measured", [score_recency([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)])
 def test_no_entry_is_no_data(measured: Measured) -> None:
     assert measured.value is None
 

@@ -120,7 +120,7 @@ def test_all_but_the_entries_takes_no_more_than_it_is_said_to() -> None:
 @pytest.mark.parametrize(
     ("verdict", "mark"),
     [
-        (Verdict("changed", "src/a.py", 8, 11), "CHANGED since this was learned: src/a.py:8. Look there first."),
+        (Verdict("changed", "src/a.py", 8, 11), "CHANGED since this was learned: src/a.py:8; check before use."),
         (Verdict("gone", "src/a.py", note="removed"), "GONE: src/a.py (removed)."),
         (Verdict("moved", "b.py", 3, 4, "was a.py"), "Now at b.py:3 (was a.py)."),
         (Verdict("unverifiable", "a.py", 3, 4, "no commit"), "NOT VERIFIED: a.py:3 (no commit)."),

@@ -12,12 +12,12 @@ from memory_ci.rendering.sessions import render_nudge
 
 
 def make_health(*values: float | None, basis: str = "basis", commit: str | None = None) -> Health:
-    measured = {name: Measured(value, basis) for name, value in zip(WEIGHTS, values, strict=True)}
+    measured = {name: Measured(value, basis) for name, value in zip(WEIGHTS["git"], values, strict=True)}
     return weigh("git", date(2026, 11, 21), commit, measured)
 
 
 def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> None:
-    line = render_health_line(make_health(90, 40, None, 80, 80))
+    line = render_health_line(make_health(90, 90, 40, None, 80, 80))
     assert line == (
         "Health: 70.6 of 100, yellow (partial). Weakest: coverage 40.0 (basis)."
         " Let memory catch up with what was merged: `memory-ci record`."
@@ -25,32 +25,32 @@ def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> 
 
 
 def test_one_line_of_nothing_says_so() -> None:
-    assert render_health_line(make_health(*[None] * 5)) == "Health: n/a, there is nothing to measure."
+    assert render_health_line(make_health(*[None] * 6)) == "Health: n/a, there is nothing to measure."
 
 
 def test_what_git_said_of_a_clone_moves_no_cursor() -> None:
-    health = make_health(90, None, None, None, None, basis="the clone at /x\x1b[2J is shallow")
+    health = make_health(90, *[None] * 5, basis="the clone at /x\x1b[2J is shallow")
     texts = (render_health(health), render_health_line(health))
     assert all("\x1b" not in text and "\\x1b[2J" in text for text in texts)
 
 
 def test_where_it_was_measured_is_told() -> None:
-    places = [make_health(*[1] * 5, commit=commit) for commit in (None, "ab" * 20, "")]
+    places = [make_health(*[1] * 6, commit=commit) for commit in (None, "ab" * 20, "")]
     starts = [render_health(place).splitlines()[1].split(" on ")[0] for place in places]
     assert starts == ["The work tree", "Commit abababababab", "Before the first commit,"]
 
 
 def test_below_the_advice_stand_the_newest_five_of_what_is_missing() -> None:
     titles = tuple(f"#{number} \x1b[2JTitle" for number in range(7, 0, -1))
-    measured = {name: Measured(100, "") for name in WEIGHTS} | {"efficiency": Measured(10, "", missing=titles)}
+    measured = {name: Measured(100, "") for name in WEIGHTS["git"]} | {"efficiency": Measured(10, "", missing=titles)}
     lines = render_health(weigh("git", date(2026, 11, 21), None, measured)).splitlines()
     assert lines[-6:-1] == [f"    #{number} \\x1b[2JTitle" for number in (7, 6, 5, 4, 3)]
     assert lines[-1] == "    and 2 more: `--json` names them"
 
 
 def test_history_is_a_line_each() -> None:
-    text = render_history([make_health(*[100] * 5, commit="ab" * 20), make_health(*[None] * 5, commit="cd" * 20)])
-    assert text.splitlines()[0].startswith("2026-11-21  abababababab  100.0 of 100, green  freshness 100.0  coverage")
+    text = render_history([make_health(*[100] * 6, commit="ab" * 20), make_health(*[None] * 6, commit="cd" * 20)])
+    assert text.splitlines()[0].startswith("2026-11-21  abababababab  100.0 of 100, green  truth 100.0  recency")
     assert len(text.splitlines()) == 2
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.trust import find_machine
-from memory_ci.flows.anchors import compare_anchors, read_texts
+from memory_ci.flows.anchors import Verdicts, compare_anchors, read_texts
+from memory_ci.flows.edits import name_edits
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
 from memory_ci.gitrepo.history import STEP
@@ -52,16 +53,22 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     workspace = head.workspace
     located = [place for place in head.memory.located if place.entry.status != "retired"]
     before, after = compare_anchors(workspace, located, start.sha, head.sha)
-    entries = {place.entry.id: place.entry for place in located}
-    pairs = [
-        (entries[key[0]], before[key], verdict)
-        for key, verdict in after.items()
-        if verdict != before[key] or verdict.kind == "changed"
-    ]
+    places = {place.entry.id: place for place in located}
+    touched = [key for key, verdict in after.items() if verdict != before[key] or verdict.kind == "changed"]
+    after = _name_edits(head, [places[id_].entry for id_ in dict.fromkeys(id_ for id_, _ in touched)], after)
+    pairs = [(places[key[0]], before[key], after[key]) for key in touched]
     files = [(start.tree.files.get(old.path), head.tree.files.get(new.path)) for _, old, new in pairs]
     texts = read_texts(workspace.repo, filter(None, (file for both in files for file in both)))
     sides = ((texts.get(one, "") if one else "" for one in both) for both in files)
     return list_touch_findings(Touch(*pair, *both) for pair, both in zip(pairs, sides, strict=True))
+
+
+def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) -> Verdicts:
+    """The verdicts on these entries, with what edited the code that they cite."""
+    own = [[(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts] for entry in entries]
+    judged = [(entry, [verdicts[key] for key in keys]) for entry, keys in zip(entries, own, strict=True)]
+    named = name_edits(head.workspace, judged, head.sha)
+    return {key: one for keys, found in zip(own, named, strict=True) for key, one in zip(keys, found, strict=True)}
 
 
 def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:

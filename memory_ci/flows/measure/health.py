@@ -32,6 +32,7 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.measure.closeness import Closeness, measure_closeness
 from memory_ci.flows.past_index import PastMoment, find_moment
 from memory_ci.flows.screening import screen
+from memory_ci.flows.serve.anchor_verdicts import soften
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import find_ranked
 from memory_ci.flows.sessions.nudge import find_nudge
@@ -56,15 +57,18 @@ from memory_ci.lifecycle.health import (
     score_coherence,
     score_coverage,
     score_efficiency,
-    score_freshness,
     score_hits,
     score_indexed,
     score_linked,
     score_reachability,
+    score_recency,
     score_tightness,
+    score_truth,
     weigh,
 )
 from memory_ci.lifecycle.similarity import words_of
+from memory_ci.lifecycle.verdicts import judge_entry
+from memory_ci.records.anchor import VerdictKind
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.health import Health, MetricName, Profile
@@ -274,12 +278,14 @@ def _list_changes(workspace: Workspace, place: HealthView) -> tuple[tuple[Merged
 
 
 def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
+    proven, truth = _judge_sources(scene)
     return {
-        "freshness": score_freshness(scene.entries, scene.today, scene.workspace.config.prominence.decay),
+        "truth": score_truth({entry.id: truth.get(entry.id) for entry in _newest(scene.entries)}),
+        "recency": score_recency(scene.entries, scene.today, scene.workspace.config.prominence.decay),
         "coverage": _coverage(scene),
         "coherence": _coherence_of(scene.active),
         "efficiency": _efficiency(scene),
-        "reachability": _reachability(scene),
+        "reachability": _reachability(scene, proven),
     }
 
 
@@ -323,8 +329,8 @@ def _count_jobs(scene: Scene) -> Jobs:
     return Jobs(len(given), sum(len(ids) for ids, _ in given), sum(len(ids & set(used)) for ids, used in given))
 
 
-def _reachability(scene: Scene) -> Measured:
-    reached = find_related(scene.entries, scene.known) | _find_proven(scene)
+def _reachability(scene: Scene, proven: Set[str]) -> Measured:
+    reached = find_related(scene.entries, scene.known) | proven
     left = frozenset(entry.id for entry in scene.entries) - reached
     reached |= find_alike(scene.entries, LEAST_JACCARD, left) if left else frozenset()
     lone = _list_lone(scene, reached)
@@ -333,18 +339,21 @@ def _reachability(scene: Scene) -> Measured:
 
 def _list_lone(scene: Scene, reached: Set[str]) -> tuple[str, ...]:
     """The ids of the entries that are not reached, newest first."""
-    lone = [entry for entry in scene.entries if entry.id not in reached]
-    lone.sort(key=lambda entry: (entry.created_at or date.min, entry.id), reverse=True)
-    return tuple(entry.id for entry in lone)
+    return tuple(entry.id for entry in _newest(scene.entries) if entry.id not in reached)
 
 
-def _find_proven(scene: Scene) -> frozenset[str]:
-    """The ids of entries that name a commit of this history, or cite code that is there.
+def _newest(entries: Iterable[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: (entry.created_at or date.min, entry.id), reverse=True)
+
+
+def _judge_sources(scene: Scene) -> tuple[frozenset[str], dict[str, VerdictKind]]:
+    """(the ids of entries that name a commit of this history, or cite code that is there; what the anchors of each say
+    together, by id).
 
     A commit that only this clone still has, of a branch that is gone say, proves as little here as anywhere else.
     """
     if scene.place.tip is None:
-        return frozenset()
+        return frozenset(), {}
     named = {entry.id: _commits_of(entry) for entry in scene.entries}
     anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
     here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
@@ -353,9 +362,12 @@ def _find_proven(scene: Scene) -> frozenset[str]:
         for cite, anchor in anchors.items()
         if anchor.commit not in here
     }
-    verdicts = judge_anchors(scene.workspace, [_recite(one, unknown) for one in scene.active], scene.place.view)
+    active = [_recite(one, unknown) for one in scene.active]
+    verdicts = judge_anchors(scene.workspace, active, scene.place.view)
     cited = {entry_id for (entry_id, _), verdict in verdicts.items() if verdict.kind not in ("gone", "unverifiable")}
-    return frozenset(cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(here)})
+    softened = {one.entry.id: soften(one.entry, verdicts) for one in active}
+    truth = {entry_id: judge_entry(found) for entry_id, found in softened.items() if found}
+    return frozenset(cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(here)}), truth
 
 
 def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.edits import name_edits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.feedback_index import mask_feedback
 from memory_ci.flows.inbox.feedback import check_length
@@ -99,7 +100,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         is_low=is_low,
         memory=_memory(place, today, retention),
         factors=ranked[0].factors[1:] if ranked else (),
-        verdicts=truth.get(place.entry, ()),
+        verdicts=name_edits(workspace, [(place.entry, truth.get(place.entry, ()))], view)[0],
         notes=(
             *_note_twins(place, located),
             *((LOW,) if is_low else ()),

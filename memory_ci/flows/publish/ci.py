@@ -16,6 +16,7 @@ from memory_ci.flows.guard.verify import verify_change
 from memory_ci.flows.index import build_index, index_path
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.publish.ci_event import CiJob
+from memory_ci.flows.publish.comment import comment_on_cited
 from memory_ci.flows.publish.publish import PublishOptions, publish
 from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan
@@ -52,7 +53,7 @@ class CiOptions(msgspec.Struct, frozen=True):
 class CiRun(msgspec.Struct, frozen=True):
     """What a job did: its report when it verified, else the plan, and the commits that it made or (dry) would make.
 
-    `remarks` are lines about memory as a whole, after what was done.
+    `remarks` are lines about memory as a whole, after what was done; of a job that verified, about its comment.
     """
 
     job: CiJob
@@ -81,7 +82,9 @@ def run_ci(
 ) -> CiRun:
     """Do what the job is for. Raises what verifying, recording and publishing raise."""
     if job.kind == "verify":
-        return CiRun(job, verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork))
+        report = verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork)
+        said = "" if options.dry_run else comment_on_cited(workspace, job, report.findings, environ)
+        return CiRun(job, report, remarks=(said,) if said else ())
     if job.kind == "nothing":
         return CiRun(job)
     given = None if options.apply is None else parse_plan(options.apply)

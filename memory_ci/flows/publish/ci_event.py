@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,8 @@ BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")
 BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "parent_pipeline")
 """What starts a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
 
+NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+
 MAX_EVENT_BYTES = 32 << 20
 """GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads")."""
 
@@ -26,7 +29,8 @@ MAX_EVENT_BYTES = 32 << 20
 class CiJob(msgspec.Struct, frozen=True):
     """What to do, and why. `base` is what a change is to be merged into, `branch` where to record (a short name).
 
-    `is_fork`: the change comes from a repository whose people may not write to this one.
+    `is_fork`: the change comes from a repository whose people may not write to this one. `number` is that of the
+    request.
     """
 
     kind: Literal["verify", "record", "nothing"]
@@ -34,6 +38,7 @@ class CiJob(msgspec.Struct, frozen=True):
     base: str | None = None
     branch: str | None = None
     is_fork: bool = False
+    number: int | None = None
 
 
 class _Repo(msgspec.Struct, frozen=True):
@@ -48,6 +53,7 @@ class _Side(msgspec.Struct, frozen=True):
 
 
 class _PullRequest(msgspec.Struct, frozen=True):
+    number: int | None = None
     base: _Side = _Side()
     head: _Side = _Side()
 
@@ -83,7 +89,8 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
     name, event = environ.get("GITHUB_EVENT_NAME", ""), _parse_event(data)
     if name == "pull_request" and event.pull_request:
         request = event.pull_request
-        return CiJob("verify", "a pull request", base=request.base.sha, is_fork=_is_fork(request))
+        is_fork = _is_fork(request)
+        return CiJob("verify", "a pull request", base=request.base.sha, is_fork=is_fork, number=request.number)
     if name == "merge_group" and event.merge_group:
         return CiJob("verify", "a merge queue", base=event.merge_group.base_sha)
     if name not in BRANCH_EVENTS:
@@ -101,7 +108,9 @@ def gitlab_job(environ: Mapping[str, str]) -> CiJob:
     if source == "merge_request_event":
         project, home = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"), environ.get("CI_MERGE_REQUEST_PROJECT_ID")
         base = environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA")
-        return CiJob("verify", "a merge request", base=base, is_fork=project != home)
+        iid = environ.get("CI_MERGE_REQUEST_IID", "")
+        number = int(iid) if NUMBER.fullmatch(iid) else None
+        return CiJob("verify", "a merge request", base=base, is_fork=project != home, number=number)
     if source not in BRANCH_SOURCES:
         raise _refusal(source)
     return _branch_job(source, environ.get("CI_COMMIT_BRANCH", ""), environ.get("CI_DEFAULT_BRANCH", ""))

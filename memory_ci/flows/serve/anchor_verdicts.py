@@ -26,7 +26,7 @@ Truth = Mapping[Entry, tuple[Verdict, ...]]
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
     """The verdicts on entries. Two git processes while nothing changed. Raises RepositoryError (unknown-revision)."""
     verdicts = judge_anchors(workspace, located, view)
-    return {place.entry: tuple(_softened(place.entry, verdicts)) for place in located}
+    return {place.entry: tuple(soften(place.entry, verdicts)) for place in located}
 
 
 def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:
@@ -41,7 +41,7 @@ def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
     return tuple(Withheld(hit, _why(verdicts)) for hit, verdicts in judged if judge_entry(verdicts) == "gone")
 
 
-def _softened(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
+def soften(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
     """The verdicts on an entry. Any edit changes a file that is cited whole: the entry fades with the share of it."""
     found = [(parse_anchor(cite), verdicts.get((entry.id, cite))) for cite in entry.cites]
     return [_soften(verdict, anchor, entry) for anchor, verdict in found if anchor is not None and verdict is not None]

@@ -21,6 +21,7 @@ from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
 from memory_ci.index.search import list_entries, list_findings, list_prose
 from memory_ci.lifecycle.prominence import prominence
+from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
@@ -64,6 +65,7 @@ def retrieve(
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
     best, superseded = arrange(judged, asked.limit)
+    best = _name_edits(view, best, options)
     similar = _recall_tasks(view, task, options)
     answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
@@ -117,6 +119,15 @@ def _judge(view: View, found: Ranked, options: RetrieveOptions) -> tuple[list[Hi
     ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
     judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
     return judged, () if options.stale else list_gone(found.hits, truth)
+
+
+def _name_edits(view: View, hits: list[Hit], options: RetrieveOptions) -> list[Hit]:
+    """The hits, those that are marked with what changed the code that they cite."""
+    if all(verdict.kind not in MARKED for hit in hits for verdict in hit.verdicts):
+        return hits
+    from memory_ci.flows.edits import with_edits  # for those that are marked
+
+    return with_edits(view.workspace, hits, view.commit if options.tree is None else options.tree)
 
 
 def _walk(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.edits import with_edits
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.serve.anchor_verdicts import judge_located
@@ -42,5 +43,5 @@ def show_visible(workspace: Workspace, prefix: str, options: RetrieveOptions, to
     place = find_visible(workspace, prefix, options, today)
     is_judged = place.entry.cites and place.scope.name != "global"
     truth = judge_located(workspace, [place], None) if is_judged else {}
-    hit = Hit(place, 1.0, (), verdicts=truth.get(place.entry, ()))
-    return Retrieval(task=prefix, mode="lexical", hits=(hit,))
+    hits = with_edits(workspace, [Hit(place, 1.0, (), verdicts=truth.get(place.entry, ()))], None)
+    return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))

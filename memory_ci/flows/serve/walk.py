@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.flows.edits import with_edits
 from memory_ci.flows.serve.options import SearchRequest
 from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
@@ -72,7 +73,8 @@ def add_related(
     found = _find_ways(index, answer, asked)
     located = find_by_ids(index, found.ways.keys(), **asked.filters)
     hits, gone = _judge(workspace, _rank(located, found.ways), tree, is_stale_shown=is_stale_shown)
-    kept, dropped = _fit(answer.hits, hits[: max(0, asked.limit - len(answer.hits))], room, workspace.config)
+    best = with_edits(workspace, hits[: max(0, asked.limit - len(answer.hits))], tree)
+    kept, dropped = _fit(answer.hits, best, room, workspace.config)
     return replace(
         answer,
         hits=(*answer.hits, *kept),

@@ -13,11 +13,14 @@ from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.workspace import open_workspace
+from memory_ci.records.anchor import CodeEdit
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.rendering.context import render_context
+from memory_ci.rendering.why import render_explanation
 from memory_ci.store.edit import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
+from tests.repos import make_repo
 
 POST = """def post(url, key):
     if key is None:
@@ -63,9 +66,55 @@ def test_an_edit_of_cited_code_is_marked_and_demoted_and_its_revert_is_not(shop:
     edited = ask(shop)
     assert truth_of(edited) == 0.5
     assert hit_of(edited).score == pytest.approx(hit_of(before).score / 2)
-    assert "\nCHANGED since this was learned: src/client.py:4. Look there first.\n" in render_context(edited)
+    sha = shop.sha()[:7]
+    mark = f"CHANGED since this was learned: src/client.py:4, `post` edited in {sha}; check before use.\n"
+    assert f"\n{mark}" in render_context(edited)
     shop.git("revert", "--no-edit", "HEAD")
     assert render_context(ask(shop)) == render_context(before)
+
+
+def test_the_request_that_edited_the_code_is_named_and_no_later_one_beside_it(shop: Project) -> None:
+    edited = CLIENT.replace("is None", "is missing")
+    shop.branch("strict")
+    shop.commit("Be strict", {"src/client.py": edited})
+    shop.checkout("main")
+    sha = shop.merge("strict", message="Merge pull request #140 from ada/strict\n\nBe strict")
+    shop.commit("Beside it (#141)", {"src/client.py": f"import os\n\n{edited}\n\ndef other():\n    close()\n"})
+    (found,) = hit_of(ask(shop)).verdicts
+    assert found.edit == CodeEdit("post", sha, 140)
+    assert f"src/client.py:6, `post` edited in {sha[:7]}, #140; check before use." in render_context(ask(shop))
+    assert f"`post` edited in {sha[:7]}, #140" in render_explanation(ask(shop))
+    shop.write("src/client.py", edited.replace("send(url", "send(url, None"))
+    assert ", `post` edited here, not committed; check" in render_context(ask(shop))
+
+
+def test_what_took_the_code_away_is_named(shop: Project) -> None:
+    sha = shop.commit("Close only (#7)", {"src/client.py": "def close():\n    send(None)\n"})
+    shop.commit("Other", {"src/client.py": "def close():\n    return send(None)\n"})
+    assert f", `post` removed in {sha[:7]}, #7." in render_context(ask(shop, stale=True))
+    gone = shop.commit("Remove", {"src/client.py": None})
+    assert f"(the file is not there any more), `post` removed in {sha[:7]}, #7." in render_context(
+        ask(shop, stale=True)
+    )
+    remember(shop, 1, f"src/client.py@{shop.sha('HEAD^')[:12]}", title="client.py: an idempotency key")
+    assert f"any more), removed in {gone[:7]}." in render_context(ask(shop, stale=True))
+
+
+def test_a_renamed_file_is_followed_to_the_edit(shop: Project) -> None:
+    edit = shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    shop.git("mv", "src/client.py", "src/http.py")
+    shop.commit("Rename")
+    (found,) = hit_of(ask(shop)).verdicts
+    assert (found.kind, found.path, found.edit) == ("changed", "src/http.py", CodeEdit("post", edit))
+
+
+def test_where_there_is_no_commit_the_mark_stands_without_an_edit(tmp_path: Path) -> None:
+    unborn = Project(make_repo(tmp_path / "unborn").path)
+    entry = make_entry(1, title=TITLE, cites=("src/client.py:1@0123456789ab text:0123456789ab",))
+    unborn.write("MEMORY.md", format_entry(entry))
+    unborn.write("src/client.py", CLIENT)
+    (found,) = hit_of(ask(unborn)).verdicts
+    assert (found.kind, found.edit) == ("changed", None)
 
 
 def test_an_edit_moves_the_entry_behind_one_that_holds(shop: Project) -> None:
@@ -189,9 +238,14 @@ def test_where_nothing_is_cited_nothing_is_judged(project: Project, processes: l
 
 def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: list[str]) -> None:
     sha = shop.sha()[:12]
-    entries = [make_entry(n, title=f"idempotency key {n}", cites=(f"src/client.py@{sha}",)) for n in range(10, 60)]
+    entries = [make_entry(n, title=f"idempotency key {n}", cites=(f"src/client.py:4-7@{sha}",)) for n in range(10, 60)]
     shop.commit("Many", {"MEMORY.md": "\n".join(map(format_entry, entries))})
     ask(shop)
     processes.clear()
     assert ask(shop, limit=1000, max_chars=100_000).hits
     assert len(processes) == 5
+    shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
+    ask(shop)
+    processes.clear()
+    assert all(one.edit for hit in ask(shop, limit=1000, max_chars=100_000).hits for one in hit.verdicts)
+    assert (processes.count("log"), processes.count("diff")) == (1, 1), "one question for all that is marked"

@@ -1,0 +1,90 @@
+"""`review --stale`: what becomes of entries whose code has changed, by what a person or an agent answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from memory_ci.errors import UsageError
+from memory_ci.flows.anchors import anchor_entries
+from memory_ci.flows.inbox.review import answer_review, list_stale, plan_review, reword
+from memory_ci.records.entry import Entry
+from memory_ci.store.edit import format_entry
+from tests.flows.project import NOW, TODAY, Project
+from tests.make import make_entry, make_id
+
+CODE = "def pay():\n    one()\n\n\ndef ship():\n    two()\n\n\ndef close():\n    three()\n"
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """Three entries: `pay` changed, `ship` is gone, `close` only moved."""
+    sha = project.commit("Write", {"src/shop.py": CODE})[:12]
+    names = {1: "pay", 2: "ship", 3: "close"}
+    bare = [make_entry(n, title=f"`{name}()` is slow", cites=(f"src/shop.py@{sha}",)) for n, name in names.items()]
+    entries = anchor_entries(project.workspace, bare)
+    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries))})
+    project.commit("Edit (#7)", {"src/shop.py": "def pay():\n    other()\n\n\ndef close():\n    three()\n"})
+    return project
+
+
+def answer(project: Project, *, dry_run: bool = False, **answers: Any) -> tuple[str, ...]:  # noqa: ANN401 - lists of ids
+    review = list_stale(project.workspace, None)
+    plan = plan_review(project.workspace, review, answers.get("keep", ()), answers.get("retire", ()))
+    return answer_review(project.workspace, plan, NOW, dry_run=dry_run, in_actions=False).subjects
+
+
+def entry_of(project: Project, number: int) -> Entry:
+    return next(entry for entry in project.entries() if entry.id == make_id(number))
+
+
+def stale_ids(project: Project) -> list[str]:
+    return [one.located.entry.id for one in list_stale(project.workspace, None).stale]
+
+
+def test_what_changed_and_what_is_gone_is_stale_and_says_which_edit_made_it_so(shop: Project) -> None:
+    review = list_stale(shop.workspace, None)
+    kinds = [(one.located.entry.id, one.verdicts[0].kind, str(one.verdicts[0].edit)) for one in review.stale]
+    sha = shop.sha()[:7]
+    assert kinds == [
+        (make_id(1), "changed", f"`pay` edited in {sha}, #7"),
+        (make_id(2), "gone", f"`ship` removed in {sha}, #7"),
+    ]
+
+
+def test_what_is_kept_is_anchored_in_the_code_as_it_is(shop: Project) -> None:
+    before, tip = shop.sha(), shop.sha()[:12]
+    assert len(answer(shop, keep=[make_id(1)[:8]])) == 1
+    (cite,) = entry_of(shop, 1).cites
+    assert cite.startswith(f"src/shop.py:1-2@{tip} symbol:pay words:")
+    assert (len(shop.subjects(before)), stale_ids(shop)) == (1, [make_id(2)])
+    shop.commit("Again", {"src/shop.py": "def pay():\n    third()\n\n\ndef close():\n    three()\n"})
+    assert stale_ids(shop) == [make_id(1), make_id(2)]
+
+
+def test_an_entry_that_is_kept_without_its_code_cites_it_no_more(shop: Project) -> None:
+    answer(shop, keep=[make_id(2)])
+    assert (entry_of(shop, 2).cites, stale_ids(shop)) == ((), [make_id(1)])
+
+
+def test_what_is_retired_is_not_stale_and_both_are_commits_of_their_own(shop: Project) -> None:
+    before = shop.sha()
+    assert len(answer(shop, keep=[make_id(1)], retire=[make_id(2)], dry_run=True)) == 2
+    assert shop.sha() == before
+    answer(shop, keep=[make_id(1)], retire=[make_id(2)])
+    assert (len(shop.subjects(before)), entry_of(shop, 2).status, stale_ids(shop)) == (2, "retired", [])
+
+
+def test_what_is_not_stale_is_not_answered(shop: Project) -> None:
+    with pytest.raises(UsageError, match="no entry"):
+        answer(shop, keep=[make_id(3)])
+
+
+def test_an_edit_is_a_note_that_takes_the_place_of_the_entry(shop: Project) -> None:
+    place = list_stale(shop.workspace, None).stale[0].located
+    before = shop.sha()
+    note = reword(shop.workspace, place, make_id(9), "`pay()` calls other()\n\nIt did not before.", TODAY)
+    assert (note.entry.supersedes, note.path.startswith(".memory/inbox/")) == ((make_id(1),), True)
+    assert (shop.sha(), json.dumps(note.entry.scope)) == (before, '"project"')

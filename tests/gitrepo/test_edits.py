@@ -1,0 +1,69 @@
+"""Which commit changed a place last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory_ci.gitrepo.edits import LastEdit, Spot, find_last_edits
+from memory_ci.gitrepo.repo import find_repository
+from tests.repos import RepoBuilder, make_repo
+
+CODE = "import a\n\n\ndef one():\n    x()\n    y()\n\n\ndef two():\n    z()\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> RepoBuilder:
+    built = make_repo(tmp_path / "repo")
+    built.commit("Start", {"README": "x\n"})
+    built.commit("Code", {"a.py": CODE})
+    return built
+
+
+def last(repo: RepoBuilder, spot: Spot, rev: str | None = "HEAD") -> LastEdit | None:
+    return find_last_edits(find_repository(repo.path), rev, [spot]).get(spot)
+
+
+def test_lines_are_followed_through_edits_above_and_below_them(repo: RepoBuilder) -> None:
+    sha = repo.commit("Edit (#5)", {"a.py": CODE.replace("y()", "yy()")})
+    shifted = CODE.replace("y()", "yy()").replace("import a\n", "import a\nimport b\nimport c\n")
+    repo.commit("Above", {"a.py": shifted})
+    repo.commit("Below", {"a.py": shifted.replace("z()", "zz()")})
+    assert last(repo, Spot("a.py", "a.py", 6, 8)) == LastEdit(sha, "Edit (#5)\n")
+
+
+@pytest.mark.parametrize(("gone", "is_touched"), [("    y()\n", True), ("\n\ndef two():\n    z()\n", False)])
+def test_a_tail_that_was_cut_off_is_an_edit_and_a_neighbour_that_went_is_none(
+    repo: RepoBuilder, gone: str, *, is_touched: bool
+) -> None:
+    before = repo.commit("Edit", {"a.py": CODE.replace("x()", "xx()")})
+    sha = repo.commit("Cut", {"a.py": CODE.replace("x()", "xx()").replace(gone, "")})
+    found = last(repo, Spot("a.py", "a.py", 4, 5 if is_touched else 6))
+    assert found is not None
+    assert found.sha == (sha if is_touched else before)
+
+
+def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(repo: RepoBuilder) -> None:
+    hostile = CODE.replace("x()", "x()\n-- a/a.py\n++ b/a.py\n@@ -1 +1 @@\ndiff --git a/b b/b")
+    sha = repo.commit("Hostile", {"a.py": hostile})
+    tree = repo.git("rev-parse", "HEAD^{tree}")
+    repo.git("reset", "-q", "--hard", repo.git("commit-tree", tree, "-p", "HEAD", input=b"no end"))
+    repo.commit("Below", {"a.py": hostile.replace("z()", "zz()")})
+    found = last(repo, Spot("a.py", "a.py", 4, 10))
+    assert found is not None
+    assert found.sha == sha
+
+
+def test_a_path_is_taken_as_it_is_written(repo: RepoBuilder) -> None:
+    sha = repo.commit("Odd", {"über *?[x] b.py": CODE})
+    edit = repo.commit("Edit", {"über *?[x] b.py": "x\n"})
+    assert last(repo, Spot("über *?[x] b.py", "über *?[x] b.py")) == LastEdit(edit, "Edit\n")
+    assert sha != edit
+
+
+def test_the_commit_at_which_a_shallow_clone_ends_is_not_taken_for_the_edit(repo: RepoBuilder, tmp_path: Path) -> None:
+    repo.commit("Edit", {"a.py": CODE.replace("y()", "yy()")})
+    repo.commit("Other", {"README": "y\n"})
+    repo.git("clone", "-q", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow"))
+    assert last(RepoBuilder(tmp_path / "shallow"), Spot("a.py", "a.py", 4, 6)) is None
