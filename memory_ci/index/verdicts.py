@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from memory_ci.index.build import open_index
-from memory_ci.index.database import check_identity, is_sealed
+from memory_ci.index.database import check_identity, is_sealed, refuse_pipes
 
 MAX_ROWS = 20_000
 """The oldest beyond these are forgotten: a retrieval asks for some hundreds."""
@@ -30,6 +30,7 @@ def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
     """The outcomes that the index at `path` holds, by key; of a file that is not as we left it none."""
     with suppress(sqlite3.Error, OSError):
         if keys and is_sealed(path):
+            refuse_pipes(path)
             with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as found:
                 check_identity(found)
                 return dict(found.execute(READ, (json.dumps(list(keys)),)))
