@@ -58,7 +58,7 @@ class Place(NamedTuple):
         return self.definition.first, self.definition.last
 
 
-class View(NamedTuple):
+class _View(NamedTuple):
     """What `judge` looks at: see there."""
 
     anchor: Anchor
@@ -92,7 +92,7 @@ def judge(
         return Verdict("unverifiable", successor, anchor.first, anchor.last, "the file cannot be read")
     if subject is None or then is None:
         return _judge_by_hash(anchor, files, successor)
-    view = View(anchor, then, files, successor, before or {})
+    view = _View(anchor, then, files, successor, before or {})
     if subject.definition is not None:
         return _judge_definition(subject, subject.definition, view) or _judge_lost(subject, view)
     return (_find_lines(subject, subject.lines, view) if subject.lines else _find_file(subject, view)) or _judge_lost(
@@ -154,7 +154,7 @@ def _occurrences(said: Said, part: Said) -> Iterator[Lines]:
         yield own[0], own[-1]
 
 
-def _judge_definition(subject: Subject, cited: Definition, view: View) -> Verdict | None:
+def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdict | None:
     """The verdict on a definition, or on lines inside of one; None if it is nowhere and no other bears its name."""
     anchor, whole = view.anchor, subject.said
     if subject.is_part:
@@ -170,7 +170,7 @@ def _judge_definition(subject: Subject, cited: Definition, view: View) -> Verdic
     return Verdict("changed", place.path, *place.lines, _was(anchor, place.path))
 
 
-def _find_place(cited: Definition, whole: Said, view: View, *, is_part: bool) -> Place | None:
+def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -> Place | None:
     """Where a definition is now: under its name in its file, else under the end of its name where it was not before."""
     near: list[tuple[float, Place]] = []
     for path, text in view.files.items():
@@ -203,7 +203,7 @@ def _pick(places: Sequence[Place], cited: Definition, whole: Said) -> Place:
     return same[0] if same else max(places, key=lambda place: _likeness(place.said, whole))
 
 
-def _find_renamed(subject: Subject, whole: Said, view: View) -> Place | None:
+def _find_renamed(subject: Subject, whole: Said, view: _View) -> Place | None:
     """The definition of another name in the same file that says most of what the one said that is gone."""
     path = view.successor
     least, alike = (TELLING_PART, MOSTLY_ALIKE) if subject.is_part else (TELLING, ALIKE)
@@ -221,7 +221,7 @@ def _likeness(one: Said, other: Said) -> float:
     return 2 * (Counter(one.words) & Counter(other.words)).total() / max(1, len(one.words) + len(other.words))
 
 
-def _find_file(subject: Subject, view: View) -> Verdict | None:
+def _find_file(subject: Subject, view: _View) -> Verdict | None:
     """The place of a file that was cited whole; where it is another, how much of it is."""
     for path, text in view.files.items():
         is_same = read_code(path, text).say_all().words == subject.said.words
@@ -235,7 +235,7 @@ def _find_file(subject: Subject, view: View) -> Verdict | None:
     return Verdict("changed", view.successor, note=_was(view.anchor, view.successor), edited=max(0.01, round(share, 2)))
 
 
-def _find_lines(subject: Subject, lines: Lines, view: View) -> Verdict | None:
+def _find_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
     """The place of cited lines that stand in no definition: by their words, as many as before, else by a diff."""
     anchor = view.anchor
     there = len(list(_occurrences(read_code(subject.path, view.then).say_all(), subject.said)))
@@ -313,7 +313,7 @@ def _standing(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
     return Verdict("fresh", path, first, last)
 
 
-def _judge_lost(subject: Subject, view: View) -> Verdict:
+def _judge_lost(subject: Subject, view: _View) -> Verdict:
     """The text is nowhere: is the place still there?"""
     anchor, successor = view.anchor, view.successor
     if successor is None:
