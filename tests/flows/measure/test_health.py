@@ -433,7 +433,7 @@ def test_crewship_s_profile_measures_cosines_where_there_are_vectors(project: Pr
 
 def test_an_embedder_that_fails_leaves_metrics_without_data(project: Project) -> None:
     project.write(".memory-ci.yaml", "retrieve:\n  embedder: ollama\n")
-    with serve(lambda asked: Answer(500, b"no")) as server:
+    with serve(lambda asked: Answer(400, b"no")) as server:
         health = measure(project, profile="crewship", environ={"OLLAMA_HOST": server.url})
     assert metric(health, "coherence").value is None
     assert metric(health, "coherence").basis.startswith("there are no vectors: ")
