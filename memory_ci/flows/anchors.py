@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.flows.workspace import Workspace
+from memory_ci import __version__
+from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.log import (
+    MAX_WORDS,
     find_last_touches,
     find_mentions,
     find_objects,
@@ -20,6 +26,7 @@ from memory_ci.gitrepo.log import (
     list_renames,
 )
 from memory_ci.gitrepo.repo import Repository, resolve_commit
+from memory_ci.index.verdicts import keep_verdicts, read_verdicts
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, parse_anchor
 from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
 from memory_ci.lifecycle.verdicts import find_trace, judge
@@ -51,7 +58,7 @@ def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entr
 
 def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:
     """What became of every anchor in a view (None: the work tree, HEAD in a bare repository; else a revision), by
-    (entry id, cite). Two git processes while nothing changed, whatever the number of entries.
+    (entry id, cite). Two git processes while nothing changed since it was judged last, whatever the number of entries.
 
     Raises RepositoryError (unknown-revision).
     """
@@ -63,9 +70,12 @@ def compare_anchors(workspace: Workspace, located: Iterable[Located], *views: st
     """What `judge_anchors` says of each of these views; what the anchors were made from is asked once."""
     cites = ((place.entry.id, cite) for place in located for cite in place.entry.cites)
     cited = {key: anchor for key in cites if (anchor := parse_anchor(key[1]))}
+    if not cited:
+        return [{} for _ in views]
     anchors = tuple(dict.fromkeys(cited.values()))
-    blobs = dict(zip(anchors, _find_blobs(workspace.repo, anchors), strict=True))
-    judged = [_Inquiry(workspace.repo, view, blobs).judge_all() if cited else {} for view in views]
+    *oids, head = find_objects(workspace.repo, [*map(_spell, anchors), "HEAD^{commit}"])
+    blobs = dict(zip(anchors, map(_make_file, anchors, oids), strict=True))
+    judged = [_Inquiry(workspace, view, blobs, head).judge_all() for view in views]
     return [{key: verdicts[anchor] for key, anchor in cited.items()} for verdicts in judged]
 
 
@@ -100,48 +110,113 @@ def _enrich(entry: Entry, bare: Mapping[str, Anchor], texts: Mapping[str, str]) 
 def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> list[TreeFile | None]:
     """The blob that each anchor was made from, where the repository has it."""
     wanted = list(anchors)
-    oids = find_objects(repo, [f"{anchor.commit}:{anchor.path}" for anchor in wanted])
-    return [TreeFile(anchor.path, oid) if oid else None for anchor, oid in zip(wanted, oids, strict=True)]
+    return list(map(_make_file, wanted, find_objects(repo, [*map(_spell, wanted)])))
+
+
+def _spell(anchor: Anchor) -> str:
+    return f"{anchor.commit}:{anchor.path}"
+
+
+def _make_file(anchor: Anchor, oid: str | None) -> TreeFile | None:
+    return TreeFile(anchor.path, oid) if oid else None
+
+
+class _Outcome(NamedTuple):
+    """A verdict, and what other files are searched for before it is final: "" if it is."""
+
+    verdict: Verdict
+    trace: str = ""
 
 
 class _Inquiry:
-    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it."""
+    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it.
 
-    def __init__(self, repo: Repository, view: str | None, blobs: Mapping[Anchor, TreeFile | None]) -> None:
-        self.repo, self.blobs = repo, blobs
-        self.rev = None if view is None and repo.root is not None else resolve_commit(repo, view or "HEAD")
-        listed = list_worktree(repo, ()) if self.rev is None else tree_at(repo, self.rev).select(())
-        self.files = {file.path: file for file in listed if is_citable(file.path)}
+    Outcomes are kept in the index under two kinds of keys. One stands for all texts that were compared; the other, for
+    what was sought elsewhere, for the whole tree and the commit whose renames were followed.
+    """
+
+    def __init__(
+        self, workspace: Workspace, view: str | None, blobs: Mapping[Anchor, TreeFile | None], head: str | None
+    ) -> None:
+        self.repo, self.blobs, self.kept = workspace.repo, blobs, index_path(workspace)
+        self.rev = None if view is None and self.repo.root is not None else resolve_commit(self.repo, view or "HEAD")
+        self.tip = self.rev or head
+        self.files = self._list_files()
         self.texts: dict[TreeFile, str] = {}
+        self.new: dict[str, _Outcome] = {}
 
     def judge_all(self) -> dict[Anchor, Verdict]:
         other = [anchor for anchor in self.blobs if not self._is_untouched(anchor)]
         verdicts = {
             anchor: Verdict("fresh", anchor.path, anchor.first, anchor.last) for anchor in self.blobs.keys() - other
         }
-        successors = self._find_successors(other)
-        verdicts |= self._judge({anchor: self._guess(anchor, successors[anchor]) for anchor in other}, successors)
-        traces = {anchor: self._find_trace(anchor, verdicts[anchor], successors[anchor]) for anchor in other}
-        lost = {anchor: trace for anchor, trace in traces.items() if trace}
-        if lost:
-            found = self._find_mentions(lost.values())
-            again = {anchor: [*self._guess(anchor, successors[anchor]), *found] for anchor in lost}
-            verdicts |= self._judge(again, successors)
-        return verdicts
+        outcomes = self._judge_other(other) if other else {}
+        return verdicts | {anchor: outcome.verdict for anchor, outcome in outcomes.items()}
+
+    def _judge_other(self, anchors: Sequence[Anchor]) -> dict[Anchor, _Outcome]:
+        present = [anchor for anchor in anchors if anchor.path in self.files]
+        near = self._judge({one: [one.path] for one in present}, {one: one.path for one in present})
+        final = {anchor: outcome for anchor, outcome in near.items() if not outcome.trace}
+        far = [anchor for anchor in anchors if anchor not in final]
+        keys = {anchor: self._key(anchor, self._tree, "" if anchor in near else self.tip or "") for anchor in far}
+        known = self._recall(keys)
+        found = self._seek([anchor for anchor in far if anchor not in known], near)
+        if found and (self.rev or self._list_files() == self.files):  # nobody wrote to the work tree meanwhile
+            self.new |= {keys[anchor]: outcome for anchor, outcome in found.items() if not outcome.trace}
+        keep_verdicts(self.kept, {key: json.dumps(msgspec.to_builtins(one)) for key, one in self.new.items()})
+        return final | known | found
+
+    def _seek(self, anchors: Sequence[Anchor], near: Mapping[Anchor, _Outcome]) -> dict[Anchor, _Outcome]:
+        """What became of anchors of which the tree has no file, or whose text is not there any more."""
+        gone = [anchor for anchor in anchors if anchor not in near]
+        successors = {anchor: anchor.path for anchor in anchors if anchor in near} | self._find_successors(gone)
+        guesses = {anchor: self._guess(anchor, successors[anchor]) for anchor in anchors}
+        found = {anchor: near[anchor] for anchor in anchors if anchor in near}
+        found |= self._judge({anchor: guesses[anchor] for anchor in gone}, successors)
+        traces = {anchor: outcome.trace for anchor, outcome in found.items() if outcome.trace}
+        names = sorted(set(traces.values()))[:MAX_WORDS]
+        mentions = self._find_mentions(names)
+        self._read(self.files[path] for path in mentions)
+        places = {
+            anchor: [*guesses[anchor], *(path for path in mentions if trace in self.texts.get(self.files[path], ""))]
+            for anchor, trace in traces.items()
+            if trace in names
+        }
+        again = self._judge(places, successors)
+        return found | {anchor: _Outcome(outcome.verdict) for anchor, outcome in again.items()}
+
+    def _list_files(self) -> dict[str, TreeFile]:
+        listed = list_worktree(self.repo, ()) if self.rev is None else tree_at(self.repo, self.rev).select(())
+        return {file.path: file for file in listed if is_citable(file.path)}
+
+    @cached_property
+    def _tree(self) -> str:
+        """What stands for all files of the view, and (for renames that are no commit yet) which of them git has."""
+        listed = "\0".join(f"{file.path}\0{file.oid}\0{file.on_disk}" for file in self.files.values())
+        return hashlib.blake2b(listed.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+    def _key(self, anchor: Anchor, *parts: str) -> str:
+        blob = self.blobs[anchor]
+        named = "\0".join((__version__, format_anchor(anchor), blob.oid if blob else "", *parts))
+        return hashlib.blake2b(named.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+    def _recall(self, keys: Mapping[Anchor, str]) -> dict[Anchor, _Outcome]:
+        kept = read_verdicts(self.kept, list(keys.values()))
+        with suppress(ValueError, TypeError, msgspec.ValidationError):  # damage: compared again
+            return {one: msgspec.convert(json.loads(kept[key]), _Outcome) for one, key in keys.items() if key in kept}
+        return {}
 
     def _is_untouched(self, anchor: Anchor) -> bool:
         blob, here = self.blobs[anchor], self.files.get(anchor.path)
         return blob is not None and here is not None and blob.oid == here.oid
 
     def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
-        """The path at which the file of each anchor lives on."""
-        found: dict[Anchor, str | None] = {
-            anchor: anchor.path if anchor.path in self.files else self._find_twin(anchor) for anchor in anchors
-        }
-        copies = self._find_existing((one.commit, path) for one, path in found.items() if path and path != one.path)
+        """The path at which the file of each anchor, which is not there any more, lives on."""
+        found = {anchor: self._find_twin(anchor) for anchor in anchors}
+        copies = self._find_existing((one.commit, path) for one, path in found.items() if path)
         found |= {anchor: None for anchor, path in found.items() if path and (anchor.commit, path) in copies}
         lost = [anchor for anchor, path in found.items() if path is None and self.blobs[anchor]]
-        renames = self._list_renames(lost) if lost else {}
+        renames = self._list_renames(lost, self.tip) if lost and self.tip else {}
         return found | {anchor: follow_renames(anchor.path, renames, self.files) for anchor in lost}
 
     def _find_twin(self, anchor: Anchor) -> str | None:
@@ -152,9 +227,8 @@ class _Inquiry:
         fits = same or twins
         return fits[0] if len(fits) == 1 else None
 
-    def _list_renames(self, lost: Sequence[Anchor]) -> dict[str, str]:
+    def _list_renames(self, lost: Sequence[Anchor], tip: str) -> dict[str, str]:
         commits = find_objects(self.repo, [f"{commit}^{{commit}}" for commit in {anchor.commit for anchor in lost}])
-        tip = self.rev or resolve_commit(self.repo, "HEAD")
         pending = list_pending_renames(self.repo) if self.rev is None else {}
         return list_renames(self.repo, filter(None, commits), tip) | pending
 
@@ -167,21 +241,37 @@ class _Inquiry:
 
     def _judge(
         self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
-    ) -> dict[Anchor, Verdict]:
-        before = self._find_before(places, successors)
-        here = [self.files[path] for paths in places.values() for path in paths]
-        then = [blob for anchor in places if (blob := self.blobs[anchor])]
-        self._read([*here, *then, *before.values()])
-        return {anchor: self._judge_one(anchor, paths, successors[anchor], before) for anchor, paths in places.items()}
+    ) -> dict[Anchor, _Outcome]:
+        keys = {
+            anchor: self._key(anchor, successors[anchor] or "", *(f"{path}\0{self.files[path].oid}" for path in paths))
+            for anchor, paths in places.items()
+        }
+        known = self._recall(keys)
+        asked = {anchor: paths for anchor, paths in places.items() if anchor not in known}
+        before = self._find_before(asked, successors)
+        here = {anchor: [self.files[path] for path in paths] for anchor, paths in asked.items()}
+        then = [blob for anchor in asked if (blob := self.blobs[anchor])]
+        self._read([*(file for files in here.values() for file in files), *then, *before.values()])
+        judged = {anchor: self._judge_one(anchor, paths, successors[anchor], before) for anchor, paths in asked.items()}
+        self.new |= {keys[anchor]: judged[anchor] for anchor, files in here.items() if self._is_lasting(anchor, files)}
+        return known | judged
+
+    def _is_lasting(self, anchor: Anchor, files: Sequence[TreeFile]) -> bool:
+        """Whether all texts were read, and are the ones of their ids: a file on disk may be written meanwhile."""
+        blob = self.blobs[anchor]
+        return all(file in self.texts and not file.on_disk for file in (*files, *([blob] if blob else ())))
 
     def _judge_one(
         self, anchor: Anchor, paths: Sequence[str], successor: str | None, before: Mapping[tuple[str, str], TreeFile]
-    ) -> Verdict:
+    ) -> _Outcome:
         blob = self.blobs[anchor]
+        then = self.texts.get(blob) if blob else None
         files = {path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts}
         had = {path: before[anchor.commit, path] for path in paths if (anchor.commit, path) in before}
         texts = {path: self.texts[file] for path, file in had.items() if file in self.texts}
-        return judge(anchor, self.texts.get(blob) if blob else None, files, successor, texts)
+        verdict = judge(anchor, then, files, successor, texts)
+        is_there = verdict.kind in ("fresh", "moved")
+        return _Outcome(verdict, "" if is_there else find_trace(anchor, then, files.get(successor or "")))
 
     def _find_before(
         self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
@@ -199,13 +289,6 @@ class _Inquiry:
 
     def _read(self, files: Iterable[TreeFile]) -> None:
         self.texts |= read_texts(self.repo, (file for file in files if file not in self.texts))
-
-    def _find_trace(self, anchor: Anchor, verdict: Verdict, successor: str | None) -> str:
-        """What other files are searched for; "" if the anchor is where it was, or was not in a known definition."""
-        if verdict.kind in ("fresh", "moved"):
-            return ""
-        blob, file = self.blobs[anchor], self.files.get(successor or "")
-        return find_trace(anchor, self.texts.get(blob) if blob else None, self.texts.get(file) if file else None)
 
     def _find_mentions(self, names: Iterable[str]) -> list[str]:
         found = find_mentions(self.repo, self.rev, set(names))

@@ -11,7 +11,15 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, is_told, list_indexed_files, load_files, readable_path
+from memory_ci.flows.workspace import (
+    MAX_FILE_BYTES,
+    Workspace,
+    index_path,
+    is_told,
+    list_indexed_files,
+    load_files,
+    readable_path,
+)
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.index.build import Known, SyncReport, open_index, sync
 from memory_ci.index.database import Index, is_ours
@@ -32,11 +40,6 @@ class IndexReport(msgspec.Struct, frozen=True):
     files_read: int
     entries: int
     was_rebuilt: bool
-
-
-def index_path(workspace: Workspace) -> Path:
-    """The index of a repository, shared by its work trees and never in one."""
-    return workspace.repo.common_dir / "memory-ci" / "index.db"
 
 
 def load_indexed(

@@ -48,6 +48,11 @@ class Workspace(msgspec.Struct, frozen=True):
         return Snapshot(self, resolve_commit(self.repo, rev))
 
 
+def index_path(workspace: Workspace) -> Path:
+    """The index of a repository, shared by its work trees and never in one."""
+    return workspace.repo.common_dir / "memory-ci" / "index.db"
+
+
 class LoadedMemory(msgspec.Struct, frozen=True):
     """What one view of a repository remembers: every memory file, read."""
 

@@ -140,7 +140,7 @@ class Index:
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _refuse_pipes(path)
+                refuse_pipes(path)
             self._begin(path or ":memory:")
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:  # a schema whose text is none
             self.replace(error)
@@ -201,6 +201,7 @@ class Index:
         if not is_known:
             check_schema(self.connection)
             prove(self.connection)
+            self.connection.execute("DELETE FROM verdicts")  # nothing here tells a forged one from ours
 
     def _discard(self, path: Path) -> None:
         """Remove the database, unless another process has put a new one there since this one was opened.
@@ -252,7 +253,7 @@ def _is_fault_of_the_place(error: Exception) -> bool:
     return isinstance(error, OSError) or primary_code in FAULTS_OF_THE_PLACE
 
 
-def _refuse_pipes(path: Path) -> None:
+def refuse_pipes(path: Path) -> None:
     """Whoever opens a pipe waits for who writes into it. Raises OSError."""
     for name in (path.name, f"{path.name}-journal", f"{path.name}-wal"):
         place = path.with_name(name)

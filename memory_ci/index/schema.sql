@@ -1,7 +1,8 @@
 -- The index of memory-ci: everything in it is derived from the memory and episode files of one tree.
 --
 -- Changing anything here, the fields of records.entry.Entry, or what rows.hidden_parts gives, means raising
--- SCHEMA_VERSION in key.py: an index of another version is thrown away and built again, never migrated.
+-- SCHEMA_VERSION in key.py: an index of another version is thrown away and built again, never migrated. So does another
+-- way of judging anchors (lifecycle: anchors, cited, symbols, verdicts, words), for its verdicts are kept here.
 --
 -- Versions
 --   1  first version: one lexical lane
@@ -11,6 +12,7 @@
 --   4  a job is told by `r:` and its ref or by `b:`, who and when, so that one is never taken for the other
 --   5  occurrences of entries; a phase that is unknown is none
 --   6  what an entry's text hashes to, so that a file that changed is not read whole
+--   7  verdicts on cited code
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -104,3 +106,11 @@ CREATE TABLE vectors (
     hashes   BLOB NOT NULL,     -- entries.text_hash, 16 bytes each, ascending, each once
     data     BLOB NOT NULL      -- the vectors in the same order, float32, little-endian
 ) WITHOUT ROWID;
+
+-- What became of cited code, so that it is not compared again. Not derived from the memory files: it stays behind when an
+-- index is written to a file, and is forgotten when the file is not as we left it.
+CREATE TABLE verdicts (
+    row     INTEGER PRIMARY KEY,   -- the oldest go first
+    key     TEXT NOT NULL UNIQUE,  -- a digest of all that the outcome follows from (flows/anchors.py)
+    outcome TEXT NOT NULL          -- JSON: the verdict, and what other files are searched for ('' for nothing)
+);

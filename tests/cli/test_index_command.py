@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.index import index_path
+from memory_ci.flows.workspace import index_path
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from memory_ci.cli.main import main
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.index import build_index, index_path, verify_index
+from memory_ci.flows.index import build_index, verify_index
+from memory_ci.flows.workspace import index_path
 from tests.flows.project import Project, copy_project, make_project
 
 TASK = "retry a charge in the client"

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.flows.index import index_path
 from memory_ci.flows.serve.served_ids import record_injected
 from memory_ci.flows.sessions.active_session import OVERRIDE, VARIABLES
 from memory_ci.flows.setup.hooks import HOOKS, previous_name
 from memory_ci.flows.setup.install import install
 from memory_ci.flows.setup.prewarm import alone, prewarm, warmed_path
+from memory_ci.flows.workspace import index_path
 from memory_ci.store.edit import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project

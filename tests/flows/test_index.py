@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.index import build_index, index_path, index_stats, synced_index, verify_index
+from memory_ci.flows.index import build_index, index_stats, synced_index, verify_index
 from memory_ci.flows.screening import screen
-from memory_ci.flows.workspace import STAGED
+from memory_ci.flows.workspace import STAGED, index_path
 from memory_ci.index.build import Known, open_index, sync
 from memory_ci.index.database import LIST_FILES, entries_by_path, prove
 from memory_ci.records.config import ScopePatterns

@@ -10,10 +10,10 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.files import read_regular
 from memory_ci.flows.doctor.case import Surroundings
 from memory_ci.flows.guard.check import check_memory
-from memory_ci.flows.index import index_key, index_path
+from memory_ci.flows.index import index_key
 from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.embedding import LaneNote, load_note
-from memory_ci.flows.workspace import MAX_FILE_BYTES, readable_path
+from memory_ci.flows.workspace import MAX_FILE_BYTES, index_path, readable_path
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.journal import find_unfinished
 from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder

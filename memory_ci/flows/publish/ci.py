@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.guard.verify import verify_change
-from memory_ci.flows.index import build_index, index_path
+from memory_ci.flows.index import build_index
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.comment import comment_on_cited
@@ -22,7 +22,7 @@ from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
-from memory_ci.flows.workspace import Workspace, branch_name, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_name, index_path, workspace_at
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import EngineName, PublishMode

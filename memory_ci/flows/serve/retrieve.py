@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.index import index_path, synced_index
+from memory_ci.flows.index import synced_index
 from memory_ci.flows.serve.options import MAX_CHARS, RetrieveOptions, SearchRequest, make_sound
 from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked, weigh_again
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
 from memory_ci.index.search import list_entries, list_findings, list_prose

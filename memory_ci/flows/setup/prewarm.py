@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.flows.index import build_index, index_path
-from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.flows.index import build_index
+from memory_ci.flows.workspace import Workspace, index_path, open_workspace
 from memory_ci.gitrepo.process import encode_path, offline
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.store.files import write_file

@@ -18,7 +18,7 @@ from memory_ci.flows.doctor.case import Surroundings
 from memory_ci.flows.doctor.doctor import CHECKS, diagnose
 from memory_ci.flows.doctor.machine import HARMLESS, PLANTS, check_guard
 from memory_ci.flows.guard.check import CheckReport, check_memory
-from memory_ci.flows.index import build_index, index_path
+from memory_ci.flows.index import build_index
 from memory_ci.flows.serve.embedding import LaneNote, build_vectors, load_note, note_lane
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
@@ -26,7 +26,7 @@ from memory_ci.flows.setup.hook_managers import find_manager, hook_line
 from memory_ci.flows.setup.hooks import HOOKS
 from memory_ci.flows.setup.install import install
 from memory_ci.flows.setup.prewarm import prewarm
-from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.flows.workspace import Workspace, index_path, open_workspace
 from memory_ci.gitrepo.repo import JOURNAL
 from memory_ci.records.health import Diagnosis, Probe
 from tests.flows.agents_at_work import WORDS, keep_session, make_session

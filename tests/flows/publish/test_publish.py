@@ -207,10 +207,10 @@ def test_there_must_be_a_remote_of_that_name(project: Project) -> None:
     assert caught.value.slug == "no-remote"
 
 
-def test_six_writers_at_once_lose_nothing(project: Project, remote: Remote, tmp_path: Path) -> None:
+def test_four_writers_at_once_lose_nothing(project: Project, remote: Remote, tmp_path: Path) -> None:
     since = project.sha()
-    labels = [f"#{number}" for number in range(201, 207)]
-    for label, name in zip(labels, ("refund", "void", "quote", "ship", "stock", "login"), strict=True):
+    labels = [f"#{number}" for number in range(201, 205)]
+    for label, name in zip(labels, ("refund", "void", "quote", "ship"), strict=True):
         project.merge_work(DECIDED.format(name=name), name, int(label[1:]), f"src/{name}.py")
     project.git("push", "-q", "origin", "main")
     clones = [remote.clone(tmp_path / f"clone{label}") for label in labels]
@@ -221,12 +221,12 @@ def test_six_writers_at_once_lose_nothing(project: Project, remote: Remote, tmp_
     said = [writer.communicate(timeout=60)[0] for writer in writers]
     tries = [int(text or 0) for text in said]
     last = remote.clone(tmp_path / "last")
-    assert len(last.entries()) == 6
+    assert len(last.entries()) == 4
     assert {entry.source.partition(" ")[0] for entry in last.entries() if entry.source} == {
         f"pr:{label[1:]}" for label in labels
     }
-    assert remote.git("log", "--format=%s", "main").count("memory: extract 1 learning") == 6
-    assert all(1 <= number <= 6 for number in tries), "each lost race is another writer's landing"
+    assert remote.git("log", "--format=%s", "main").count("memory: extract 1 learning") == 4
+    assert all(1 <= number <= 4 for number in tries), "each lost race is another writer's landing"
     last.git("fsck", "--strict")
 
 

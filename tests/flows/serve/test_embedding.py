@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError
-from memory_ci.flows.index import index_path, synced_index
+from memory_ci.flows.index import synced_index
 from memory_ci.flows.serve.embedding import VectorsReport, build_vectors
+from memory_ci.flows.workspace import index_path
 from memory_ci.index.vectors import missing
 from tests.flows.project import Project
 from tests.servers import Answer, Asked, json_answer, serve

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.index import build_index, index_key, index_path
+from memory_ci.flows.index import build_index, index_key
 from memory_ci.flows.serve.retrieve import injected_ids
 from memory_ci.flows.serve.served_ids import add_retrieved_trailer, list_untold, record_injected
+from memory_ci.flows.workspace import index_path
 from memory_ci.rendering.context import render_context
 from memory_ci.retrieval.rank import OWN_SESSION_FACTOR
 from memory_ci.store.edit import format_entry
