@@ -26,7 +26,7 @@ Texts = Mapping[str, str]
 """Texts of files by path."""
 
 
-class Touched(NamedTuple):
+class TouchedDefinition(NamedTuple):
     """A definition that a change made or edited: `weight` is how many words are other."""
 
     path: str
@@ -35,7 +35,7 @@ class Touched(NamedTuple):
     is_type: bool
 
 
-def list_touched(before: Texts, after: Texts) -> list[Touched]:
+def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
     """The definitions of `after` that do not say what one of their name said before. What only moved is not touched.
 
     Of a method and its class that is the method, of a function and one inside of it the outer one.
@@ -47,7 +47,9 @@ def list_touched(before: Texts, after: Texts) -> list[Touched]:
     ]
 
 
-def choose_touched(prose: str, touched: Sequence[Touched], named_paths: Collection[str]) -> list[Touched]:
+def choose_touched(
+    prose: str, touched: Sequence[TouchedDefinition], named_paths: Collection[str]
+) -> list[TouchedDefinition]:
     """What an entry is about of all that its change touched: what it names as code does, else what is in the files
     that it names, else all of it if that is little; three at most."""
     mentions = list_mentions(prose)
@@ -86,11 +88,11 @@ def _say_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:
 
 def _list_other(
     path: str, text: str, was: Mapping[str, tuple[Definition, Words]], moved: Collection[tuple[str, Words]]
-) -> list[Touched]:
+) -> list[TouchedDefinition]:
     now = {name: pair for name, pair in _say_by_name(path, text).items() if (_tail(name), pair[1]) not in moved}
     old = {name: Counter(was[name][1]) if name in was else Counter() for name in now}
     return [
-        Touched(path, name, _distance(Counter(words), old[name]), is_type(path, text, one))
+        TouchedDefinition(path, name, _distance(Counter(words), old[name]), is_type(path, text, one))
         for name, (one, words) in now.items()
     ]
 
@@ -99,14 +101,14 @@ def _distance(one: Counter[str], other: Counter[str]) -> int:
     return ((one - other) + (other - one)).total()
 
 
-def _innermost(touched: Sequence[Touched]) -> list[Touched]:
+def _innermost(touched: Sequence[TouchedDefinition]) -> list[TouchedDefinition]:
     by_name = {one.name: one for one in touched}
     owners = {one.name: [by_name[owner] for owner in _owners(one.name) if owner in by_name] for one in touched}
     inside = {owner.name for one in touched for owner in owners[one.name] if owner.is_type}
     return [one for one in touched if one.name not in inside and all(owner.is_type for owner in owners[one.name])]
 
 
-def _functions(touched: Iterable[Touched]) -> list[Touched]:
+def _functions(touched: Iterable[TouchedDefinition]) -> list[TouchedDefinition]:
     """Functions and constants; types where there is nothing else, for any edit of a member is one of theirs."""
     found = list(touched)
     return [one for one in found if not one.is_type] or found

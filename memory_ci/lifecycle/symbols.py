@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory_ci.lifecycle.words import INDENTED, PYTHON, Code, Line, read_code
+from memory_ci.lifecycle.words import BY_EXTENSION, INDENTED, PYTHON, Code, Line, read_code
 from memory_ci.lifecycle.words import KEYWORDS as PYTHON_KEYWORDS
 
 MAX_WIDTH = 400
@@ -173,14 +173,23 @@ def find_named(path: str, text: str, prose: str) -> Definition | None:
     return next(filter(None, found), None)
 
 
-def list_mentions(prose: str) -> list[str]:
-    """The names that `prose` writes as code, owners before them with a dot between."""
+def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
+    """The names that `prose` writes as code, owners before them with a dot between; those of small letters alone that
+    only stand in back quotes (commands do so as well) if `plain`."""
     found = (
         mention["name"]
         for mention in MENTION.finditer(prose)
-        if mention["tick"] or mention["call"] or CODE_LIKE.search(mention["name"])
+        if CODE_LIKE.search(mention["name"])
+        or mention["call"] == "("
+        or ((mention["tick"] or mention["call"]) and (plain or not mention["name"].islower()))
     )
     return list(dict.fromkeys(map(_dotted, found)))
+
+
+def is_code(path: str) -> bool:
+    """Whether definitions are known in files of this kind."""
+    extension = path.rpartition(".")[2].lower()
+    return extension in PATTERNS or BY_EXTENSION.get(extension) is PYTHON
 
 
 def is_type(path: str, text: str, definition: Definition) -> bool:

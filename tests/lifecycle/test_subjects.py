@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.subjects import Touched, choose_touched, list_touched
+from memory_ci.lifecycle.subjects import TouchedDefinition, choose_touched, list_touched
 
 BEFORE = """LIMIT = 3
 
@@ -57,11 +57,11 @@ def test_what_moved_to_another_file_is_not_touched_and_what_is_new_is() -> None:
 
 
 TOUCHED = [
-    Touched("src/a.py", "Client.post", 4, False),
-    Touched("src/a.py", "Client.get", 9, False),
-    Touched("src/b.py", "Server", 30, True),
-    Touched("src/b.py", "Server.run", 5, False),
-    Touched("tests/test_a.py", "test_post", 50, False),
+    TouchedDefinition("src/a.py", "Client.post", 4, False),
+    TouchedDefinition("src/a.py", "Client.get", 9, False),
+    TouchedDefinition("src/b.py", "Server", 30, True),
+    TouchedDefinition("src/b.py", "Server.run", 5, False),
+    TouchedDefinition("tests/test_a.py", "test_post", 50, False),
 ]
 
 
@@ -83,6 +83,6 @@ def test_an_entry_is_about_what_it_names_else_about_all_that_was_touched(
 
 
 def test_nothing_is_guessed_of_a_change_that_touched_much() -> None:
-    more = [*TOUCHED, Touched("src/c.py", "stop", 1, False)]
+    more = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
     assert choose_touched("Never merge on Fridays", more, []) == []
     assert [one.name for one in choose_touched("it is stop() that hangs", more, [])] == ["stop"]

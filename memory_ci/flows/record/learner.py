@@ -18,9 +18,10 @@ from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory
-from memory_ci.flows.anchors import anchor_entries, cite_touched
+from memory_ci.flows.anchors import cite_touched
 from memory_ci.flows.eligible import merged_on
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
@@ -202,7 +203,7 @@ class Learner:
         judged = self._cite(self._within_limit(self._not_again(settle(found, limit)), limit))
         self.tally.judged += judged
         added = [self._add(item, work) for item in judged if item.verdict == "written"]
-        anchored = anchor_entries(self._run.workspace, [change.entry for change in added])
+        anchored = cite_named(self._run.workspace, [change.entry for change in added], work.tip or self._run.base.sha)
         changes = [replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
         return judged, changes
 
