@@ -178,6 +178,21 @@ def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> 
     return tuple(found)
 
 
+def find_words(repo: Repository, rev: str | None, words: Collection[str]) -> set[tuple[str, str]]:
+    """(path, word) for each of `words` in each file of a commit, or of the work tree (None), tracked or not."""
+    found: set[tuple[str, str]] = set()
+    wanted = sorted(words)
+    for start in range(0, len(wanted), MAX_WORDS):
+        patterns = [part for word in wanted[start : start + MAX_WORDS] for part in ("-e", word)]
+        asked = ("grep", "-o", "-z", "-I", "-w", "--fixed-strings", "--full-name", "--no-color", *patterns)
+        lines = decode_path(run_git(repo.cwd, *asked, *([rev] if rev else ["--untracked"]), "--", ok=(0, 1))).split(
+            "\n"
+        )
+        pairs = (line.partition("\0") for line in lines if line)
+        found |= {(path.removeprefix(f"{rev}:") if rev else path, word) for path, _, word in pairs}
+    return found
+
+
 def find_last_touches(repo: Repository, rev: str, paths: Collection[str]) -> dict[str, date]:
     """The day (UTC) of the newest first-parent commit that touched each path: for one that is gone, its removal."""
     if not paths:
