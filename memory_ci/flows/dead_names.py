@@ -63,8 +63,9 @@ def _is_asked(entry: Entry) -> bool:
 
 
 def _list_names(prose: str) -> Iterable[str]:
-    parts = (part for mention in list_mentions(PATH.sub(" ", prose), plain=False) for part in mention.split("."))
-    return dict.fromkeys(part for part in parts if len(part) >= MIN_NAME)
+    """The names without their owners: a method lives on when its class has another name."""
+    tails = (mention.rpartition(".")[2] for mention in list_mentions(PATH.sub(" ", prose), plain=False))
+    return dict.fromkeys(tail for tail in tails if len(tail) >= MIN_NAME)
 
 
 def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:

@@ -40,6 +40,13 @@ def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(sh
     assert dead(shop, entry, view) == []
 
 
+def test_a_name_lives_on_when_its_owner_has_another(shop: Project) -> None:
+    shop.commit("A class", {"src/b.py": "class Old:\n    def send_all(self):\n        return 1\n"})
+    entry = remember(shop, "Old.send_all sends once")
+    shop.commit("Rename it", {"src/b.py": "class New:\n    def send_all(self):\n        return 1\n"})
+    assert dead(shop, entry) == []
+
+
 def test_a_path_that_was_renamed_lives_on_and_one_that_was_removed_does_not(shop: Project) -> None:
     entry = remember(shop, "Keep src/old/a.py small")
     shop.git("mv", "src/old/a.py", "src/a.py")
