@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memory_ci.extraction.cites import find_cites
-from memory_ci.flows.anchors import anchor_entries
+from memory_ci.flows.anchors import anchor_entries, cite_touched
+from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.serve.anchor_verdicts import judge_located
 from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.lifecycle.anchors import parse_anchor
@@ -65,8 +66,11 @@ def anchor(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def cites_of_commit(workspace: Workspace, sha: str, message: str, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """What `record` cites for an entry of this commit, before it is anchored."""
-    return tuple(find_cites(message, paths, sha))
+    """What `record` cites for an entry of this commit."""
+    (cites,) = cite_touched(workspace, [(message, find_cites(message, paths, sha))])
+    title, _, body = message.partition("\n")
+    entry = msgspec.structs.replace(make_entry(0, title, body, None), cites=cites)
+    return cite_named(workspace, [entry], sha)[0].cites
 
 
 def form_of(entry: Entry) -> str:

@@ -55,6 +55,13 @@ TEMPLATE = """
 )
 @click.option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, show_default=True, help="0 to 1.")
 @click.option("--source", metavar="TEXT", help="Where it comes from: commit:3f2ab91, pr:128, or an address.")
+@click.option(
+    "--cite",
+    "cites",
+    multiple=True,
+    metavar="PATH[::SYMBOL|:A-B]",
+    help="Code of HEAD that it speaks about; may be given several times.",
+)
 @dry_run_option
 @json_option
 def add_command(
@@ -66,6 +73,7 @@ def add_command(
     scope: str,
     importance: float,
     source: str | None,
+    cites: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -81,6 +89,7 @@ def add_command(
       echo "Builds need Node 20" | memory-ci add --scope team:web
     """
     from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
+    from memory_ci.flows.named_code import read_cite
 
     if text is not None and title is not None:
         raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")
@@ -88,9 +97,11 @@ def add_command(
     if body is not None and title is None:
         raise click.UsageError("--body needs a title.")
     learning = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
-    fields = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
+    place = workspace()
+    fields: dict[str, object] = {"cites": tuple(read_cite(place, utf8(one)) for one in cites)}
+    fields |= {"type": type_, "domain": domain, "scope": scope, "importance": importance}
     fields["source"] = " ".join(utf8(source or "").split()) or None
-    added = add_entry(workspace(), draft_entry(str(uuid.uuid4()), today(), learning, **fields), dry_run=dry_run)
+    added = add_entry(place, draft_entry(str(uuid.uuid4()), today(), learning, **fields), dry_run=dry_run)
     if as_json:
         echo_json(added)
     elif not added.is_new:

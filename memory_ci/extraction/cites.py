@@ -9,27 +9,38 @@ from collections.abc import Sequence
 from memory_ci.extraction.gate import check_words
 
 SHA_WIDTH = 12
-MAX_UNNAMED = 3
-"""A small commit is about its files even where its text names none; a large one is not."""
+MAX_SEARCHED = 20
+"""Of a commit with more code files, only those are looked into that the text names."""
 
-PROSE = re.compile(
-    r".*\.(?:md|mdx|rst|txt|adoc|lock|sum)|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json)[^/]*", re.IGNORECASE
+NO_CODE = re.compile(
+    r".*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
+    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory/.*|.*[._]pb2?\.\w+",
+    re.IGNORECASE,
 )
+"""Documents, lock files and generated text."""
+
 LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
 
 
 def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
-    """Anchors `path[:first-last]@sha` for the `paths` that `text` names (whole, or by a base name that is unique),
-    else for all code files of the commit if it touched no more than three.
+    """Anchors `path[:first-last]@sha` for the `paths` that `text` names, and for all code files of a commit of few.
 
-    A path that is not UTF-8, holds control characters or words that the gate refuses is nobody's anchor.
+    These say where to look for what the entry is about, which is chosen where files can be read. A path that is not
+    UTF-8, holds control characters or words that the gate refuses is nobody's anchor.
     """
     paths = [path for path in paths if path.isprintable()]
-    basenames = Counter(_basename(path) for path in paths)
-    named = (_named(text, path, basenames[_basename(path)] == 1) for path in paths)
-    places = [place for place in named if place] or _few_code_files(paths)
-    cites = (f"{place}@{sha[:SHA_WIDTH]}" for place in places)
+    named = name_places(text, paths)
+    code = [path for path in paths if not NO_CODE.fullmatch(path)]
+    places = named | {path: path for path in code if path not in named and len(code) <= MAX_SEARCHED}
+    cites = (f"{place}@{sha[:SHA_WIDTH]}" for place in places.values())
     return tuple(cite for cite in cites if not check_words(cite))
+
+
+def name_places(text: str, paths: Sequence[str]) -> dict[str, str]:
+    """Those of `paths` that `text` names, whole or by a base name that is unique, each with the lines that it gives."""
+    basenames = Counter(map(_basename, paths))
+    named = ((path, _named(text, path, basenames[_basename(path)] == 1)) for path in paths)
+    return {path: place for path, place in named if place}
 
 
 def _named(text: str, path: str, is_unique: bool) -> str | None:
@@ -42,11 +53,6 @@ def _named(text: str, path: str, is_unique: bool) -> str | None:
     if match is None:
         return None
     return f"{path}:{match['lines']}" if match["lines"] else path
-
-
-def _few_code_files(paths: Sequence[str]) -> list[str]:
-    code = [path for path in paths if not PROSE.fullmatch(path)]
-    return code if len(code) <= MAX_UNNAMED else []
 
 
 def _basename(path: str) -> str:

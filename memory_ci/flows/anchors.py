@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci import __version__
+from memory_ci.extraction.cites import name_places
 from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.log import (
@@ -27,7 +28,8 @@ from memory_ci.gitrepo.log import (
 )
 from memory_ci.gitrepo.repo import Repository, resolve_commit
 from memory_ci.index.verdicts import keep_verdicts, read_verdicts
-from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, parse_anchor
+from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
+from memory_ci.lifecycle.subjects import choose_touched, list_touched
 from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
 from memory_ci.lifecycle.verdicts import find_trace, judge
 from memory_ci.records.anchor import Anchor, Verdict
@@ -54,6 +56,36 @@ def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entr
     texts = read_texts(workspace.repo, (blob for blob in blobs.values() if blob is not None))
     known = {cite: texts[blob] for cite, blob in blobs.items() if blob is not None and blob in texts}
     return tuple(_enrich(entry, bare, known) for entry in entries)
+
+
+def cite_touched(workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, ...]]:
+    """For each text with the cites that extraction found in its commit, what it is about of what the commit touched.
+
+    Lines that the text names stay as they are. A file is cited whole if the commit touched no definition in it and the
+    text names it, or nothing else was touched. Two git processes for all.
+    """
+    anchors = {cite: anchor for _, cites in asked for cite in cites if (anchor := parse_anchor(cite))}
+    places = dict.fromkeys((one.commit, one.path) for one in anchors.values() if one.first is None)
+    names = [f"{commit}{parent}:{path}" for commit, path in places for parent in ("", "^")]
+    oids = iter(find_objects(workspace.repo, names))
+    blobs = {place: [TreeFile(place[1], oid) if oid else None for oid in (next(oids), next(oids))] for place in places}
+    texts = read_texts(workspace.repo, (file for both in blobs.values() for file in both if file))
+    changed = {place: [texts.get(file, "") if file else "" for file in both] for place, both in blobs.items()}
+    return [_choose(prose, [anchors[cite] for cite in cites if cite in anchors], changed) for prose, cites in asked]
+
+
+def _choose(prose: str, anchors: Sequence[Anchor], changed: Mapping[tuple[str, str], Sequence[str]]) -> tuple[str, ...]:
+    whole = {one.path: one for one in anchors if one.first is None}
+    after = {path: text for path, one in whole.items() if (text := changed[one.commit, path][0])}
+    before = {path: text for path, one in whole.items() if (text := changed[one.commit, path][1])}
+    touched = list_touched(before, after)
+    named = name_places(prose, list(whole)).keys()
+    chosen = choose_touched(prose, touched, named)
+    found = [make_anchor(one.path, after[one.path], whole[one.path].commit, symbol=one.name) for one in chosen]
+    if not found and not (touched and not named):
+        files = sorted(named & after.keys()) or (list(after) if len(after) == 1 else [])
+        found = [make_anchor(path, after[path], whole[path].commit) for path in files]
+    return tuple(map(format_anchor, [*(one for one in anchors if one.first is not None), *found]))
 
 
 def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:

@@ -166,13 +166,31 @@ def follow_renames(path: str, renames: Mapping[str, str], present: Collection[st
 
 
 def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> tuple[str, ...]:
-    """The files of a commit, or tracked in the work tree (None), that hold one of `words` as a word: by one process."""
-    if not words:
-        return ()
-    patterns = [part for word in sorted(words)[:MAX_WORDS] for part in ("-e", word)]
-    asked = ("grep", "-l", "-z", "-I", "-w", "--fixed-strings", "--full-name", "--no-color", *patterns)
-    found = decode_path(run_git(repo.cwd, *asked, *([rev] if rev else []), "--", ok=(0, 1))).split("\0")[:-1]
-    return tuple(name.removeprefix(f"{rev}:") if rev else name for name in found)
+    """The files of a commit, or tracked in the work tree (None), that hold one of `words` as a word: a process for each
+    MAX_WORDS of them."""
+    found: dict[str, None] = {}
+    wanted = sorted(words)
+    for start in range(0, len(wanted), MAX_WORDS):
+        patterns = [part for word in wanted[start : start + MAX_WORDS] for part in ("-e", word)]
+        asked = ("grep", "-l", "-z", "-I", "-w", "--fixed-strings", "--full-name", "--no-color", *patterns)
+        names = decode_path(run_git(repo.cwd, *asked, *([rev] if rev else []), "--", ok=(0, 1))).split("\0")[:-1]
+        found |= dict.fromkeys(name.removeprefix(f"{rev}:") if rev else name for name in names)
+    return tuple(found)
+
+
+def find_words(repo: Repository, rev: str | None, words: Collection[str]) -> set[tuple[str, str]]:
+    """(path, word) for each of `words` in each file of a commit, or of the work tree (None), tracked or not."""
+    found: set[tuple[str, str]] = set()
+    wanted = sorted(words)
+    for start in range(0, len(wanted), MAX_WORDS):
+        patterns = [part for word in wanted[start : start + MAX_WORDS] for part in ("-e", word)]
+        asked = ("grep", "-o", "-z", "-I", "-w", "--fixed-strings", "--full-name", "--no-color", *patterns)
+        lines = decode_path(run_git(repo.cwd, *asked, *([rev] if rev else ["--untracked"]), "--", ok=(0, 1))).split(
+            "\n"
+        )
+        pairs = (line.partition("\0") for line in lines if line)
+        found |= {(path.removeprefix(f"{rev}:") if rev else path, word) for path, _, word in pairs}
+    return found
 
 
 def find_last_touches(repo: Repository, rev: str, paths: Collection[str]) -> dict[str, date]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory_ci.lifecycle.words import INDENTED, PYTHON, Code, Line, read_code
+from memory_ci.lifecycle.words import BY_EXTENSION, INDENTED, PYTHON, Code, Line, read_code
 from memory_ci.lifecycle.words import KEYWORDS as PYTHON_KEYWORDS
 
 MAX_WIDTH = 400
@@ -77,6 +77,10 @@ MENTION = re.compile(
 )
 CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 
+
+TYPES = frozenset("class interface enum struct trait union type mod module namespace record object typedef".split())
+MAX_HEAD = 12
+"""What tells a type from a function stands in so many words of its head, before its name."""
 
 KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")
 RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
@@ -165,12 +169,35 @@ def find_named(path: str, text: str, prose: str) -> Definition | None:
 
     A plain word is no name: a function `run` is not meant by "before you run the tests".
     """
-    for mention in MENTION.finditer(prose):
-        if mention["tick"] or mention["call"] or CODE_LIKE.search(mention["name"]):
-            found = find_definition(path, text, mention["name"])
-            if found is not None:
-                return found
-    return None
+    found = (find_definition(path, text, mention) for mention in list_mentions(prose))
+    return next(filter(None, found), None)
+
+
+def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
+    """The names that `prose` writes as code, owners before them with a dot between; those of small letters alone that
+    only stand in back quotes (commands do so as well) if `plain`."""
+    found = (
+        mention["name"]
+        for mention in MENTION.finditer(prose)
+        if CODE_LIKE.search(mention["name"])
+        or mention["call"] == "("
+        or ((mention["tick"] or mention["call"]) and (plain or not mention["name"].islower()))
+    )
+    return list(dict.fromkeys(map(_dotted, found)))
+
+
+def is_code(path: str) -> bool:
+    """Whether definitions are known in files of this kind."""
+    extension = path.rpartition(".")[2].lower()
+    return extension in PATTERNS or BY_EXTENSION.get(extension) is PYTHON
+
+
+def is_type(path: str, text: str, definition: Definition) -> bool:
+    """Whether a definition is a class or another type, or a module: what holds others, or says how data look."""
+    words, (head, *_) = read_code(path, text).words, definition.heads
+    tail = definition.name.rpartition(".")[2]
+    before = words[head : head + MAX_HEAD]
+    return not TYPES.isdisjoint(before[: before.index(tail)] if tail in before else before)
 
 
 def _dotted(symbol: str) -> str:

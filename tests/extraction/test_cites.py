@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.cites import find_cites
+from memory_ci.extraction.cites import find_cites, name_places
 
 SHA = "3f2ab91" + "0" * 33
 MANY = ("src/a/client.py", "src/b/server.py", "src/b/util.py", "src/c/util.py", "Makefile", "README.md")
@@ -25,16 +25,25 @@ MANY = ("src/a/client.py", "src/b/server.py", "src/b/util.py", "src/c/util.py", 
     ],
 )
 def test_a_path_is_cited_where_the_text_names_it(text: str, expected: list[str]) -> None:
-    assert find_cites(text, MANY, SHA) == tuple(f"{place}@3f2ab9100000" for place in expected)
+    assert list(name_places(text, MANY).values()) == expected
 
 
-def test_a_small_commit_is_about_its_code_files() -> None:
-    paths = ("src/a.py", "src/b.py", "README.md", "uv.lock")
+def test_what_a_small_commit_is_about_is_looked_for_in_its_code_files_those_first_that_are_named() -> None:
+    paths = ("src/a.py", "src/b.py", "README.md", "uv.lock", "dist/app.min.js", "tests/x.snap", ".memory/x.md")
     assert find_cites("nothing named", paths, SHA) == ("src/a.py@3f2ab9100000", "src/b.py@3f2ab9100000")
+    assert find_cites("README.md, b.py", paths[:3], SHA) == (
+        "src/b.py@3f2ab9100000",
+        "README.md@3f2ab9100000",
+        "src/a.py@3f2ab9100000",
+    )
+    many = [f"src/{number}.py" for number in range(21)]
+    assert find_cites("7.py", many, SHA) == ("src/7.py@3f2ab9100000",)
+    assert find_cites("nothing named", many, SHA) == ()
 
 
-def test_a_commit_of_prose_only_has_no_anchor() -> None:
-    assert find_cites("nothing named", ("README.md", "docs/a.rst"), SHA) == ()
+@pytest.mark.parametrize("path", ["README.md", "pnpm-lock.yaml", "api/shop_pb2.py", ".memory/job.py"])
+def test_a_commit_of_documents_lock_files_and_generated_text_has_no_anchor(path: str) -> None:
+    assert find_cites("nothing named", (path,), SHA) == ()
 
 
 @pytest.mark.parametrize(

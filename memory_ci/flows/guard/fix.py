@@ -13,6 +13,7 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.guard.fmt import select_files
 from memory_ci.flows.guard.resolve import HEADS, find_base
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.named_code import cite_files
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, work_tree
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
@@ -53,7 +54,7 @@ def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -
             text, done = adopt(path, data, today, serves_prose=is_prose, past=past)
         adopted += done
         if done and not dry_run:
-            write_file(root / path, text, root)
+            write_file(root / path, cite_files(workspace, {path: text}).get(path, text), root)
     return tuple(adopted)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.named_code import cite_files
 from memory_ci.flows.workspace import (
     Workspace,
     list_memory_files,
@@ -34,20 +35,26 @@ class FmtReport(msgspec.Struct, frozen=True):
 def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: bool = False) -> FmtReport:
     """Write the memory files of the work tree, or those of `paths`, in canonical form; with `dry_run` only say which.
 
+    What is written is cited, too; an entry without cites is in canonical form all the same.
+
     Raises UsageError (not-a-memory-file), UnreadableMemoryError (unsafe-rewrite), RepositoryError (bare-repository,
     write-failed).
     """
     root = work_tree(workspace)
     files = select_files(workspace, paths)
+    read: dict[str, bytes] = {}
     texts: dict[str, bytes] = {}
     findings: list[Finding] = []
     for file, (data, _, loaded) in zip(files, read_memory(workspace, files), strict=True):
         findings += (finding for finding in loaded.findings if finding.level == "error")
         formatted = canonical_file(loaded.path, data)
+        read[file.path] = data
         if formatted != data:
             texts[file.path] = formatted
-    for path, text in texts.items() if not dry_run else ():
-        write_file(root / path, text, root)
+    if not dry_run:
+        texts |= cite_files(workspace, read | texts)
+        for path, text in texts.items():
+            write_file(root / path, text, root)
     return FmtReport(len(files), tuple(texts), tuple(findings))
 
 

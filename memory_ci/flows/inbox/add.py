@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, UsageError
+from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, readable_path, work_tree
@@ -48,7 +49,7 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     if target.name == "global":
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
         raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)
-    entry = replace(entry, scope=target.target)
+    (entry,) = cite_named(workspace, [replace(entry, scope=target.target)], "HEAD")
     text = format_entry(entry)
     new = Located(entry, "", 1, target)
     for finding in find_long(new):

@@ -12,6 +12,7 @@ import msgspec
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.flows.guard.fmt import select_files
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.screening import find_credentials, find_unsafe
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory, repository_path, work_tree
 from memory_ci.gitrepo.repo import find_commit
@@ -89,7 +90,7 @@ def import_memory(workspace: Workspace, paths: Sequence[Path], options: ImportOp
     judged = [(item, next(_objections(item), None)) for item in items]
     new, known = _sort(workspace, root, [item for item, objection in judged if objection is None])
     if not options.dry_run:
-        _write(root, new, replace=options.replace)
+        _write(root, _cite(workspace, new), replace=options.replace)
     left = [finding for _, found in read for finding in found.findings]
     return ImportReport(
         imported=tuple(map(_taken, new)),
@@ -201,6 +202,15 @@ def _taken(item: _Item, target: str | None = None, entry_id: str | None = None) 
         title=place.entry.title,
         target=item.target if target is None else target,
     )
+
+
+def _cite(workspace: Workspace, items: Sequence[_Item]) -> list[_Item]:
+    cited = cite_named(workspace, [item.place.entry for item in items], "HEAD")
+    structs = msgspec.structs
+    return [
+        structs.replace(item, place=structs.replace(item.place, entry=entry))
+        for item, entry in zip(items, cited, strict=True)
+    ]
 
 
 def _write(root: Path, items: Sequence[_Item], *, replace: bool) -> None:

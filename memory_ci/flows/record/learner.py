@@ -18,9 +18,10 @@ from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory
-from memory_ci.flows.anchors import anchor_entries
+from memory_ci.flows.anchors import cite_touched
 from memory_ci.flows.eligible import merged_on
 from memory_ci.flows.lookup import list_past_ids
+from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
@@ -199,12 +200,20 @@ class Learner:
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left.reason for left in evidence.left_out)
-        judged = self._within_limit(self._not_again(settle(found, limit)), limit)
+        judged = self._cite(self._within_limit(self._not_again(settle(found, limit)), limit))
         self.tally.judged += judged
         added = [self._add(item, work) for item in judged if item.verdict == "written"]
-        anchored = anchor_entries(self._run.workspace, [change.entry for change in added])
+        anchored = cite_named(self._run.workspace, [change.entry for change in added], work.tip or self._run.base.sha)
         changes = [replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
         return judged, changes
+
+    def _cite(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
+        """The verdicts, each candidate with what it is about of the files that it was found with."""
+        found = [one.candidate for one in judged]
+        cites = cite_touched(self._run.workspace, [(f"{one.title}\n{one.body}", one.cites) for one in found])
+        return tuple(
+            replace(one, candidate=replace(one.candidate, cites=own)) for one, own in zip(judged, cites, strict=True)
+        )
 
     def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.

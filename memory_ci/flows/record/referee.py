@@ -26,6 +26,7 @@ from memory_ci.flows.record.learner import EARLIEST
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import list_foreign
+from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.fold import is_kept, strip_claims
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.names import FULL_ID
@@ -152,14 +153,20 @@ class _Referee:
         waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")
         if waiting is None or not self._is_of_note(change.entry, waiting):
             yield "not the entry of that inbox file"
+        elif change.entry.cites != waiting.entry.cites:
+            yield from self._new_words(change.entry)
         if change.entry.id in self._draft.by_id:
             yield "an entry of that id is there already"
 
     def _is_of_note(self, entry: Entry, note: Located) -> bool:
-        """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing."""
+        """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing.
+
+        It may have gained anchors."""
         day = entry.last_reinforced
         proved = prove(self._draft.base, replace(note.entry, scope=None))
-        return entry == proved or (day <= self._today and entry == strip_claims(note, day).entry)
+        is_anchored = all(map(parse_anchor, entry.cites))
+        meant = [proved, strip_claims(note, day).entry] if day <= self._today else [proved]
+        return any(entry == one or (is_anchored and replace(entry, cites=one.cites) == one) for one in meant)
 
     def _drop(self, change: Change) -> Iterator[str]:
         waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")

@@ -17,6 +17,7 @@ from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_model, trusted_config
+from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import Claims, list_refused, unproved
 from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.record.episode_writer import EpisodeWriter
@@ -309,7 +310,12 @@ def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tupl
         for place in fragments
     ]
     targets = {place.path: draft.path_of(place.scope) for place in notes}
-    changes, findings = plan_fold(notes, draft.kept, targets, strangers)
+    planned, findings = plan_fold(notes, draft.kept, targets, strangers)
+    cited = cite_named(draft.base.workspace, [change.entry for change in planned], draft.base.sha)
+    changes = [
+        replace(change, entry=entry) if change.kind == "move" else change
+        for change, entry in zip(planned, cited, strict=True)
+    ]
     return draft.take(changes), (*findings, *claims, *unsafe), ()
 
 

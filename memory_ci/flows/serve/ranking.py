@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -19,7 +20,7 @@ from memory_ci.index.search import count_entries, count_holding, list_feedback, 
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, ranking_prominence, recency
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.config import Config, Decay
-from memory_ci.records.entry import NO_FEEDBACK, Entry
+from memory_ci.records.entry import NO_FEEDBACK, Entry, Located
 from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.retrieval.query import Corpus, build_terms
 from memory_ci.retrieval.rank import (
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 LEAST_JUDGED = 100
 """So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
+
+NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -234,3 +237,11 @@ def make_standing(
     from memory_ci.lifecycle.stability import find_retentions  # for those who choose it
 
     return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))
+
+
+def may_be_judged(place: Located) -> bool:
+    """Whether the tree can tell anything of an entry: it is of this repository, and has cites or seems to name code."""
+    entry = place.entry
+    if place.scope.name == "global":
+        return False
+    return bool(entry.cites) or NAMES_CODE.search(f"{entry.title}\n{entry.body}") is not None

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.serve.options import MAX_CHARS, RetrieveOptions, SearchRequest, make_sound
-from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked, weigh_again
+from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked, may_be_judged, weigh_again
 from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
@@ -110,7 +110,7 @@ def _judge(view: View, found: Ranked, options: RetrieveOptions) -> tuple[list[Hi
     """
     if options.tree is not None:
         resolve_commit(view.workspace.repo, options.tree)
-    citing = [hit.located for hit in found.hits if hit.located.entry.cites and hit.located.scope.name != "global"]
+    citing = [hit.located for hit in found.hits if may_be_judged(hit.located)]
     if not citing:
         return list(found.hits), ()
     from memory_ci.flows.serve.anchor_verdicts import judge_located, list_gone, weigh_truth  # 10 ms that others spare

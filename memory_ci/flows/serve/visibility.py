@@ -10,6 +10,7 @@ from memory_ci.flows.index import synced_index
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.serve.anchor_verdicts import judge_located
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
+from memory_ci.flows.serve.ranking import may_be_judged
 from memory_ci.flows.workspace import Workspace
 from memory_ci.index.search import SHOWN_STATUSES, Filters, list_entries
 from memory_ci.records.entry import Located
@@ -41,7 +42,6 @@ def show_visible(workspace: Workspace, prefix: str, options: RetrieveOptions, to
     Raises UsageError: unknown-entry, ambiguous-entry.
     """
     place = find_visible(workspace, prefix, options, today)
-    is_judged = place.entry.cites and place.scope.name != "global"
-    truth = judge_located(workspace, [place], None) if is_judged else {}
+    truth = judge_located(workspace, [place], None) if may_be_judged(place) else {}
     hits = with_edits(workspace, [Hit(place, 1.0, (), verdicts=truth.get(place.entry, ()))], None)
     return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from memory_ci.flows.edits import with_edits
 from memory_ci.flows.serve.options import SearchRequest
+from memory_ci.flows.serve.ranking import may_be_judged
 from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
 from memory_ci.index.neighbours import Naming, find_by_ids, find_similar, list_naming
@@ -157,7 +158,7 @@ def _judge(
     workspace: Workspace, hits: list[Hit], tree: str | None, *, is_stale_shown: bool
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """(the hits weighed by the truth of what they cite, those withheld because it is gone), as retrieval does it."""
-    citing = [hit.located for hit in hits if hit.located.entry.cites and hit.located.scope.name != "global"]
+    citing = [hit.located for hit in hits if may_be_judged(hit.located)]
     if not citing:
         return hits, ()
     from memory_ci.flows.serve.anchor_verdicts import judge_located, list_gone, weigh_truth  # 10 ms that others spare

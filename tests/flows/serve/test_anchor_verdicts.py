@@ -228,12 +228,15 @@ def test_while_nothing_changed_two_processes_ask_and_two_more_judge(shop: Projec
     assert processes == ["rev-parse", "ls-files", "cat-file", "ls-files", "for-each-ref"], "the last asks for new tasks"
 
 
-def test_where_nothing_is_cited_nothing_is_judged(project: Project, processes: list[str]) -> None:
-    project.commit("Put", {"MEMORY.md": format_entry(make_entry(1, title=TITLE))})
+@pytest.mark.parametrize(("title", "judging"), [("Send an idempotency key", []), (TITLE, ["grep"])])
+def test_where_nothing_is_cited_only_names_of_code_are_looked_for(
+    project: Project, processes: list[str], title: str, judging: list[str]
+) -> None:
+    project.commit("Put", {"MEMORY.md": format_entry(make_entry(1, title=title))})
     ask(project)
     processes.clear()
     assert ask(project).hits
-    assert processes == ["rev-parse", "ls-files", "for-each-ref"]
+    assert processes == ["rev-parse", "ls-files", *judging, "for-each-ref"]
 
 
 def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: list[str]) -> None:

@@ -1,0 +1,98 @@
+"""Dead names: what an entry without anchors names, and the tree had when it was written and has no more."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from memory_ci.errors import RepositoryError
+from memory_ci.flows.workspace import Workspace, list_view, memory_test
+from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.gitrepo.history import find_commit_of_day
+from memory_ci.gitrepo.log import find_words, follow_renames, list_pending_renames, list_renames
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.lifecycle.anchors import parse_anchor
+from memory_ci.lifecycle.symbols import list_mentions
+from memory_ci.records.anchor import Verdict
+from memory_ci.records.entry import Entry
+
+SOURCE = re.compile(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
+PATH = re.compile(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
+MIN_NAME = 4
+"""Shorter names stand in too many places, and `e.g` is none."""
+
+MAX_COMMITS = 20
+"""So many commits at most are looked into for what stood there."""
+
+Names = Mapping[Entry, Sequence[str]]
+
+
+def find_dead_names(workspace: Workspace, entries: Iterable[Entry], view: str | None) -> dict[Entry, Verdict]:
+    """For entries without anchors the first name or path that died, as a verdict. While all names live, that is one
+    search through the tree. Raises RepositoryError (unknown-revision)."""
+    asked = {entry: f"{entry.title}\n{entry.body}" for entry in entries if _is_asked(entry)}
+    names = {entry: list(_list_names(prose)) for entry, prose in asked.items()}
+    paths = {entry: PATH.findall(prose) for entry, prose in asked.items()}
+    if not any(names.values()) and not any(paths.values()):
+        return {}
+    here = {file.path for file in list_view(workspace, view, ())} if any(paths.values()) else set()
+    rev = view or (None if workspace.repo.root else "HEAD")
+    live = _find(workspace, rev, names)
+    dead_names = {entry: [name for name in own if name not in live] for entry, own in names.items()}
+    dead_paths = {entry: [path for path in own if path not in here] for entry, own in paths.items()}
+    by_commit: dict[str, list[Entry]] = defaultdict(list)
+    for entry in asked:
+        if (dead_names[entry] or dead_paths[entry]) and (then := _find_writing(workspace, entry, rev or "HEAD")):
+            by_commit[then].append(entry)
+    found: dict[Entry, Verdict] = {}
+    for then, own in list(by_commit.items())[:MAX_COMMITS]:
+        had = _find(workspace, then, {entry: dead_names[entry] for entry in own})
+        gone = _lose(workspace, then, rev, {path for entry in own for path in dead_paths[entry]}, here)
+        for entry in own:
+            lost = [name for name in dead_names[entry] if name in had]
+            lost += [path for path in dead_paths[entry] if path in gone]
+            if lost:
+                found[entry] = Verdict("changed", lost[0], note="stands nowhere any more")
+    return found
+
+
+def _is_asked(entry: Entry) -> bool:
+    """Whether an entry has no anchors. That the code of a rejected approach is gone is what its entry says."""
+    return entry.adoption != "rejected" and not any(map(parse_anchor, entry.cites))
+
+
+def _list_names(prose: str) -> Iterable[str]:
+    """The names without their owners: a method lives on when its class has another name."""
+    tails = (mention.rpartition(".")[2] for mention in list_mentions(PATH.sub(" ", prose), plain=False))
+    return dict.fromkeys(tail for tail in tails if len(tail) >= MIN_NAME)
+
+
+def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
+    """Those of the names that a tree holds, memory apart."""
+    is_memory = memory_test(workspace)
+    wanted = {name for own in names.values() for name in own}
+    return {word for path, word in find_words(workspace.repo, rev, wanted) if not is_memory(path)}
+
+
+def _find_writing(workspace: Workspace, entry: Entry, tip: str) -> str | None:
+    """The commit whose tree an entry was written on: that of its source, else the last of its day."""
+    for sha in SOURCE.findall(entry.source or ""):
+        if commit := find_commit(workspace.repo, sha):
+            return commit
+    if entry.created_at is None:
+        return None
+    try:
+        return find_commit_of_day(workspace.repo, tip, entry.created_at)
+    except RepositoryError:  # a shallow clone does not reach back so far
+        return None
+
+
+def _lose(workspace: Workspace, then: str, rev: str | None, paths: set[str], here: set[str]) -> set[str]:
+    """Those of the paths that a commit had and that live on under no other name."""
+    had = paths & tree_at(workspace.repo, then).files.keys()
+    tip = find_commit(workspace.repo, rev or "HEAD") if had else None
+    if tip is None:
+        return set()
+    renames = list_renames(workspace.repo, [then], tip) | (list_pending_renames(workspace.repo) if rev is None else {})
+    return {path for path in had if follow_renames(path, renames, here) is None}

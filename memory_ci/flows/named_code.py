@@ -1,0 +1,149 @@
+"""Code that entries name: the paths and definitions of their words that a commit has become cites."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from memory_ci.errors import UsageError
+from memory_ci.extraction.cites import NO_CODE, SHA_WIDTH, name_places
+from memory_ci.extraction.gate import check_words
+from memory_ci.flows.anchors import MAX_MENTIONS, anchor_entries, read_texts
+from memory_ci.flows.workspace import Workspace, memory_test
+from memory_ci.gitrepo.blobs import TreeFile, tree_at
+from memory_ci.gitrepo.log import find_mentions
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.lifecycle.anchors import format_anchor, is_citable, make_anchor
+from memory_ci.lifecycle.subjects import MAX_CITES, is_meant
+from memory_ci.lifecycle.symbols import find_definition, is_code, list_definitions, list_mentions
+from memory_ci.records.entry import Entry
+from memory_ci.store.document import parse_memory_file, render_memory_file
+from memory_ci.store.edit import edit_file
+from memory_ci.text import plural
+
+TOKEN = re.compile(r"[\w.-]*\w")
+CITE = re.compile(r"(?P<path>.+?)(?:::(?P<symbol>[^\s:@][^\s@]*)|:(?P<first>[1-9]\d*)(?:-(?P<last>[1-9]\d*))?)?")
+
+Place = tuple[str, str]
+"""A path and the name of a definition in it, "" for none."""
+
+
+def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tuple[Entry, ...]:
+    """The entries with their cites anchored; those that have none cite the files and definitions that their words name
+    as code and that a commit holds, three at most. A name that several definitions have is cited only if a path is
+    named too. What was rejected or is retired gets none. One search through the commit for all.
+    """
+    entries = anchor_entries(workspace, entries)
+    asked = {entry: _say(entry) for entry in entries if _is_open(entry)}
+    sha = find_commit(workspace.repo, rev) if asked else None
+    if sha is None:
+        return entries
+    tree = _Tree(workspace, sha)
+    paths = {entry: tree.name_paths(prose) for entry, prose in asked.items()}
+    names = {entry: list_mentions(prose, plain=False) for entry, prose in asked.items()}
+    tree.read({name for own in names.values() for name in own}, {path for own in paths.values() for path in own})
+    found = {entry: tuple(tree.cite(paths[entry], names[entry])) for entry in asked}
+    cited = [replace(entry, cites=found[entry]) if found.get(entry) else entry for entry in entries]
+    return anchor_entries(workspace, cited)
+
+
+def cite_files(workspace: Workspace, texts: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Memory files with their entries cited against HEAD. Raises UnreadableMemoryError (unsafe-rewrite)."""
+    files = {path: parse_memory_file(path, data) for path, data in texts.items()}
+    entries = [(path, entry) for path, file in files.items() for entry in file.entries]
+    updates: dict[str, list[Entry]] = defaultdict(list)
+    for (path, old), new in zip(entries, cite_named(workspace, [one for _, one in entries], "HEAD"), strict=True):
+        if new != old:
+            updates[path].append(new)
+    return {path: render_memory_file(edit_file(files[path], updated=own)) for path, own in updates.items()}
+
+
+def read_cite(workspace: Workspace, written: str) -> str:
+    """The anchor in HEAD that a person means by PATH, PATH::SYMBOL or PATH:A-B. Raises UsageError (unknown-cite)."""
+    sha = find_commit(workspace.repo, "HEAD")
+    files = tree_at(workspace.repo, sha).files if sha else {}
+    match = CITE.fullmatch(written)
+    path = written if written in files else match["path"] if match else ""
+    if path not in files or match is None or sha is None or not is_citable(path) or check_words(written):
+        raise _unknown(f"HEAD has no file {path or written}", "Name it as git does; commit it first if it is new.")
+    text = read_texts(workspace.repo, [files[path]]).get(files[path], "")
+    symbol = match["symbol"] if path != written else None
+    lines: tuple[int, int] | None = None
+    if symbol and find_definition(path, text, symbol) is None:
+        raise _unknown(f"{path} has no definition {symbol}, or several of it", "Name its class too, or cite lines.")
+    if path != written and match["first"]:
+        first, last = int(match["first"]), int(match["last"] or match["first"])
+        lines, count = (first, last), len(text.splitlines())
+        if not first <= last <= count:
+            raise _unknown(f"{path} has no lines {first}-{last}: it has {plural(count, 'line')}", "Write A-B.")
+    return format_anchor(make_anchor(path, text, sha[:SHA_WIDTH], lines, symbol))
+
+
+def _unknown(message: str, hint: str) -> UsageError:
+    return UsageError(message, slug="unknown-cite", hint=hint)
+
+
+def _is_open(entry: Entry) -> bool:
+    return not entry.cites and entry.status == "active" and entry.adoption != "rejected"
+
+
+def _say(entry: Entry) -> str:
+    return f"{entry.title}\n{entry.body}"
+
+
+class _Tree:
+    """The code of a commit, as far as names are looked for in it."""
+
+    def __init__(self, workspace: Workspace, sha: str) -> None:
+        self.repo, self.sha, is_memory = workspace.repo, sha, memory_test(workspace)
+        files = tree_at(workspace.repo, sha).files
+        self.files = {path: file for path, file in files.items() if not is_memory(path) and not NO_CODE.fullmatch(path)}
+        self.by_base: dict[str, list[str]] = defaultdict(list)
+        for path in self.files:
+            self.by_base[path.rpartition("/")[2]].append(path)
+        self.texts: dict[str, str] = {}
+        self.definitions: dict[str, set[Place]] = defaultdict(set)
+
+    def name_paths(self, prose: str) -> dict[str, str]:
+        """The files that a text names, each with the lines that it gives."""
+        near = [path for token in dict.fromkeys(TOKEN.findall(prose)) for path in self.by_base.get(token, ())]
+        return {path: place for path, place in name_places(prose, near).items() if path.isprintable()}
+
+    def read(self, names: set[str], paths: set[str]) -> None:
+        """Read the named files, and those that define what has these names. Of a name that very many files hold
+        nothing is known."""
+        tails = {_tail(name) for name in names}
+        holding = [path for path in find_mentions(self.repo, self.sha, tails) if path in self.files and is_code(path)]
+        wanted: list[TreeFile] = [self.files[path] for path in dict.fromkeys((*paths, *holding))]
+        self.texts = {file.path: text for file, text in read_texts(self.repo, wanted).items()}
+        for tail in tails:
+            held = [path for path in holding if tail in self.texts.get(path, "")]
+            for path in held if len(held) <= MAX_MENTIONS else ():
+                found = (one.name for one in list_definitions(path, self.texts[path]) if _tail(one.name) == tail)
+                self.definitions[tail] |= {(path, name) for name in found}
+
+    def cite(self, paths: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
+        """What an entry cites that names these."""
+        meant = list(dict.fromkeys(place for name in names if (place := self._find(name, paths))))
+        has_symbol = {path for path, _ in meant}
+        whole = [(path, "") for path in paths if path not in has_symbol]
+        for path, name in [*meant, *whole][:MAX_CITES]:
+            cite = f"{paths.get(path, path) if not name else path}@{self.sha[:SHA_WIDTH]}"
+            text = self.texts.get(path)
+            if name and text is not None:
+                cite = format_anchor(make_anchor(path, text, self.sha[:SHA_WIDTH], symbol=name))
+            if not check_words(cite):
+                yield cite
+
+    def _find(self, mention: str, paths: Mapping[str, str]) -> Place | None:
+        """The only definition that a mention can mean, of the files that are named if one of them has it."""
+        found = {place for place in self.definitions.get(_tail(mention), ()) if is_meant(mention, place[1])}
+        likely = {place for place in found if place[0] in paths} or found
+        return likely.pop() if len(likely) == 1 else None
+
+
+def _tail(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -1,0 +1,123 @@
+"""Subjects: the definitions that an entry is about, by the change that it comes from and by the words that it says."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from memory_ci.lifecycle.cited import join_words, say_definition
+from memory_ci.lifecycle.symbols import Definition, is_type, list_definitions, list_mentions
+
+MAX_CITES = 3
+MAX_FILES = 2
+"""More definitions, or those of more files, are not guessed to be what an entry is about that names none of them."""
+
+SUPPORT = re.compile(
+    r"(?:.*/)?(?:tests?|testing|specs?|__tests__|testdata|fixtures|examples?|bench(?:marks|es)?|docs?|playground)/.*"
+    r"|(?:.*/)?(?:test_|conftest\.)[^/]*|.*(?:[._-]tests?|[.-]spec|[.-]bench)\.\w+",
+    re.IGNORECASE,
+)
+"""Files whose code a change touches beside what it is about."""
+
+Words = tuple[str, ...]
+Texts = Mapping[str, str]
+"""Texts of files by path."""
+
+
+class TouchedDefinition(NamedTuple):
+    """A definition that a change made or edited: `weight` is how many words are other."""
+
+    path: str
+    name: str
+    weight: int
+    is_type: bool
+
+
+def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
+    """The definitions of `after` that do not say what one of their name said before. What only moved is not touched.
+
+    Of a method and its class that is the method, of a function and one inside of it the outer one.
+    """
+    was = {path: _say_by_name(path, text) for path, text in before.items()}
+    moved = {(_tail(name), words) for own in was.values() for name, (_, words) in own.items()}
+    return [
+        one for path, text in after.items() for one in _innermost(_list_other(path, text, was.get(path, {}), moved))
+    ]
+
+
+def choose_touched(
+    prose: str, touched: Sequence[TouchedDefinition], named_paths: Collection[str]
+) -> list[TouchedDefinition]:
+    """What an entry is about of all that its change touched: what it names as code does, else what is in the files
+    that it names, else all of it if that is little; three at most."""
+    mentions = list_mentions(prose)
+    named = [one for one in touched if any(is_meant(mention, one.name) for mention in mentions)]
+    found = named or _functions(one for one in touched if one.path in named_paths)
+    if not found:
+        main = [one for one in touched if not SUPPORT.fullmatch(one.path)]
+        found = _functions(main or touched)
+        if len(found) > MAX_CITES or len({one.path for one in found}) > MAX_FILES:
+            return []
+    words = set(re.findall(r"\w+", prose))
+    return sorted(found, key=lambda one: (_tail(one.name) not in words, -one.weight))[:MAX_CITES]
+
+
+def is_meant(mention: str, name: str) -> bool:
+    """Whether a name as it is mentioned, with or without owners, can be that of a definition.
+
+    >>> [is_meant(mention, "Client.post") for mention in ("api.Client.post", "post", "Server.post")]
+    [True, True, False]
+    """
+    one, other = mention.split("."), name.split(".")
+    common = min(len(one), len(other))
+    return one[-common:] == other[-common:]
+
+
+def _say_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:
+    """The definitions of a text by name, the first of those that share one, with the words of all of them."""
+    groups: dict[str, list[Definition]] = defaultdict(list)
+    for one in list_definitions(path, text):
+        groups[one.name].append(one)
+    return {
+        name: (own[0], join_words([say_definition(path, text, one) for one in own]).words)
+        for name, own in groups.items()
+    }
+
+
+def _list_other(
+    path: str, text: str, was: Mapping[str, tuple[Definition, Words]], moved: Collection[tuple[str, Words]]
+) -> list[TouchedDefinition]:
+    now = {name: pair for name, pair in _say_by_name(path, text).items() if (_tail(name), pair[1]) not in moved}
+    old = {name: Counter(was[name][1]) if name in was else Counter() for name in now}
+    return [
+        TouchedDefinition(path, name, _distance(Counter(words), old[name]), is_type(path, text, one))
+        for name, (one, words) in now.items()
+    ]
+
+
+def _distance(one: Counter[str], other: Counter[str]) -> int:
+    return ((one - other) + (other - one)).total()
+
+
+def _innermost(touched: Sequence[TouchedDefinition]) -> list[TouchedDefinition]:
+    by_name = {one.name: one for one in touched}
+    owners = {one.name: [by_name[owner] for owner in _owners(one.name) if owner in by_name] for one in touched}
+    inside = {owner.name for one in touched for owner in owners[one.name] if owner.is_type}
+    return [one for one in touched if one.name not in inside and all(owner.is_type for owner in owners[one.name])]
+
+
+def _functions(touched: Iterable[TouchedDefinition]) -> list[TouchedDefinition]:
+    """Functions and constants; types where there is nothing else, for any edit of a member is one of theirs."""
+    found = list(touched)
+    return [one for one in found if not one.is_type] or found
+
+
+def _owners(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _tail(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -1,0 +1,72 @@
+"""Dead names: an entry without anchors is marked when what it names is gone from the tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.flows.dead_names import find_dead_names
+from memory_ci.records.entry import Entry
+from memory_ci.rendering.context import render_context
+from memory_ci.store.edit import format_entry
+from tests.flows.project import Project
+from tests.make import make_entry
+
+CODE = "def retry_twice(call):\n    return call() or call()\n"
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    project.commit("Write code", {"src/client.py": CODE, "src/old/a.py": "x = 1\n"})
+    return project
+
+
+def remember(shop: Project, title: str, **fields: object) -> Entry:
+    entry = make_entry(1, title=title, body="", source=f"commit:{shop.sha()[:12]}", **fields)
+    shop.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    return entry
+
+
+def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
+    return [f"{one.kind} {one.path}" for one in find_dead_names(shop.workspace, [entry], view).values()]
+
+
+@pytest.mark.parametrize("view", [None, "HEAD"])
+def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(shop: Project, view: str | None) -> None:
+    entry = remember(shop, "Never nest retry_twice, nor use no_such_name")
+    assert dead(shop, entry, view) == []
+    shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
+    assert dead(shop, entry, view) == ["changed retry_twice"]
+    shop.commit("Elsewhere", {"docs/more.md": "retry_twice was there\n"})
+    assert dead(shop, entry, view) == []
+
+
+def test_a_name_lives_on_when_its_owner_has_another(shop: Project) -> None:
+    shop.commit("A class", {"src/b.py": "class Old:\n    def send_all(self):\n        return 1\n"})
+    entry = remember(shop, "Old.send_all sends once")
+    shop.commit("Rename it", {"src/b.py": "class New:\n    def send_all(self):\n        return 1\n"})
+    assert dead(shop, entry) == []
+
+
+def test_a_path_that_was_renamed_lives_on_and_one_that_was_removed_does_not(shop: Project) -> None:
+    entry = remember(shop, "Keep src/old/a.py small")
+    shop.git("mv", "src/old/a.py", "src/a.py")
+    shop.git("commit", "-qm", "Move")
+    assert dead(shop, entry) == []
+    shop.git("rm", "-q", "src/a.py")
+    shop.git("commit", "-qm", "Remove")
+    assert dead(shop, entry) == ["changed src/old/a.py"]
+
+
+@pytest.mark.parametrize("fields", [{"adoption": "rejected"}, {"cites": ("src/client.py@3f2ab91c0ffe",)}])
+def test_what_was_rejected_or_has_an_anchor_is_not_asked(shop: Project, fields: dict[str, object]) -> None:
+    entry = remember(shop, "Never nest retry_twice", **fields)
+    shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
+    assert dead(shop, entry) == []
+
+
+def test_retrieve_demotes_it_and_says_which_name_is_gone(shop: Project) -> None:
+    remember(shop, "Never nest retry_twice")
+    shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
+    answer = shop.retrieve("nest retry")
+    assert dict(answer.hits[0].factors)["truth"] == 0.5
+    assert "retry_twice (stands nowhere any more)" in render_context(answer)
