@@ -226,7 +226,7 @@ class Code:
             words.append(BREAK if word == ";" and is_python else word)
             rows.append(self.rows[at])
         colon = _inner_colon(words) if is_python and words[0] in HEADS else -1
-        dropped = _needless(words, groups=is_python)
+        dropped = _needless(words, groups=is_python) | (_annotations(words) if is_python else set())
         for at, (word, row) in enumerate(zip(words, rows, strict=True)):
             if at not in dropped:
                 yield word, row
@@ -270,6 +270,28 @@ def _needless(words: Sequence[str], *, groups: bool) -> set[int]:
                     ENDS_TUPLE if is_tuple else ENDS_GROUP
                 ):
                     dropped |= {start, at}
+    return dropped
+
+
+def _annotations(words: Sequence[str]) -> set[int]:
+    """Where the types of a Python function's header stand: they say nothing to the machine."""
+    start = words.index("def") if "def" in words[:2] else len(words)
+    dropped: set[int] = set()
+    depth, is_name, is_type = 0, True, False
+    for at in range(start, len(words)):
+        word = words[at]
+        depth += (word in OPENING) - (word in BRACKETS)
+        if depth == 1 and word in (",", "(", "="):
+            is_name, is_type = word != "=", False
+        elif depth == 1 and word == ":" and is_name:
+            is_type = True
+        elif depth == 0 and word == ")":
+            is_type = words[at + 1 : at + 3] == ["-", ">"]
+            continue
+        elif depth == 0 and word == ":":
+            break
+        if is_type:
+            dropped.add(at)
     return dropped
 
 

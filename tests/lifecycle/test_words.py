@@ -162,3 +162,15 @@ def test_any_text_can_be_read(text: str, extension: str) -> None:
 @pytest.mark.parametrize("extension", ["py", "ts", "rs"])
 def test_what_is_never_closed_takes_no_longer_than_the_text(part: str, extension: str) -> None:
     read_code(f"a.{extension}", f"x = {part[-1]}{part * 4_000}").say_all()
+
+
+def test_types_in_the_header_of_a_function_say_nothing() -> None:
+    def words(text: str) -> tuple[str, ...]:
+        return read_code("a.py", text).say_all().words
+
+    plain = words("def f(a, b={'x': 1}, *args, key=lambda x: x, **kw):\n    return a\n")
+    typed = "def f(a: int, b: dict[str, int] = {'x': 1}, *args: int, key=lambda x: x, **kw: Any) -> list[int]:\n"
+    typed += "    return a\n"
+    assert words(typed) == plain
+    assert words(typed.replace("'x': 1", "'x': 2")) != plain, "a default is compared"
+    assert words("class A:\n    x: int\n") != words("class A:\n    x: str\n"), "a field's type may be its meaning"
