@@ -208,11 +208,11 @@ def test_retrieve_notes_what_it_gave_only_when_asked_or_in_ci(
     assert ids == run("retrieve", "charge", "--ids").stdout.split()
 
 
-def test_what_a_job_was_given_reinforces_the_entry_once_its_work_is_merged(run: Run, project: Project) -> None:
+def test_what_a_job_was_given_and_used_is_reinforced_once_its_work_is_merged(run: Run, project: Project) -> None:
     project.record()
     (entry_id,) = run("retrieve", "client knows the key", "--limit", "1", "--ids", "--record").stdout.split()
     project.branch("next")
-    message = project.write(".git/COMMIT_EDITMSG", "Do it\n")
+    message = project.write(".git/COMMIT_EDITMSG", f"Do it\n\nMemory-Used: {entry_id[:8]}\n")
     assert run("hook", "prepare-commit-msg", str(message), "message").exit_code == 0
     project.commit(message.read_text(), {"src/client.py": "next\n"})
     project.checkout("main")
