@@ -9,6 +9,7 @@ import click
 from memory_ci.cli.common import at_option, json_option, show
 from memory_ci.cli.plain import echo_json, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
+from memory_ci.records.episode import UseCount
 from memory_ci.rendering.table import printable, printable_lines, render_entries
 from memory_ci.rendering.why import render_dot, render_tree
 from memory_ci.text import plural
@@ -33,11 +34,19 @@ def list_command(
       memory-ci list --type corrective
       memory-ci list --at v1.2 --json
     """
+    from memory_ci.flows.episodes import load_usage
     from memory_ci.flows.lookup import Selection, list_ranked
 
-    ranked, findings = list_ranked(workspace(), view, today(), Selection(types, scopes, statuses))
+    where = workspace()
+    ranked, findings = list_ranked(where, view, today(), Selection(types, scopes, statuses))
     warn(findings)
-    show([{"prominence": value, "located": place} for value, place in ranked], render_entries(ranked), as_json)
+    usage = load_usage(where, view) if as_json else {}
+    found = [
+        {"prominence": value, "given": counted.given, "used": counted.used, "located": place}
+        for value, place in ranked
+        for counted in (usage.get(place.entry.id, UseCount()),)
+    ]
+    show(found, render_entries(ranked), as_json)
 
 
 @click.command("show")

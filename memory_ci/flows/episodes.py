@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -10,9 +10,10 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.flows.screening import find_credentials, find_unsafe_text
-from memory_ci.flows.workspace import Workspace, list_view, readable_path, work_tree
+from memory_ci.flows.workspace import Workspace, list_view, load_memory, readable_path, work_tree
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.records.episode import Telling
+from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among
+from memory_ci.records.episode import Telling, UseCount
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
@@ -47,6 +48,12 @@ def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
         tuple(telling for file in read for telling in file.tellings),
         tuple(finding for file in read for finding in file.findings),
     )
+
+
+def load_usage(workspace: Workspace, view: str | None) -> Mapping[str, UseCount]:
+    """The usage of each entry of a view that some work was given, by id."""
+    heirs = find_heirs_among(place.entry for place in load_memory(workspace, view).located)
+    return count_usage(combine(load_episodes(workspace, view).tellings), heirs)
 
 
 def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[tuple[bytes, ParsedEpisodes]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry
-from memory_ci.records.episode import Amendment, Episode, Feedback, FeedbackKind, Outcome, Telling, in_utc
+from memory_ci.records.episode import Amendment, Episode, Feedback, FeedbackKind, Outcome, Telling, UseCount, in_utc
 from memory_ci.text import unfenced_lines
 
 WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
@@ -120,6 +120,20 @@ def pass_on(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
         for said in feedback
         for heir in heirs.get(said.id, (said.id,))
     )
+
+
+def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[str, UseCount]:
+    """The usage of each entry that some work was given, or of its heirs. What was used was given, noted or not."""
+    given, used = Counter[str](), Counter[str]()
+    for episode in episodes:
+        used_here = _heirs_of(episode.used, heirs)
+        used.update(used_here)
+        given.update(used_here | _heirs_of((one.id for one in episode.retrieved), heirs))
+    return {entry_id: UseCount(count, used[entry_id]) for entry_id, count in given.items()}
+
+
+def _heirs_of(ids: Iterable[str], heirs: Heirs) -> set[str]:
+    return {heir for entry_id in ids for heir in heirs.get(entry_id, (entry_id,))}
 
 
 COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{7,35})(?![\w-])")

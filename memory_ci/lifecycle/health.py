@@ -191,10 +191,11 @@ def score_efficiency(asked: int, empty: int, jobs: Jobs, silence: str = "") -> M
         return Measured(None, silence)
     found = 1 - empty / asked
     basis = f"{empty} of {plural(asked, 'title')} of merged changes find nothing"
-    if jobs.jobs < ENOUGH_JOBS or not jobs.given:
+    if not jobs.given:
         return Measured(100 * found, basis)
-    used = f"; {plural(jobs.jobs, 'job')} used {jobs.used} of {_entries(jobs.given)} given"
-    return Measured(100 * (found + jobs.used / jobs.given) / 2, basis + used)
+    rate = jobs.used / jobs.given
+    basis += f"; {plural(jobs.jobs, 'job')} used {jobs.used} of {_entries(jobs.given)} given ({rate:.0%})"
+    return Measured(100 * ((found + rate) / 2 if jobs.jobs >= ENOUGH_JOBS else found), basis)
 
 
 def score_reachability(reached: int, total: int) -> Measured:

@@ -1,7 +1,8 @@
-"""Reinforcement: an entry that was given to merged work, or said again, counts once more for that work."""
+"""Reinforcement: an entry that merged work used, confirmed or said again counts once more for that work."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
+from memory_ci.text import unfenced_lines
 
 
 class Use(NamedTuple):
@@ -23,6 +25,31 @@ class Use(NamedTuple):
     day: date
     ids: frozenset[str]
     restated: frozenset[str] = frozenset()
+
+
+MAX_NAMED = 3
+"""Entries that one turn of an agent may name as used; a turn that names more repeats a listing."""
+
+ID = re.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?(?![\w-])")
+NO_SENTENCE = re.compile(r"[ \t]*(?:[>#|*+-]|\d+[.)]|[\w-]+:[ \t])|.*\u00b7")
+"""How lines begin that quote, list or head something; a middle dot stands between the facts of an entry as served."""
+
+WORD = re.compile(r"[^\W\d_]{2,}")
+LEAST_WORDS = 4
+
+
+def list_named(text: str) -> tuple[str, ...]:
+    """The ids, whole or shortened, that a turn of an agent names in sentences of its own.
+
+    >>> list_named("I follow 0a003ee4 and send a key with each charge."), list_named("> See 0a003ee4 for the cause.")
+    (('0a003ee4',), ())
+    """
+    lines = unfenced_lines(text.splitlines())
+    said = [
+        line for line in lines if not NO_SENTENCE.match(line) and len(WORD.findall(ID.sub("", line))) >= LEAST_WORDS
+    ]
+    named = tuple(dict.fromkeys(one for line in said for one in ID.findall(line)))
+    return named if len(named) <= MAX_NAMED else ()
 
 
 def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> tuple[Change, ...]:

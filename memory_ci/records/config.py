@@ -101,9 +101,10 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How prominence falls with age (docs/lifecycle.md)."""
+    """How prominence falls with age, and what renews it: to be used, or in the seed to be given (docs/lifecycle.md)."""
 
     decay: Decay = "exp"
+    reinforced_by: Literal["used", "given"] = "used"
 
 
 class GlobalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

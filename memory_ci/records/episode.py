@@ -80,6 +80,13 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class UseCount(msgspec.Struct, frozen=True):
+    """To how many pieces of work an entry was given, and how many of these used it."""
+
+    given: int = 0
+    used: int = 0
+
+
 class Amendment(msgspec.Struct, frozen=True, kw_only=True):
     """What was learned later, in a file of its own: nothing that was written is rewritten.
 

@@ -43,7 +43,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """An entry and all that its rank depends on besides the words of a task.
 
     `parts` multiply to `prominence`, the seed's figure; `factors` are those by which retrieve multiplies relevance,
-    none where the entry is not ranked. `notes` say why it is not, and what else is to be known.
+    none where the entry is not ranked. `given` and `used` count pieces of work. `notes` say why it is not ranked, and
+    what else is to be known.
     """
 
     located: Located
@@ -51,6 +52,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     prominence: float
     parts: tuple[tuple[str, float], ...]
     utility: float
+    given: int = 0
+    used: int = 0
     heard: tuple[CountedFeedback, ...] = ()
     is_low: bool = False
     memory: Retrievability | None = None

@@ -190,7 +190,7 @@ def _facts(hit: Hit) -> str:
     entry = hit.located.entry
     facts = [
         entry.type,
-        f"id {entry.id}",
+        f"id {entry.id[:8]}",
         f"{_scope(hit.located.scope)}, {hit.located.path}:{hit.located.line}",
         f"source {entry.source}" if entry.source else "source not recorded",
         (entry.occurred_at or entry.created_at or entry.last_reinforced).isoformat(),
@@ -283,7 +283,10 @@ HOOK_CHARS = 10_000
 HOOK_EVENTS = ("UserPromptSubmit", "SessionStart")
 """The events whose hooks may add to the context before the agent's work."""
 
-ASK = "If an entry above helped, name it in the commit message: Memory-Used: <its id>\n"
+ASK = (
+    "If an entry above helped, say so by 8 characters of its id: `Memory-Used: ID` in the commit message, "
+    "`memory-ci feedback ID confirmed`, or MCP's record_feedback.\n"
+)
 """Ours, below the hints: without the trailer nobody can tell what was used from what was only given."""
 
 

@@ -20,7 +20,7 @@ SHOWN = 50  # Rows of one table.
 HEADINGS = {
     "fold": "Folded from the inbox",
     "extract": "Learned",
-    "reinforce": "Reinforced: work was given these, or says them again",
+    "reinforce": "Reinforced: work used these, or says them again",
     "consolidate": "Consolidated",
     "promote": "Promoted",
     "retire": "Retired",

@@ -74,6 +74,8 @@ def _lines(why: Why) -> Iterator[str]:
     yield f"prominence {why.prominence:.3f} = {_product(why.parts)}"
     yield f"utility    {why.utility:.3f} from {plural(len(why.heard), 'event')}{' (low)' if why.is_low else ''}"
     yield from (f"  {_say(heard)}" for heard in why.heard)
+    rate = f" ({why.used / why.given:.0%})" if why.given else ""
+    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{rate}"
     if why.memory is not None:
         memory = why.memory
         reviews = f"{plural(memory.reviews, 'review')}, the last on {memory.reviewed_on}"

@@ -165,7 +165,8 @@ def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, projec
     assert [what.partition(" ")[0] for what in log] == ["removed", "title", "added"]
     assert run("show", entry.id).exit_code == 2
     assert run("show", entry.id, "--at", "HEAD~1").exit_code == 0
-    assert len(json.loads(run("list", "--at", "HEAD~2", "--json").stdout)) == 2
+    listed = json.loads(run("list", "--at", "HEAD~2", "--json").stdout)
+    assert [(one["given"], one["used"]) for one in listed] == [(0, 0)] * 2
 
 
 def test_an_id_that_fits_two_entries_or_none_is_an_error_that_helps(run: Run, project: Project) -> None:
@@ -208,11 +209,11 @@ def test_retrieve_notes_what_it_gave_only_when_asked_or_in_ci(
     assert ids == run("retrieve", "charge", "--ids").stdout.split()
 
 
-def test_what_a_job_was_given_reinforces_the_entry_once_its_work_is_merged(run: Run, project: Project) -> None:
+def test_what_a_job_was_given_and_used_is_reinforced_once_its_work_is_merged(run: Run, project: Project) -> None:
     project.record()
     (entry_id,) = run("retrieve", "client knows the key", "--limit", "1", "--ids", "--record").stdout.split()
     project.branch("next")
-    message = project.write(".git/COMMIT_EDITMSG", "Do it\n")
+    message = project.write(".git/COMMIT_EDITMSG", f"Do it\n\nMemory-Used: {entry_id[:8]}\n")
     assert run("hook", "prepare-commit-msg", str(message), "message").exit_code == 0
     project.commit(message.read_text(), {"src/client.py": "next\n"})
     project.checkout("main")

@@ -23,13 +23,21 @@ from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.ranking import FeedbackWeights, make_standing, weights_of
 from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.index.search import list_entries
-from memory_ci.lifecycle.episodes import Heirs, combine, event_key, find_heirs_among, list_feedback, pass_on
+from memory_ci.lifecycle.episodes import (
+    Heirs,
+    combine,
+    count_usage,
+    event_key,
+    find_heirs_among,
+    list_feedback,
+    pass_on,
+)
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, retrievability
 from memory_ci.lifecycle.stability import find_retentions
 from memory_ci.lifecycle.utility import UtilityStep, list_turns, replay
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
-from memory_ci.records.episode import Episode, Feedback, Telling
+from memory_ci.records.episode import Episode, Feedback, Telling, UseCount
 from memory_ci.records.retrieval import Match
 from memory_ci.records.why import CountedFeedback, Retrievability, Why
 from memory_ci.retrieval.rank import rank
@@ -78,6 +86,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     heard = _hear(case, place.entry.id, heirs)
     said = list_feedback(told.tellings)
     feedback = pass_on(said, heirs)
+    usage = count_usage(combine(told.tellings), heirs).get(place.entry.id, UseCount())
     utilities = replay(said, case.config.episodes.ignored_policy, heirs=heirs)
     standing = make_standing([place.entry], feedback, utilities, case.config, today)
     retention, lacking = _find_retention(place, feedback)
@@ -96,6 +105,8 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         ),
         parts=_parts(place, standing),
         utility=standing.utility(place.entry),
+        given=usage.given,
+        used=usage.used,
         heard=heard,
         is_low=is_low,
         memory=_memory(place, today, retention),

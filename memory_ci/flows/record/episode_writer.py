@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import msgspec
 
@@ -22,6 +23,7 @@ from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.episodes import (
+    BY_FACTS,
     MergedWork,
     combine,
     derive_feedback,
@@ -40,9 +42,11 @@ from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.sources.reviews import is_outside
+from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
 GIVEN, USED = "Memory-Retrieved", "Memory-Used"
+REVIEW = "review:"  # How the reference of what a reviewer said begins.
 
 MAX_IDS = 100
 """Entries that one change is told to have been given; a job is given a fraction of it."""
@@ -131,16 +135,23 @@ def safe(text: str) -> str:
 
 
 class Uses(msgspec.Struct, frozen=True):
-    """The entries of a change: given to its work, named as used, and said again by what was learned."""
+    """The entries of a change: given to its work, used by it, said again by what was learned, confirmed by people."""
 
     given: tuple[str, ...] = ()
     used: frozenset[str] = frozenset()
     restated: frozenset[str] = frozenset()
+    confirmed: frozenset[str] = frozenset()
+    reinforced_by: Literal["used", "given"] = "used"
 
     @property
     def reinforced(self) -> frozenset[str]:
-        """The entries that the work reinforces: those it says it used, or if it says nothing, all it was given."""
-        return self.restated.union(self.used or self.given)
+        """The entries that count once more for the work; what was only given does by the seed's rule alone."""
+        return (self.used | self.restated | self.confirmed).union(self.given if self.reinforced_by == "given" else ())
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The entries that the work passed over. Work that names nothing as used may have used any of them."""
+        return frozenset(self.given) - self.reinforced if self.used else frozenset()
 
 
 class EpisodeWriter:
@@ -153,6 +164,7 @@ class EpisodeWriter:
         self._run = run
         self._episodes = {episode.id: episode for episode in combine(known.tellings)}
         self._known = {telling.id for telling in known.tellings} | deleted
+        self._tellings = {telling_path(telling): telling for telling in known.tellings}
         self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
         self._outcomes = {episode.id: episode.outcome for episode in self._episodes.values()}
         self._reverted: set[str] = set()
@@ -174,7 +186,7 @@ class EpisodeWriter:
 
         What reviewers said of entries by command counts in any case.
         """
-        commands = tuple(self._commands(gathered.request))
+        commands = tuple(self.list_commands(gathered.request))
         if is_work(self._run.workspace, merged):
             self._add(self._merged_episode(merged, gathered, uses, judged, commands))
         else:
@@ -182,7 +194,7 @@ class EpisodeWriter:
 
     def add_declined(self, request: PullRequest, uses: Uses) -> None:
         """The episode of a request that was closed without a merge; none of a stranger's, which anyone could open."""
-        commands = tuple(self._commands(request))
+        commands = tuple(self.list_commands(request))
         if is_outside(request, request.permission):
             self._add_feedback(commands)
             return
@@ -231,6 +243,24 @@ class EpisodeWriter:
                 outcome, text = self._outcomes[episode.id], f"Not reverted in {revert.label}, which says so."
                 self._amend(times[revert.sha].astimezone(UTC), episode.id, outcome=outcome, text=text)
 
+    def list_confirmed(self, paths: Iterable[str], request: PullRequest | None) -> frozenset[str]:
+        """The entries that people confirm: by a command in a review, or in a file of feedback among `paths`."""
+        noted = (told for path in paths if isinstance(told := self._tellings.get(path), Amendment))
+        by_hand = (
+            one for told in noted for one in told.feedback if one.by != BY_FACTS and not one.ref.startswith(REVIEW)
+        )
+        return frozenset(said.id for said in (*by_hand, *self.list_commands(request)) if said.kind == "confirmed")
+
+    def list_commands(self, request: PullRequest | None) -> Iterator[Feedback]:
+        """What people with write access said of entries by `/memory …` in a review or a comment."""
+        for review in request.reviews if request else ():
+            if review.permission != "write" or review.is_bot:
+                continue
+            for kind, prefix in find_commands(review.body):
+                if (entry_id := find_id(self._run.draft.entries, prefix)) and request:
+                    ref, at = f"{REVIEW}{request.number}#{review.id}", review.at.astimezone(UTC)
+                    yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
+
     # -- parts
 
     def _merged_episode(
@@ -250,7 +280,7 @@ class EpisodeWriter:
         work = MergedWork(
             ref=work_ref(number, merged.tip.sha),
             at=merged.tip.committed_at,
-            given=frozenset(uses.given) - uses.reinforced,
+            given=uses.ignored,
             used=uses.used,
             corrected=self._corrected(uses.used, gathered.events),
         )
@@ -305,16 +335,6 @@ class EpisodeWriter:
         anchors = (parse_anchor(cite) for cite in place.entry.cites)
         team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
         return frozenset({anchor.path for anchor in anchors if anchor} | team)
-
-    def _commands(self, request: PullRequest | None) -> Iterator[Feedback]:
-        """What people with write access said of entries by `/memory …` in a review or a comment."""
-        for review in request.reviews if request else ():
-            if review.permission != "write" or review.is_bot:
-                continue
-            for kind, prefix in find_commands(review.body):
-                if (entry_id := find_id(self._run.draft.entries, prefix)) and request:
-                    ref, at = f"review:{request.number}#{review.id}", review.at.astimezone(UTC)
-                    yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
 
     # -- what later changes say
 

@@ -32,7 +32,7 @@ from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered
-from memory_ci.lifecycle.reinforcement import Use
+from memory_ci.lifecycle.reinforcement import Use, list_named
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry, ScopeOf
@@ -185,7 +185,7 @@ class Learner:
         gathered = self._run.gatherer.gather(merged)
         judged, changes = self._study(WorkItem.merged(merged), gathered)
         self._note_strangers(merged, gathered.request)
-        uses = self._find_uses(merged, gathered.request, judged)
+        uses = self._find_uses(merged, gathered, judged)
         ref = work_ref(merged.number, merged.tip.sha)
         use = Use(merged.label, ref, merged_on(merged), uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
@@ -294,12 +294,31 @@ class Learner:
         project = find_project(parse_target(candidate.scope).where, self._run.phases)
         return replace(entry, phase=self._run.phases.get(project))
 
-    def _find_uses(self, merged: MergedChange, request: PullRequest | None, judged: Sequence[Judged]) -> Uses:
-        """The entries that this change was given, those it used, and those that its learnings restate."""
-        given, used = list_uses(self._told_uses(merged, request))
-        self.tally.has_uses |= bool(given or used)
+    def _find_uses(self, merged: MergedChange, gathered: Gathered, judged: Sequence[Judged]) -> Uses:
+        """The entries that this change was given, that it used, that its learnings restate, and that it confirms.
+
+        Used is what a trailer names, and of what was given what the agent names in a sentence of its own.
+        """
+        written, named = list_uses(self._told_uses(merged, gathered.request))
+        self.tally.has_uses |= bool(written or named)
+        given, ours = self._resolve(written), self._list_ours(merged)
+        if merged.tip in ours:
+            turns = (one.text for one in gathered.events if one.actor == "agent" and one.kind == "text")
+            named += tuple(
+                one for text in turns for one in list_named(text) if find_id(self._draft.entries, one) in given
+            )
         restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item))
-        return Uses(self._resolve(given), frozenset(self._resolve(used)), frozenset(filter(None, restated)))
+        return Uses(
+            given,
+            frozenset(self._resolve(named)),
+            frozenset(filter(None, restated)),
+            self.writer.list_confirmed([file.path for one in ours for file in one.files], gathered.request),
+            self._run.workspace.config.prominence.reinforced_by,
+        )
+
+    def _list_ours(self, merged: MergedChange) -> list[Commit]:
+        """The commits of a change that no outsider brought."""
+        return [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.tally.strangers]
 
     def _note_strangers(self, merged: MergedChange, request: PullRequest | None) -> None:
         """Tally the commits of outsiders, which may say nothing of other work, and findings on uses that they claim."""
@@ -311,7 +330,7 @@ class Learner:
 
     def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
         """The texts that may name uses: messages, those that a squash buried, the request's body; no outsider's."""
-        ours = [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.tally.strangers]
+        ours = self._list_ours(merged)
         yield from (commit.message for commit in ours if self._copies.claim(commit))
         if merged.tip not in ours:
             return

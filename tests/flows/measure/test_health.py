@@ -279,6 +279,8 @@ def test_what_jobs_used_counts_once_there_are_twenty(project: Project, jobs: int
     for number in range(jobs):
         save_telling(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=1))
     assert value(project, "efficiency") == expected
+    (metric,) = (one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency")
+    assert metric.basis.endswith(f"{jobs} jobs used {jobs} of {2 * jobs} entries given (50%)")
 
 
 # -- reachability

@@ -9,11 +9,12 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from memory_ci.errors import UsageError
+from memory_ci.flows.episodes import load_usage
 from memory_ci.flows.lookup import show_entry
 from memory_ci.flows.measure.graph import build_graph
 from memory_ci.flows.measure.why import WITHHELD, explain_entry
 from memory_ci.lifecycle.episodes import make_amendment
-from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Situation, Telling
+from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Given, Situation, Telling, UseCount
 from memory_ci.records.why import Why
 from memory_ci.rendering.why import render_why
 from memory_ci.store.edit import format_entry
@@ -40,6 +41,17 @@ def said(kind: FeedbackKind, ref: str = "", days: int = 0, number: int = 1) -> F
 def tell(project: Project, *tellings: Telling) -> None:
     for told in tellings:
         project.write(telling_path(told), format_telling(told))
+
+
+def test_how_often_an_entry_was_given_and_used_is_told(zoo: Project) -> None:
+    works = [((), ()), ((ID,), ()), ((ID,), (ID,)), ((), (ID,))]
+    for number, (given, used) in enumerate(works):
+        shown = tuple(Given(id=one) for one in given)
+        tell(zoo, Episode(id=f"pr-{number}", occurred_at=WHEN, situation=Situation(), retrieved=shown, used=used))
+    why = explain_entry(zoo.workspace, ID, TODAY)
+    assert (why.given, why.used) == (3, 2), "what was used was given, noted or not"
+    assert "given      to 3 jobs, used by 2 (67%)\n" in render_why(why)
+    assert load_usage(zoo.workspace, None) == {ID: UseCount(3, 2)}
 
 
 def note(project: Project, *feedback: Feedback) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,17 +13,22 @@ import pytest
 
 from memory_ci.errors import FindingsError
 from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.inbox.feedback import give_feedback
+from memory_ci.flows.measure.why import explain_entry
 from memory_ci.flows.record.apply import apply_plan, parse_plan, preview_plan
 from memory_ci.flows.record.run import RecordOptions, format_plan, plan_record
 from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
-from memory_ci.records.episode import Episode, Given
+from memory_ci.records.episode import Episode, Feedback, Given
 from memory_ci.records.plan import EpisodeFile, Plan
+from memory_ci.rendering.context import render_context
 from memory_ci.store.edit import format_entry
+from tests.flows.agents_at_work import keep_session, make_session
 from tests.flows.project import NOW, TODAY, Project, copy_project
 from tests.forge.make import TOKEN, make_comment, make_pull, make_pull_commit, make_review, make_user
 from tests.make import make_entry, make_id
 from tests.servers import Answer, Asked, json_answer, serve
+from tests.sources.transcripts.claude import make_agent
 
 GIVEN = f"Memory-Retrieved: {make_id(1)}, {make_id(2)}\nMemory-Used: {make_id(1)}\n"
 
@@ -51,6 +57,11 @@ def utility(project: Project, number: int = 1) -> float:
     return replay(feedback, "split")[make_id(number)].value
 
 
+def counts(project: Project) -> list[int]:
+    found = {entry.id: entry.reinforcement_count for entry in project.entries()}
+    return [found[make_id(number)] for number in (1, 2)]
+
+
 # -- an episode of each merged change
 
 
@@ -74,15 +85,69 @@ def test_what_was_used_is_confirmed_and_what_was_only_given_is_ignored(known: Pr
     assert said(known, 2) == [("ignored", "pr:150")]
 
 
-@pytest.mark.parametrize("used", [(), (1,)], ids=["nothing is named as used", "one is"])
-def test_what_a_change_reinforces_it_does_not_ignore(known: Project, used: tuple[int, ...]) -> None:
-    trailers = [f"Memory-Retrieved: {make_id(1)}, {make_id(2)}", *(f"Memory-Used: {make_id(one)}" for one in used)]
-    known.merge_work("\n".join(["Charge once", "", *trailers]), "once", 150)
+@pytest.mark.parametrize(
+    ("rule", "used", "reinforced", "ignored"),
+    [("used", "", 0, 0), ("used", GIVEN, 1, 1), ("given", "", 2, 0), ("given", GIVEN, 2, 0)],
+    ids=["silence says nothing", "use counts", "the seed: given counts", "the seed: nothing is ignored"],
+)
+def test_use_reinforces_and_to_be_given_does_not(
+    known: Project, rule: str, used: str, reinforced: int, ignored: int
+) -> None:
+    known.commit("Set", {".memory-ci.yaml": f"prominence: {{reinforced_by: {rule}}}\n"})
+    known.commit(f"Charge once (#150)\n\n{used or GIVEN.splitlines()[0]}", {"src/client.py": "once\n"})
     known.record()
-    reinforced = {entry.id for entry in known.entries() if entry.reinforcement_count}
-    ignored = {said.id for said in episodes(known)["pr-150"].feedback if said.kind == "ignored"}
-    assert reinforced.isdisjoint(ignored)
-    assert reinforced | ignored == {make_id(1), make_id(2)}
+    assert sum(entry.reinforcement_count for entry in known.entries()) == reinforced
+    assert [one.kind for one in episodes(known)["pr-150"].feedback].count("ignored") == ignored
+
+
+def test_an_entry_never_rises_by_being_given_or_ignored(known: Project) -> None:
+    def work(times: int, *trailers: str) -> tuple[int, date, float]:
+        for _ in range(times):
+            known.commit("\n".join(("Charge", "", *trailers)), {"src/client.py": known.sha()})
+        known.record()
+        (entry,) = (one for one in known.entries() if one.id == make_id(2))
+        factors = explain_entry(known.workspace, make_id(2)[:8], TODAY).factors
+        return entry.reinforcement_count, entry.last_reinforced, math.prod(value for _, value in factors)
+
+    given = f"Memory-Retrieved: {make_id(1)}, {make_id(2)}"
+    first = work(1)
+    assert work(5, given) == first
+    used = work(1, given, f"Memory-Used: {make_id(2)[:8]}")
+    assert used[0] == first[0] + 1
+    assert used[2] > first[2]
+    ignored = work(5, given, f"Memory-Used: {make_id(1)[:8]}")
+    assert ignored[:2] == used[:2]
+    assert ignored[2] < used[2]
+
+
+def test_what_a_person_confirms_is_reinforced_once(known: Project) -> None:
+    said = Feedback(id=make_id(1), kind="confirmed", at=known.clock.now, by="Ada")
+    noted = give_feedback(known.workspace, said)
+    known.commit("Confirm", {noted.path: (known.path / noted.path).read_text()})
+    known.record()
+    known.record(since=known.git("rev-list", "--max-parents=0", "HEAD"))
+    assert counts(known) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        (f"The note {make_id(1)[:8]} says that a key is needed, so I send one.", 1),
+        (f"> {make_id(1)[:8]} was quoted here by somebody else\n- {make_id(1)[:8]} is one of a list of such notes", 0),
+        ("BLOCK", 0),
+    ],
+    ids=["in a sentence", "quoted and listed", "the whole block again"],
+)
+def test_what_an_agent_names_in_a_sentence_of_its_own_is_used(
+    known: Project, tmp_path: Path, said: str, counted: int
+) -> None:
+    block = render_context(known.retrieve("send a key with each charge, name branches after their issue"))
+    assert make_id(1)[:8] in block
+    turn = make_agent({"type": "text", "text": said.replace("BLOCK", block)})
+    key = keep_session(known, tmp_path, make_session("Charge once", turn, at=known.clock.now))
+    known.commit(f"Charge once (#150)\n\n{GIVEN.splitlines()[0]}\nMemory-Session: {key}", {"src/client.py": "once\n"})
+    known.record()
+    assert counts(known) == [counted, 0]
 
 
 def test_a_second_run_tells_nothing_anew_and_neither_does_one_over_all_of_history(known: Project) -> None:

@@ -109,12 +109,12 @@ def test_an_inbox_file_that_folding_would_lose_something_of_stays(project: Proje
     assert project.show("HEAD", ".memory/inbox/x.md") == text
 
 
-def test_what_the_work_was_given_is_reinforced_once_per_merged_change(project: Project) -> None:
+def test_what_the_work_used_is_reinforced_once_per_merged_change(project: Project) -> None:
     project.put_fragment(make_entry(1, title="Known before"))
     project.record()
     project.branch("more")
     for step in ("a", "b"):
-        project.commit(f"Do {step}\n\nMemory-Retrieved: {make_id(1)}\n", {f"{step}.txt": step})
+        project.commit(f"Do {step}\n\nMemory-Used: {make_id(1)}\n", {f"{step}.txt": step})
     project.checkout("main")
     project.merge("more", message="Merge pull request #129 from ada/more\n\nMore")
     start = project.sha()

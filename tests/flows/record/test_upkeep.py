@@ -259,7 +259,7 @@ def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project
         project.at(project.clock.now.replace(month=day.month, day=day.day))
         given = " ".join(hit.located.entry.id for hit in project.retrieve("worker lock queue", limit=2).hits)
         learning = f"worker {week % 9} must take lock {week % 9} before queue{week % 9} drains because it waits."
-        trailer = f"\n\nMemory-Retrieved: {given}" if given else ""
+        trailer = f"\n\nMemory-Used: {given}" if given else ""
         project.merge_work(
             f"feat: part {week}\n\nLearning: {learning}{trailer}\n", f"b{week}", 200 + week, f"p{week}.py"
         )
