@@ -189,7 +189,7 @@ def _facts(hit: Hit) -> str:
     entry = hit.located.entry
     facts = [
         entry.type,
-        f"id {entry.id}",
+        f"id {entry.id[:8]}",
         f"{_scope(hit.located.scope)}, {hit.located.path}:{hit.located.line}",
         f"source {entry.source}" if entry.source else "source not recorded",
         (entry.occurred_at or entry.created_at or entry.last_reinforced).isoformat(),
