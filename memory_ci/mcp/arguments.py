@@ -99,6 +99,7 @@ class Retrieved(msgspec.Struct, frozen=True):
     mode: Mode
     verdict: Strength | None
     notes: tuple[str, ...] = ()
+    weak: int = 0
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -53,7 +53,9 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
     if is_noted:
         with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
             record_injected(workspace, ids, caller.now)
-    return _say(context or NOTHING, answer.notes), Retrieved(context, ids, answer.mode, answer.verdict, answer.notes)
+    return _say(context or NOTHING, answer.notes), Retrieved(
+        context, ids, answer.mode, answer.verdict, answer.notes, answer.weak
+    )
 
 
 def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:
