@@ -219,6 +219,9 @@ OPTIONS = (
     Option("--limit", "limit", "At most this many entries.", kind=int, default=50),
     Option("--session", "session", "The job that asks: its own session's entries count more.", metavar="JOB"),
     Option("--all-sessions", "all_sessions", "See the entries of other sessions too.", kind=bool),
+    Option(
+        "--all", "all_matches", "Print weak matches too, as many as --limit and --max-chars leave room for.", kind=bool
+    ),
     Option("--role", "role", "See only the scopes that `roles` in the configuration gives this role.", metavar="NAME"),
     Option("--at", "at", "The memory of a commit, or of the end of a day (UTC), ranked as then.", metavar="REV|DAY"),
     Option("--base", "base", "For a fork's branch: the memory of where it left REV.", metavar="REV"),

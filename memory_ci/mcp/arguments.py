@@ -120,6 +120,7 @@ class Retrieved(msgspec.Struct, frozen=True):
     verdict: Strength | None
     notes: tuple[str, ...] = ()
     marked: tuple[Marked, ...] = ()
+    weak: int = 0
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
             record_injected(workspace, ids, caller.now)
     found = ((hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED)) for hit in answer.hits)
     marked = tuple(Marked(id_, verdicts) for id_, verdicts in found if verdicts)
-    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked)
+    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak)
     return _say(context or NOTHING, answer.notes), told
 
 

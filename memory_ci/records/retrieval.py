@@ -100,7 +100,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one task: what is injected, what was dropped for want of room, what was not read.
 
     `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
-    was judged.
+    was judged. `weak` matches were not given, for they are not close enough to the task.
     """
 
     task: str
@@ -113,6 +113,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     verdict: Strength | None = None
+    weak: int = 0
     similar: tuple[SimilarTask, ...] = ()
 
 

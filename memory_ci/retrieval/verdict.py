@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 from memory_ci.records.entry import Entry
-from memory_ci.records.retrieval import Match, Strength
+from memory_ci.records.retrieval import Hit, Match, Strength
 from memory_ci.retrieval.query import Corpus, idf
 from memory_ci.text import identifier_parts, words
 
@@ -17,6 +17,14 @@ HIT_COVERAGE = 0.45
 MISS_COVERAGE = 0.25  # Below it lie 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none.
 LEAST_TOTAL = 100  # Fewer entries say too little of how rare a word is: of five entries one in two words looks common.
 BEST = 3  # How many of the best matches are looked at: the scores of a handful of entries are next to nothing.
+
+FLOOR, SMALL_FLOOR = 0.28, 0.24
+"""Coverage below which nothing is given: what shares a word with the task only is no answer to it."""
+
+SMALL = 200  # Entries below which the lower floor holds.
+FLOOR_TOTAL = 1_000  # What LEAST_TOTAL is to the verdict.
+MOST, LEAST_SHARE = 10, 0.45
+"""Entries that a task is given at most, and the share of the best score that each has at least."""
 
 
 def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:
@@ -32,15 +40,31 @@ def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> S
     return "WEAK" if covered >= MISS_COVERAGE else "MISS"
 
 
-def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus) -> float:
-    """The largest share of the subject's weight that one of `entries` holds, in [0, 1]."""
+def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, least: int = LEAST_TOTAL) -> float:
+    """The largest share of the subject's weight that one of `entries` holds, in [0, 1].
+
+    How rare a term is, is reckoned as in a memory of `least` entries at least.
+    """
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
-    total = max(corpus.total, LEAST_TOTAL)
+    total = max(corpus.total, least)
     weights = {term: idf(corpus.df(term), total) for term in subject}
     sought = sum(weights.values())
     held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
     return max(held, default=0.0) / sought if sought else 0.0
+
+
+def is_close(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> bool:
+    """Whether one of the best matches holds enough of the subject's weight for anything to be given."""
+    covered = coverage([match.located.entry for match in matches[:BEST]], terms, corpus, FLOOR_TOTAL)
+    return covered >= (FLOOR if corpus.total >= SMALL else SMALL_FLOOR)
+
+
+def drop_weak(hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], bool]) -> list[Hit]:
+    """The hits that are worth their room: the best of what is near enough, and those that are exempt; in order."""
+    least = LEAST_SHARE * max((hit.score for hit in hits), default=0.0)
+    worth = [hit for hit in hits if hit.score >= least][:MOST] if is_near else []
+    return [hit for hit in hits if hit in worth or is_exempt(hit)]
 
 
 def _words(entry: Entry) -> Set[str]:

@@ -133,8 +133,28 @@ def test_a_prompt_that_nothing_is_known_about_gets_no_output(run: Run, zoo: Proj
     assert not note_of(zoo).exists()
 
 
+def test_a_task_that_shares_a_word_with_an_entry_is_not_given_it(run: Run, zoo: Project) -> None:
+    task = "zebra quantum laser entangles photon"
+    silent = run("retrieve", task)
+    assert (silent.exit_code, silent.stdout) == (0, "")
+    assert silent.stderr == "Note: Nothing close (1 weak match; `--all` shows them).\n"
+    found = json.loads(run("retrieve", task, "--json").stdout)
+    assert (found["hits"], found["weak"]) == ([], 1)
+    assert run("retrieve", task, "--all", "--ids").stdout.split() == [make_id(1)]
+    hook = call_hook(run, zoo, prompt=task)
+    assert (hook.exit_code, hook.stdout, hook.stderr) == (0, "", "")
+
+
+def test_what_cites_a_file_at_hand_is_given_however_weak(run: Run, zoo: Project) -> None:
+    entry = make_entry(1, title="Zebra crossing", cites=(f"src/client.py@{zoo.sha()[:12]}",))
+    zoo.commit("Cite", {"MEMORY.md": format_entry(entry), "src/client.py": "client\n"})
+    task = "zebra quantum laser entangles photon"
+    given = [run("retrieve", task, "--ids", "--path", path).stdout.split() for path in ("src", "src/client.py", "docs")]
+    assert given == [[make_id(1)], [make_id(1)], []]
+
+
 def test_what_a_hook_prints_stays_below_what_an_agent_takes(run: Run, zoo: Project) -> None:
-    many = "\n".join(format_entry(make_entry(n, title="Zebra", body=f"{'stripe ' * 50}{n}")) for n in range(60))
+    many = "\n".join(format_entry(make_entry(n, title="Zebra", body=f"{'stripe ' * 250}{n}")) for n in range(60))
     zoo.write("MEMORY.md", many)
     zoo.write(".memory-ci.yaml", "retrieve: {max_chars: 100000}\n")
     answer = json.loads(call_hook(run, zoo, prompt="zebra").stdout)

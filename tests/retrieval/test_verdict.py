@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.records.retrieval import Match
+from memory_ci.records.retrieval import Hit, Match
 from memory_ci.retrieval.query import Corpus, build_terms, idf
-from memory_ci.retrieval.verdict import coverage, verdict
+from memory_ci.retrieval.verdict import SMALL, coverage, drop_weak, is_close, verdict
 from tests.make import make_entry, make_located
 
 RARE = Corpus(1000, lambda term: 3)
@@ -37,6 +37,22 @@ def test_a_raw_score_however_high_is_no_hit() -> None:
 def test_nothing_found_or_nothing_asked_is_a_miss() -> None:
     assert verdict([], ("retry",), RARE) == "MISS"
     assert verdict(make_matches("Retry"), (), RARE) == "MISS"
+
+
+def test_what_shares_a_word_with_a_task_is_not_close_to_it() -> None:
+    terms = build_terms("retry failed charge of the customer")
+    assert is_close(make_matches("Retry the charge with a key"), terms, RARE)
+    assert not is_close(make_matches("Retry the upload"), terms, RARE)
+    assert is_close(make_matches("Retry the upload"), terms, Corpus(SMALL - 1, lambda term: 3))
+    assert not is_close([], terms, RARE)
+
+
+def test_at_most_ten_are_given_none_of_them_far_behind_and_what_is_exempt_besides() -> None:
+    hits = [Hit(make_located(n), 1.0 - n / 100, ()) for n in range(1, 13)] + [Hit(make_located(13), 0.4, ())]
+    last = hits[-1]
+    assert drop_weak(hits, is_near=True, is_exempt=lambda hit: hit is last) == [*hits[:10], last]
+    assert drop_weak([hits[0], last], is_near=True, is_exempt=lambda hit: False) == [hits[0]]
+    assert drop_weak(hits, is_near=False, is_exempt=lambda hit: hit is last) == [last]
 
 
 def test_a_rare_word_weighs_more_than_a_common_one() -> None:

@@ -23,7 +23,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
 
     `at`: a revision or a day whose memory is asked. `base`: what a fork's branch was started from. `tree`: the revision
     against which cited code is judged. `total_chars` bounds the whole text, norms and wrapper included. `walk`: entries
-    so many relations away from what is found are added.
+    so many relations away from what is found are added. `all_matches`: weak matches are given, too.
     """
 
     max_chars: int | None = None
@@ -44,6 +44,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     stale: bool = False
     total_chars: int | None = None
     walk: int | None = None
+    all_matches: bool = False
 
 
 class SearchRequest(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ from memory_ci.retrieval.rank import (
     rank,
     weigh_outcome,
 )
-from memory_ci.retrieval.verdict import verdict
+from memory_ci.retrieval.verdict import is_close, verdict
 
 if TYPE_CHECKING:
     from memory_ci.index.embedders.choose import EmbedderChoice
@@ -60,6 +60,7 @@ class Ranked(msgspec.Struct, frozen=True):
     weights: Weights
     hits: tuple[Hit, ...]
     verdict: Strength
+    is_close: bool
     standing: FeedbackWeights
     relevance: Lane | None = None
     cosines: Lane = {}
@@ -86,7 +87,8 @@ def find_ranked(
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
     standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)
-    found = Ranked(tuple(matches), weights, (), verdict(matches, terms, corpus), standing)
+    strength, is_near = verdict(matches, terms, corpus), is_close(matches, terms, corpus)
+    found = Ranked(tuple(matches), weights, (), strength, is_near, standing)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
     return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
 

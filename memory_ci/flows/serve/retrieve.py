@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -29,6 +29,7 @@ from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask, Withh
 from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
+from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def retrieve(
         _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
-    best, superseded = arrange(judged, asked.limit)
+    ranked, superseded = arrange(judged, asked.limit)
+    is_named = partial(_is_named, options.paths or ())
+    best = ranked if options.all_matches else drop_weak(ranked, is_near=_is_near(found), is_exempt=is_named)
+    weak = len(ranked) - len(best)
     best = _name_edits(view, best, options)
     similar = _recall_tasks(view, task, options)
     answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
@@ -76,11 +80,14 @@ def retrieve(
         hits=kept,
         hits_dropped=dropped,
         withheld=(*gone, *superseded),
-        notes=tuple(
-            filter(None, (view.note, *asked.notes, *_explain(found), *_explain_silence(task, kept, dropped, gone)))
+        notes=(
+            *filter(None, (view.note, *asked.notes)),
+            *_explain(found),
+            *_explain_silence(task, kept, dropped, gone, weak),
         ),
         findings=findings,
         verdict=found.verdict,
+        weak=weak,
     )
     return _walk(workspace, answer, asked, options, today, room) if asked.walk and kept else answer
 
@@ -130,6 +137,16 @@ def _name_edits(view: View, hits: list[Hit], options: RetrieveOptions) -> list[H
     return with_edits(view.workspace, hits, view.commit if options.tree is None else options.tree)
 
 
+def _is_near(found: Ranked) -> bool:
+    """Whether anything may be given; words cannot tell it where vectors answered."""
+    return found.is_close or bool(found.cosines)
+
+
+def _is_named(paths: Iterable[str], hit: Hit) -> bool:
+    """Whether an entry cites one of the files at hand, or one below a directory at hand."""
+    return any(f"{one.path}/".startswith(f"{path.rstrip('/')}/") for one in hit.verdicts for path in paths)
+
+
 def _walk(
     workspace: Workspace, answer: Retrieval, asked: SearchRequest, options: RetrieveOptions, today: date, room: int
 ) -> Retrieval:
@@ -176,11 +193,13 @@ def _recall_tasks(view: View, task: str, options: RetrieveOptions) -> tuple[Simi
 
 
 def _explain_silence(
-    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...]
+    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...], weak: int
 ) -> Iterator[str]:
     """What the caller should know of what is not shown."""
     if task.strip() and not build_terms(task):
         yield "The task has no words to search for."
+    if weak and not kept and not dropped:
+        yield f"Nothing close ({weak} weak {'match' if weak == 1 else 'matches'}; `--all` shows them)."
     if dropped and not kept:
         least = min(map(entry_cost, dropped))
         yield f"{plural(len(dropped), 'entry')} found, but the smallest takes {least} characters: there is no room."

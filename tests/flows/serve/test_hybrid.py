@@ -82,7 +82,7 @@ def test_the_weight_of_the_vectors_decides_who_comes_first(memory: Project, serv
 @pytest.mark.parametrize("fusion", ["rrf", "cosine_x_importance", "linear4"])
 def test_every_fusion_answers(memory: Project, server: Server, fusion: str) -> None:
     memory.commit("Fuse", {".memory-ci.yaml": f"retrieve:\n  embedder: ollama\n  fusion: {fusion}\n"})
-    answer = ask(memory, {"OLLAMA_HOST": server.url})
+    answer = ask(memory, {"OLLAMA_HOST": server.url}, all_matches=True)
     assert (answer.mode, len(answer.hits)) == ("hybrid", 3)
 
 

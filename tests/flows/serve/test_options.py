@@ -117,7 +117,7 @@ def test_entries_of_other_sessions_are_seen_only_on_demand(project: Project) -> 
 
 def test_a_type_takes_no_more_than_its_share(project: Project) -> None:
     put(project, "MEMORY.md", 1, 2, 3)
-    project.write(".memory-ci.yaml", "retrieve:\n  type_max_chars: {procedural: 250}\n")
+    project.write(".memory-ci.yaml", "retrieve:\n  type_max_chars: {procedural: 200}\n")
     answer = project.retrieve("zebra")
     assert (len(answer.hits), len(answer.hits_dropped)) == (1, 2)
 
