@@ -14,10 +14,11 @@ MAX_SEARCHED = 20
 
 NO_CODE = re.compile(
     r".*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
-    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory/.*|.*[._]pb2?\.\w+",
+    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
+    r"|.*[._]pb2?\.\w+",
     re.IGNORECASE,
 )
-"""Documents, lock files and generated text."""
+"""Documents, lock files, generated text, and what is memory itself."""
 
 LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
 

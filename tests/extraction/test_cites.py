@@ -41,7 +41,9 @@ def test_what_a_small_commit_is_about_is_looked_for_in_its_code_files_those_firs
     assert find_cites("nothing named", many, SHA) == ()
 
 
-@pytest.mark.parametrize("path", ["README.md", "pnpm-lock.yaml", "api/shop_pb2.py", ".memory/job.py"])
+@pytest.mark.parametrize(
+    "path", ["README.md", "pnpm-lock.yaml", "api/shop_pb2.py", ".memory/job.py", ".memory-ci.yaml"]
+)
 def test_a_commit_of_documents_lock_files_and_generated_text_has_no_anchor(path: str) -> None:
     assert find_cites("nothing named", (path,), SHA) == ()
 
