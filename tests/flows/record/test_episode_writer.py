@@ -141,7 +141,9 @@ def test_what_a_person_confirms_is_reinforced_once(known: Project) -> None:
 def test_what_an_agent_names_in_a_sentence_of_its_own_is_used(
     known: Project, tmp_path: Path, said: str, counted: int
 ) -> None:
-    block = render_context(known.retrieve("send a key with each charge, name branches after their issue"))
+    block = render_context(
+        known.retrieve("send a key with each charge, name branches after their issue", all_matches=True)
+    )
     assert make_id(1)[:8] in block
     turn = make_agent({"type": "text", "text": said.replace("BLOCK", block)})
     key = keep_session(known, tmp_path, make_session("Charge once", turn, at=known.clock.now))

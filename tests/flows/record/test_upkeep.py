@@ -84,7 +84,9 @@ def test_two_learnings_whose_front_matter_was_copied_both_stay_and_the_finding_s
     assert project.upkeep("compact").subjects == ()
     assert {"Retry with a key", "Invoices are numbered per tenant"} <= project.titles() | project.titles(path)
     assert [finding.code for finding in project.check().findings] == ["duplicate-id"]
-    served = render_context(project.retrieve("number the invoices of a tenant; retry a charge with a key"))
+    served = render_context(
+        project.retrieve("number the invoices of a tenant; retry a charge with a key", all_matches=True)
+    )
     assert all(title in served for title in ("Retry with a key", "Invoices are numbered per tenant"))
 
 
