@@ -6,6 +6,7 @@ them, which anyone can make, leaves enough to read what was merged.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -48,7 +49,7 @@ def require(listing: Listing[T]) -> Listing[T]:
     return listing
 
 
-class RequestReader(Generic[Found]):
+class RequestReader(ABC, Generic[Found]):
     """What is read of requests alike from every forge, under `root`. `Found` is a request as the forge tells of it."""
 
     def __init__(self, client: Client, root: str) -> None:
@@ -83,11 +84,11 @@ class RequestReader(Generic[Found]):
         checks = self._checks(request, problems)
         return replace(request, checks=checks, problems=problems.texts)
 
-    def _with_reviews(self, found: Found, problems: Problems) -> PullRequest:
-        raise NotImplementedError
+    @abstractmethod
+    def _with_reviews(self, found: Found, problems: Problems) -> PullRequest: ...
 
-    def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
-        raise NotImplementedError
+    @abstractmethod
+    def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest: ...
 
-    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]: ...
