@@ -31,7 +31,8 @@ ALIKE = 0.6
 """A definition of the same name elsewhere is the one that left, edited, while this share of their words is the same."""
 
 TELLING_PART, MOSTLY_ALIKE = 20, 0.85
-"""Of a definition of another name or place, if lines inside of it are to count as those that were cited."""
+"""Of a definition of another name or place, if lines inside of it are to count as those that were cited. One that says
+so much and is alike but for its name was renamed."""
 
 EDGES = re.compile(r"^\W+|\W+$")
 
@@ -161,6 +162,8 @@ def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdi
         return None
     if not subject.is_part and place.said.words == whole.words:
         return _standing(anchor, place.path, place.lines)
+    if not subject.is_part and _is_renamed(whole, place.said, cited.name, place.definition.name):
+        return Verdict("moved", place.path, *place.lines, f"was {cited.name}")
     here = list(_occurrences(place.said, subject.said)) if subject.is_part else []
     if here and len(here) >= len(list(_occurrences(whole, subject.said))):
         return _standing(anchor, place.path, _nearest(here, place.lines[0] - cited.first + (anchor.first or 0)))
@@ -212,6 +215,13 @@ def _find_renamed(subject: Subject, whole: Said, view: _View) -> Place | None:
     places = [Place(path, one, say_definition(path, text, one)) for one in new]
     best = max(places, key=lambda place: _likeness(place.said, whole), default=None)
     return best if best and _likeness(best.said, whole) >= alike else None
+
+
+def _is_renamed(one: Said, other: Said, old: str, new: str) -> bool:
+    """Whether two definitions that say much say the same but for the name of theirs."""
+    pairs, names = list(zip(one.words, other.words, strict=False)), (_tail(old), _tail(new))
+    is_long = TELLING_PART <= len(pairs) == len(one.words) == len(other.words)
+    return is_long and all(was == now or (was, now) == names for was, now in pairs)
 
 
 def _likeness(one: Said, other: Said) -> float:

@@ -187,6 +187,8 @@ class Code:
 
     def _say_indented(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
         stack: list[int] = []
+        inside: list[bool] = []  # a function, for each block of the stack
+        head = ""
         is_python, is_body = self.lexer is PYTHON, start == 0
         at = bisect_right(self.lines, start, key=lambda line: line.stop)
         while at < len(self.lines) and self.lines[at].start < stop:
@@ -200,19 +202,22 @@ class Code:
                 continue
             while stack and line.indent < stack[-1]:
                 stack.pop()
+                inside.pop()
                 if stack:
                     yield BACK, 0
             if stack and line.indent > stack[-1]:
                 yield DEEPER, 0
             if not stack or line.indent > stack[-1]:
                 stack.append(line.indent)
-            is_body = is_python and self.words[first] in ("def", "class", "async")
-            yield from self._say_line(words)
+                inside.append(head == "def" or (head != "class" and inside[-1:] == [True]))
+            head = next((word for word in self.words[first : line.stop] if word != "async"), "")
+            is_body = is_python and head in ("def", "class")
+            yield from self._say_line(words, is_local=is_python and inside[-1])
 
         yield from ((BACK, 0) for _ in stack[1:])
 
-    def _say_line(self, line: range) -> Iterator[tuple[str, int]]:
-        """One logical line; what stands behind the colon of `if x: y` is a block of its own."""
+    def _say_line(self, line: range, *, is_local: bool) -> Iterator[tuple[str, int]]:
+        """One logical line (`is_local`: of a function); behind the colon of `if x: y` is a block of its own."""
         words: list[str] = []
         rows: list[int] = []
         is_python = self.lexer is PYTHON
@@ -226,7 +231,9 @@ class Code:
             words.append(BREAK if word == ";" and is_python else word)
             rows.append(self.rows[at])
         colon = _inner_colon(words) if is_python and words[0] in HEADS else -1
-        dropped = _needless(words, groups=is_python) | (_annotations(words) if is_python else set())
+        dropped = _needless(words, groups=is_python) | (_annotations(words, is_local=is_local) if is_python else set())
+        if len(dropped) == len(words):
+            return
         for at, (word, row) in enumerate(zip(words, rows, strict=True)):
             if at not in dropped:
                 yield word, row
@@ -273,26 +280,40 @@ def _needless(words: Sequence[str], *, groups: bool) -> set[int]:
     return dropped
 
 
-def _annotations(words: Sequence[str]) -> set[int]:
-    """Where the types of a Python function's header stand: they say nothing to the machine."""
+def _annotations(words: Sequence[str], *, is_local: bool) -> set[int]:
+    """Where the types of a Python function's header or of its variables stand: they say nothing to the machine."""
+    if is_local and words[0] not in KEYWORDS and words[1:2] and words[1] in ":.":
+        return _variable_type(words)
     start = words.index("def") if "def" in words[:2] else len(words)
     dropped: set[int] = set()
-    depth, is_name, is_type = 0, True, False
+    depth, is_name, is_type, is_result = 0, True, False, False
     for at in range(start, len(words)):
         word = words[at]
         depth += (word in OPENING) - (word in BRACKETS)
-        if depth == 1 and word in (",", "(", "="):
+        if depth == 1 and word in (",", "(", "=") and not is_result:
             is_name, is_type = word != "=", False
         elif depth == 1 and word == ":" and is_name:
             is_type = True
         elif depth == 0 and word == ")":
-            is_type = words[at + 1 : at + 3] == ["-", ">"]
+            is_type = is_result = words[at + 1 : at + 3] == ["-", ">"]
             continue
         elif depth == 0 and word == ":":
             break
         if is_type:
             dropped.add(at)
     return dropped
+
+
+def _variable_type(words: Sequence[str]) -> set[int]:
+    """Where the type of a local variable stands, in `x: int = 1`; all of `x: int`, which does nothing."""
+    depth, colon = 0, 0
+    for at, word in enumerate(words):
+        depth += (word in OPENING) - (word in BRACKETS)
+        if depth == 0 and (word in ("=", BREAK) or (not colon and word in KEYWORDS)):
+            return set(range(colon, at)) if colon else set()
+        if depth == 0 and word == ":":
+            colon = colon or at
+    return set(range(len(words))) if colon else set()
 
 
 def _inner_colon(words: Sequence[str]) -> int:

@@ -277,7 +277,8 @@ def kept(shop: Project) -> list[Located]:
         remember(shop, "src/gone.py posts", "src/gone.py", 4),
         remember(shop, "`Client.get` has a timeout", number=5),
     ]
-    shop.commit("Edit", {"src/client.py": CLIENT.replace("no idempotency", "no").replace("def get(", "def fetch(")})
+    edited = CLIENT.replace("no idempotency", "no").replace("def get(", "def fetch(").replace("=30", "=60")
+    shop.commit("Edit", {"src/client.py": edited})
     shop.commit("Rename", {"src/old.py": None, "src/new.py": "def send(a):\n    return a\n", "src/gone.py": None})
     shop.commit("Move", {"src/far.py": "def drop(a):\n    return -a\n"})
     build_index(shop.workspace, None)

@@ -279,10 +279,18 @@ def test_a_definition_moved_into_another_file_is_moved(anchor: Anchor) -> None:
     assert (verdict.kind, verdict.path, verdict.first) == ("moved", "sender.py", 2)
 
 
-def test_a_definition_that_is_nowhere_is_gone_and_one_that_lost_its_name_only_is_changed() -> None:
+def test_a_definition_that_is_nowhere_is_gone_and_one_that_lost_its_name_only_is_moved() -> None:
     removed = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
     assert seen(SYMBOL, removed).kind == "gone"
-    assert seen(SYMBOL, CLIENT.replace("def post", "def send")).kind == "changed"
+    renamed = CLIENT.replace("def post", "def send")
+    assert (seen(SYMBOL, renamed).kind, seen(SYMBOL, renamed).note) == ("moved", "was Client.post")
+    assert seen(SYMBOL, renamed.replace("no idem", "an idem")).kind == "changed"
+
+
+def test_a_short_definition_of_another_name_is_another() -> None:
+    anchor = make_anchor("a.py", "def first(row):\n    return row.cells[0]\n", COMMIT, symbol="first")
+    then = "def first(row):\n    return row.cells[0]\n"
+    assert judge(anchor, then, {"a.py": then.replace("first", "head")}, "a.py").kind == "changed"
 
 
 @pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
@@ -352,7 +360,7 @@ def limited(job):
         ("times=3", "times=9", "changed"),
         ("@retry", "@log\n@retry", "changed"),
         ("        part.run(limit)", "            part.run(limit)", "changed"),
-        ("def limited", "def bounded", "changed"),
+        ("def limited", "def bounded", "moved"),
     ],
 )
 @pytest.mark.parametrize("then", [LIMITED, None])

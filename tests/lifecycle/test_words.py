@@ -169,8 +169,27 @@ def test_types_in_the_header_of_a_function_say_nothing() -> None:
         return read_code("a.py", text).say_all().words
 
     plain = words("def f(a, b={'x': 1}, *args, key=lambda x: x, **kw):\n    return a\n")
-    typed = "def f(a: int, b: dict[str, int] = {'x': 1}, *args: int, key=lambda x: x, **kw: Any) -> list[int]:\n"
+    typed = "def f(a: int, b: dict[str, int] = {'x': 1}, *args: int, key=lambda x: x, **kw: Any) -> dict[str, int]:\n"
     typed += "    return a\n"
     assert words(typed) == plain
     assert words(typed.replace("'x': 1", "'x': 2")) != plain, "a default is compared"
     assert words("class A:\n    x: int\n") != words("class A:\n    x: str\n"), "a field's type may be its meaning"
+
+
+def test_types_of_local_variables_say_nothing() -> None:
+    def words(text: str) -> tuple[str, ...]:
+        return read_code("a.py", text).say_all().words
+
+    plain = words("async def f(a):\n    if a:\n        x = {1: 2}\n        a.b = 1\n    return x\n")
+    typed = "async def f(a):\n    x: dict[int, int]\n    if a:\n        x: dict[int, int] = {1: 2}\n"
+    typed += "        a.b: int = 1\n    return x\n"
+    assert words(typed) == plain
+    assert words(typed.replace("1: 2", "1: 3")) != plain
+    assert words("x: int = 1\n") != words("x = 1\n"), "a constant of the module is compared as it is written"
+    fields = "def f():\n    class A:\n        x: int = 1\n    return A\n"
+    assert words(fields) != words(fields.replace(": int", "")), "a field's type may be its meaning"
+    cases = (
+        "def f(a):\n    match a:\n        case [x, y]:\n            return 1\n        case b.c:\n            return 2\n"
+    )
+    for name in ("a:", "[x, y]", "b.c"):
+        assert words(cases.replace(name, "other" + ":" * (name == "a:"))) != words(cases)
