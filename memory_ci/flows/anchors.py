@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,7 +26,7 @@ from memory_ci.gitrepo.log import (
     list_pending_renames,
     list_renames,
 )
-from memory_ci.gitrepo.repo import Repository, resolve_commit
+from memory_ci.gitrepo.repo import Repository, find_commit, resolve_commit
 from memory_ci.index.verdicts import keep_verdicts, read_verdicts
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
 from memory_ci.lifecycle.subjects import choose_touched, list_touched
@@ -100,14 +100,21 @@ def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | 
 
 def compare_anchors(workspace: Workspace, located: Iterable[Located], *views: str | None) -> list[Verdicts]:
     """What `judge_anchors` says of each of these views; what the anchors were made from is asked once."""
+    return judge_views(located, *(JudgedView(workspace, view) for view in views))
+
+
+def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
+    """What became of every anchor in views of one repository."""
     cites = ((place.entry.id, cite) for place in located for cite in place.entry.cites)
     cited = {key: anchor for key in cites if (anchor := parse_anchor(key[1]))}
     if not cited:
         return [{} for _ in views]
     anchors = tuple(dict.fromkeys(cited.values()))
-    *oids, head = find_objects(workspace.repo, [*map(_spell, anchors), "HEAD^{commit}"])
+    *oids, head = find_objects(views[0].repo, [*map(_spell, anchors), "HEAD^{commit}"])
     blobs = dict(zip(anchors, map(_make_file, anchors, oids), strict=True))
-    judged = [_Inquiry(workspace, view, blobs, head).judge_all() for view in views]
+    for view in views:
+        view.tip = view.rev or head
+    judged = [_Inquiry(view, blobs).judge_all() for view in views]
     return [{key: verdicts[anchor] for key, anchor in cited.items()} for verdicts in judged]
 
 
@@ -153,6 +160,65 @@ def _make_file(anchor: Anchor, oid: str | None) -> TreeFile | None:
     return TreeFile(anchor.path, oid) if oid else None
 
 
+T = TypeVar("T")
+Asked = TypeVar("Asked")
+
+
+class JudgedView:
+    """A view and its files, listed when they are first asked for. What was found in them is kept in the index, under
+    keys that stand for all that it follows from."""
+
+    def __init__(self, workspace: Workspace, view: str | None) -> None:
+        self.workspace, self.repo, self.kept = workspace, workspace.repo, index_path(workspace)
+        self._name = view
+
+    @cached_property
+    def rev(self) -> str | None:
+        """The commit; None for the work tree. Raises RepositoryError (unknown-revision)."""
+        is_worktree = self._name is None and self.repo.root is not None
+        return None if is_worktree else resolve_commit(self.repo, self._name or "HEAD")
+
+    @cached_property
+    def tip(self) -> str | None:
+        """The commit whose history the view has."""
+        return self.rev or find_commit(self.repo, "HEAD")
+
+    @cached_property
+    def listed(self) -> tuple[TreeFile, ...]:
+        return self._list()
+
+    @cached_property
+    def tree(self) -> str:
+        """What stands for all files, and (for renames that are no commit yet) for which of them git has."""
+        return _digest(*(f"{file.path}\0{file.oid}\0{file.on_disk}" for file in self.listed))
+
+    def is_unwritten(self) -> bool:
+        """Whether nobody wrote to the work tree since it was listed."""
+        return self.rev is not None or self._list() == self.listed
+
+    def recall(self, keys: Mapping[Asked, str], kind: type[T]) -> dict[Asked, T]:
+        """What is kept under keys."""
+        kept = read_verdicts(self.kept, list(keys.values()))
+        with suppress(ValueError, TypeError, msgspec.ValidationError):  # damage: asked again
+            return {one: msgspec.convert(json.loads(kept[key]), kind) for one, key in keys.items() if key in kept}
+        return {}
+
+    def keep(self, found: Mapping[str, object]) -> None:
+        keep_verdicts(self.kept, {key: json.dumps(msgspec.to_builtins(one)) for key, one in found.items()})
+
+    def _list(self) -> tuple[TreeFile, ...]:
+        return list_worktree(self.repo, ()) if self.rev is None else tree_at(self.repo, self.rev).select(())
+
+
+def make_key(*parts: str) -> str:
+    """The key of what follows from these alone, as this version judges."""
+    return _digest(__version__, *parts)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
 class _Outcome(NamedTuple):
     """A verdict, and what other files are searched for before it is final: "" if it is."""
 
@@ -167,13 +233,9 @@ class _Inquiry:
     what was sought elsewhere, for the whole tree and the commit whose renames were followed.
     """
 
-    def __init__(
-        self, workspace: Workspace, view: str | None, blobs: Mapping[Anchor, TreeFile | None], head: str | None
-    ) -> None:
-        self.repo, self.blobs, self.kept = workspace.repo, blobs, index_path(workspace)
-        self.rev = None if view is None and self.repo.root is not None else resolve_commit(self.repo, view or "HEAD")
-        self.tip = self.rev or head
-        self.files = self._list_files()
+    def __init__(self, view: JudgedView, blobs: Mapping[Anchor, TreeFile | None]) -> None:
+        self.view, self.repo, self.blobs, self.rev, self.tip = view, view.repo, blobs, view.rev, view.tip
+        self.files = {file.path: file for file in view.listed if is_citable(file.path)}
         self.texts: dict[TreeFile, str] = {}
         self.new: dict[str, _Outcome] = {}
 
@@ -190,12 +252,12 @@ class _Inquiry:
         near = self._judge({one: [one.path] for one in present}, {one: one.path for one in present})
         final = {anchor: outcome for anchor, outcome in near.items() if not outcome.trace}
         far = [anchor for anchor in anchors if anchor not in final]
-        keys = {anchor: self._key(anchor, self._tree, "" if anchor in near else self.tip or "") for anchor in far}
-        known = self._recall(keys)
+        keys = {anchor: self._key(anchor, self.view.tree, "" if anchor in near else self.tip or "") for anchor in far}
+        known = self.view.recall(keys, _Outcome)
         found = self._seek([anchor for anchor in far if anchor not in known], near)
-        if found and (self.rev or self._list_files() == self.files):  # nobody wrote to the work tree meanwhile
+        if found and self.view.is_unwritten():
             self.new |= {keys[anchor]: outcome for anchor, outcome in found.items() if not outcome.trace}
-        keep_verdicts(self.kept, {key: json.dumps(msgspec.to_builtins(one)) for key, one in self.new.items()})
+        self.view.keep(self.new)
         return final | known | found
 
     def _seek(self, anchors: Sequence[Anchor], near: Mapping[Anchor, _Outcome]) -> dict[Anchor, _Outcome]:
@@ -217,26 +279,9 @@ class _Inquiry:
         again = self._judge(places, successors)
         return found | {anchor: _Outcome(outcome.verdict) for anchor, outcome in again.items()}
 
-    def _list_files(self) -> dict[str, TreeFile]:
-        listed = list_worktree(self.repo, ()) if self.rev is None else tree_at(self.repo, self.rev).select(())
-        return {file.path: file for file in listed if is_citable(file.path)}
-
-    @cached_property
-    def _tree(self) -> str:
-        """What stands for all files of the view, and (for renames that are no commit yet) which of them git has."""
-        listed = "\0".join(f"{file.path}\0{file.oid}\0{file.on_disk}" for file in self.files.values())
-        return hashlib.blake2b(listed.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-
     def _key(self, anchor: Anchor, *parts: str) -> str:
         blob = self.blobs[anchor]
-        named = "\0".join((__version__, format_anchor(anchor), blob.oid if blob else "", *parts))
-        return hashlib.blake2b(named.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-
-    def _recall(self, keys: Mapping[Anchor, str]) -> dict[Anchor, _Outcome]:
-        kept = read_verdicts(self.kept, list(keys.values()))
-        with suppress(ValueError, TypeError, msgspec.ValidationError):  # damage: compared again
-            return {one: msgspec.convert(json.loads(kept[key]), _Outcome) for one, key in keys.items() if key in kept}
-        return {}
+        return make_key(format_anchor(anchor), blob.oid if blob else "", *parts)
 
     def _is_untouched(self, anchor: Anchor) -> bool:
         blob, here = self.blobs[anchor], self.files.get(anchor.path)
@@ -278,7 +323,7 @@ class _Inquiry:
             anchor: self._key(anchor, successors[anchor] or "", *(f"{path}\0{self.files[path].oid}" for path in paths))
             for anchor, paths in places.items()
         }
-        known = self._recall(keys)
+        known = self.view.recall(keys, _Outcome)
         asked = {anchor: paths for anchor, paths in places.items() if anchor not in known}
         before = self._find_before(asked, successors)
         here = {anchor: [self.files[path] for path in paths] for anchor, paths in asked.items()}

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.workspace import Workspace, list_view, memory_test
+from memory_ci.flows.anchors import JudgedView, make_key
+from memory_ci.flows.workspace import Workspace, memory_test
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import find_commit_of_day
 from memory_ci.gitrepo.log import find_words, follow_renames, list_pending_renames, list_renames
-from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.symbols import list_mentions
 from memory_ci.records.anchor import Verdict
@@ -28,33 +29,53 @@ MAX_COMMITS = 20
 Names = Mapping[Entry, Sequence[str]]
 
 
-def find_dead_names(workspace: Workspace, entries: Iterable[Entry], view: str | None) -> dict[Entry, Verdict]:
+def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, Verdict]:
     """For entries without anchors the first name or path that died, as a verdict. While all names live, that is one
-    search through the tree. Raises RepositoryError (unknown-revision)."""
+    search through the tree, and none for a tree that was asked before. Raises RepositoryError (unknown-revision)."""
     asked = {entry: f"{entry.title}\n{entry.body}" for entry in entries if _is_asked(entry)}
     names = {entry: list(_list_names(prose)) for entry, prose in asked.items()}
     paths = {entry: PATH.findall(prose) for entry, prose in asked.items()}
-    if not any(names.values()) and not any(paths.values()):
+    asked = {entry: prose for entry, prose in asked.items() if names[entry] or paths[entry]}
+    if not asked:
         return {}
-    here = {file.path for file in list_view(workspace, view, ())} if any(paths.values()) else set()
-    rev = view or (None if workspace.repo.root else "HEAD")
-    live = _find(workspace, rev, names)
-    dead_names = {entry: [name for name in own if name not in live] for entry, own in names.items()}
+    scopes = repr(view.workspace.config.scopes)
+    told = {one: (prose, str(one.source), str(one.created_at)) for one, prose in asked.items()}
+    alive = {entry: make_key(view.tree, scopes, *own) for entry, own in told.items()}
+    known = view.recall(alive, list[str])
+    past = [] if len(known) == len(asked) else [view.tip or "", str(is_shallow(view.repo))]
+    dated = {entry: make_key(key, *past) for entry, key in alive.items() if entry not in known}
+    known |= view.recall(dated, list[str])
+    new = [entry for entry in asked if entry not in known]
+    if new:
+        live, lost = _search(view, {one: names[one] for one in new}, {one: paths[one] for one in new})
+        if view.is_unwritten():
+            view.keep({alive[one]: [] for one in live} | {dated[one]: own for one, own in lost.items()})
+        known |= lost
+    return {entry: Verdict("changed", lost[0], note="stands nowhere any more") for entry, lost in known.items() if lost}
+
+
+def _search(view: JudgedView, names: Names, paths: Names) -> tuple[list[Entry], dict[Entry, list[str]]]:
+    """(the entries of which all stands in the tree, what died of the others)."""
+    workspace, rev = view.workspace, view.rev
+    here = {file.path for file in view.listed}
+    found = _find(workspace, rev, names)
+    dead_names = {entry: [name for name in own if name not in found] for entry, own in names.items()}
     dead_paths = {entry: [path for path in own if path not in here] for entry, own in paths.items()}
+    live = [entry for entry in names if not dead_names[entry] and not dead_paths[entry]]
     by_commit: dict[str, list[Entry]] = defaultdict(list)
-    for entry in asked:
-        if (dead_names[entry] or dead_paths[entry]) and (then := _find_writing(workspace, entry, rev or "HEAD")):
+    lost: dict[Entry, list[str]] = {}
+    for entry in (one for one in names if one not in live):
+        if then := _find_writing(workspace, entry, rev or "HEAD"):
             by_commit[then].append(entry)
-    found: dict[Entry, Verdict] = {}
+        else:
+            lost[entry] = []
     for then, own in list(by_commit.items())[:MAX_COMMITS]:
         had = _find(workspace, then, {entry: dead_names[entry] for entry in own})
         gone = _lose(workspace, then, rev, {path for entry in own for path in dead_paths[entry]}, here)
         for entry in own:
-            lost = [name for name in dead_names[entry] if name in had]
-            lost += [path for path in dead_paths[entry] if path in gone]
-            if lost:
-                found[entry] = Verdict("changed", lost[0], note="stands nowhere any more")
-    return found
+            lost[entry] = [name for name in dead_names[entry] if name in had]
+            lost[entry] += [path for path in dead_paths[entry] if path in gone]
+    return live, lost
 
 
 def _is_asked(entry: Entry) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from memory_ci.flows.anchors import judge_anchors
+from memory_ci.flows.anchors import JudgedView, judge_views
 from memory_ci.flows.dead_names import find_dead_names
 from memory_ci.flows.workspace import Workspace
 from memory_ci.lifecycle.anchors import may_hide, parse_anchor
@@ -26,8 +26,9 @@ Truth = Mapping[Entry, tuple[Verdict, ...]]
 
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
     """The verdicts on entries. Two git processes while nothing changed. Raises RepositoryError (unknown-revision)."""
-    verdicts = judge_anchors(workspace, located, view)
-    dead = find_dead_names(workspace, (place.entry for place in located), view)
+    shown = JudgedView(workspace, view)
+    (verdicts,) = judge_views(located, shown)
+    dead = find_dead_names(shown, [place.entry for place in located])
     judged = {place.entry: tuple(soften(place.entry, verdicts)) for place in located}
     return judged | {entry: (*judged[entry], verdict) for entry, verdict in dead.items()}
 

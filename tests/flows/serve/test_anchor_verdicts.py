@@ -228,11 +228,18 @@ def test_while_nothing_changed_two_processes_ask_and_two_more_judge(shop: Projec
     assert processes == ["rev-parse", "ls-files", "cat-file", "ls-files", "for-each-ref"], "the last asks for new tasks"
 
 
-@pytest.mark.parametrize(("title", "judging"), [("Send an idempotency key", []), (TITLE, ["grep"])])
+@pytest.mark.parametrize(
+    ("title", "judging"),
+    [
+        ("Send an idempotency key", []),
+        ("`Client.post` and docs/api.md want an idempotency key", ["ls-files"]),
+        ("`never_there` wants an idempotency key", ["ls-files", "rev-parse"]),
+    ],
+)
 def test_where_nothing_is_cited_only_names_of_code_are_looked_for(
     project: Project, processes: list[str], title: str, judging: list[str]
 ) -> None:
-    project.commit("Put", {"MEMORY.md": format_entry(make_entry(1, title=title))})
+    project.commit("Put", {"MEMORY.md": format_entry(make_entry(1, title=title)), "docs/api.md": "`post` it\n"})
     ask(project)
     processes.clear()
     assert ask(project).hits

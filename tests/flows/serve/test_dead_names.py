@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import sqlite3
+from collections.abc import Collection
+from contextlib import closing
 
+import pytest
+from msgspec.structs import replace
+
+from memory_ci.flows import dead_names
+from memory_ci.flows.anchors import JudgedView
 from memory_ci.flows.dead_names import find_dead_names
+from memory_ci.flows.index import build_index
+from memory_ci.flows.workspace import index_path
+from memory_ci.gitrepo import log
+from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.entry import Entry
 from memory_ci.rendering.context import render_context
 from memory_ci.store.edit import format_entry
@@ -27,7 +38,7 @@ def remember(shop: Project, title: str, **fields: object) -> Entry:
 
 
 def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
-    return [f"{one.kind} {one.path}" for one in find_dead_names(shop.workspace, [entry], view).values()]
+    return [f"{one.kind} {one.path}" for one in find_dead_names(JudgedView(shop.workspace, view), [entry]).values()]
 
 
 @pytest.mark.parametrize("view", [None, "HEAD"])
@@ -70,3 +81,59 @@ def test_retrieve_demotes_it_and_says_which_name_is_gone(shop: Project) -> None:
     answer = shop.retrieve("nest retry")
     assert dict(answer.hits[0].factors)["truth"] == 0.5
     assert "retry_twice (stands nowhere any more)" in render_context(answer)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What git is asked to find from now on."""
+    found: list[object] = []
+
+    def find_words(repo: Repository, rev: str | None, words: Collection[str]) -> set[tuple[str, str]]:
+        found.append(rev)
+        return log.find_words(repo, rev, words)
+
+    monkeypatch.setattr(dead_names, "find_words", find_words)
+    return found
+
+
+def test_names_are_looked_for_again_once_the_tree_or_the_words_change(shop: Project, asked: list[object]) -> None:
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    for text, found in [(CODE, []), (CODE.replace("retry_twice", "again"), ["changed retry_twice"])]:
+        shop.write("src/client.py", text)
+        asked.clear()
+        assert dead(shop, entry) == found
+        assert asked
+        asked.clear()
+        assert dead(shop, entry) == found
+        assert not asked
+    assert dead(shop, replace(entry, title="Never nest retry_thrice")) == []
+    assert asked == [None, shop.sha("HEAD~1")], "the tree, then that in which it was written"
+    assert dead(shop, entry, "HEAD") == []
+
+
+def test_what_others_wrote_of_names_is_not_believed(shop: Project, asked: list[object]) -> None:
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    assert dead(shop, entry) == []
+    with closing(sqlite3.connect(index_path(shop.workspace), isolation_level=None)) as connection:
+        connection.execute("""UPDATE verdicts SET outcome = '["retry_twice"]'""")
+    asked.clear()
+    assert dead(shop, entry) == []
+    assert asked
+
+
+def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_words(repo: Repository, rev: str | None, words: Collection[str]) -> set[tuple[str, str]]:
+        found = log.find_words(repo, rev, words)
+        shop.write("src/client.py", "")
+        return found
+
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    shop.write("src/client.py", "x = 1\n")
+    monkeypatch.setattr(dead_names, "find_words", find_words)
+    assert dead(shop, entry) == ["changed retry_twice"]
+    monkeypatch.undo()
+    shop.git("checkout", "-q", ".")
+    assert dead(shop, entry) == []
