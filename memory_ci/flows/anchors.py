@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -43,6 +44,12 @@ MAX_NAMESAKES = 20
 
 MAX_MENTIONS = 200
 """So many files at most are searched for definitions that left theirs."""
+
+JUDGES = (
+    *(f"lifecycle/{name}" for name in ("anchors", "cited", "symbols", "touched", "verdicts", "words")),
+    *(f"flows/{name}" for name in ("anchors", "dead_names")),
+)
+"""The modules that decide on a verdict. What another source of theirs kept is not believed."""
 
 Verdicts = dict[tuple[str, str], Verdict]
 
@@ -212,7 +219,15 @@ class JudgedView:
 
 def make_key(*parts: str) -> str:
     """The key of what follows from these alone, as this version judges."""
-    return _digest(__version__, *parts)
+    return _digest(__version__, _read_judges(), *parts)
+
+
+@cache
+def _read_judges() -> str:
+    """What stands for the way of judging: the source of its modules, "" where that was not installed."""
+    with suppress(OSError):
+        return _digest(*(Path(__file__, "../..", f"{name}.py").resolve().read_text("utf-8") for name in JUDGES))
+    return ""
 
 
 def _digest(*parts: str) -> str:

@@ -1,8 +1,8 @@
 -- The index of memory-ci: everything in it is derived from the memory and episode files of one tree.
 --
 -- Changing anything here, the fields of records.entry.Entry, or what rows.hidden_parts gives, means raising
--- SCHEMA_VERSION in key.py: an index of another version is thrown away and built again, never migrated. So does another
--- way of judging anchors (lifecycle: anchors, cited, symbols, verdicts, words), for its verdicts are kept here.
+-- SCHEMA_VERSION in key.py: an index of another version is thrown away and built again, never migrated. Verdicts of another
+-- way of judging anchors have other keys (flows/anchors, JUDGES).
 --
 -- Versions
 --   1  first version: one lexical lane

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Collection, Iterable
 from contextlib import closing
@@ -372,6 +373,24 @@ def test_verdicts_that_others_wrote_are_not_believed(
     assert kinds(shop, kept) == JUDGED
     build_index(shop.workspace, None)
     assert kinds(shop, kept) == JUDGED
+
+
+def test_another_source_of_the_judges_judges_anew(
+    shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kinds(shop, kept) == JUDGED
+    monkeypatch.setattr(anchors_module, "_read_judges", lambda: "other")
+    monkeypatch.setattr(anchors_module, "judge", lambda *_: Verdict("fresh", "x"))
+    assert set(kinds(shop, kept)) == {"fresh"}
+
+
+def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
+    judges, root = set(anchors_module.JUDGES), Path(anchors_module.__file__).parent.parent
+    assert {"lifecycle/verdicts", "flows/anchors", "flows/dead_names"} <= judges
+    for name in judges - {"flows/anchors"}:  # which makes anchors and upholds them as well
+        imported = re.findall(r"^from memory_ci\.lifecycle\.(\w+)", (root / f"{name}.py").read_text("utf-8"), re.M)
+        assert {f"lifecycle/{one}" for one in imported} <= judges, name
+    assert anchors_module._read_judges()
 
 
 def test_no_index_is_made_for_verdicts_and_a_pipe_beside_one_holds_nobody_up(
