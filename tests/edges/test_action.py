@@ -70,7 +70,8 @@ def test_the_workflow_gives_each_job_the_least() -> None:
     jobs = workflow["jobs"]
     assert workflow["permissions"] == {}
     assert workflow["concurrency"]["cancel-in-progress"] == "false"
-    assert jobs["verify"]["permissions"] == {"contents": "read"}
+    assert jobs["verify"]["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert jobs["verify"]["steps"][-1]["with"]["token"] == "${{ github.token }}", "for the comment"
     assert set(jobs["extract"]["permissions"].values()) == {"read"}
     assert jobs["apply"]["permissions"] == {"contents": "write", "pull-requests": "write"}
     assert "secrets." in str(jobs["extract"])
