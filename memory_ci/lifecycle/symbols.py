@@ -76,7 +76,7 @@ MENTION = re.compile(
     r"(?P<tick>`?)(?<![\w$])(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)(?P<call>[(`]?)"
 )
 CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
-
+TITLED = re.compile(r"[A-Z][A-Za-z\d]*")
 
 TYPES = frozenset("class interface enum struct trait union type mod module namespace record object typedef".split())
 MAX_HEAD = 12
@@ -174,13 +174,14 @@ def find_named(path: str, text: str, prose: str) -> Definition | None:
 
 
 def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
-    """The names that `prose` writes as code, owners before them with a dot between; those of small letters alone that
-    only stand in back quotes (commands do so as well) if `plain`."""
+    """The names that `prose` writes as code, owners before them with a dot between. Those of small letters alone that
+    only stand in back quotes (commands do so as well), and those that begin with a capital and have no sign of code
+    (products do so as well, `GitHub`), count if `plain`."""
     found = (
         mention["name"]
         for mention in MENTION.finditer(prose)
-        if CODE_LIKE.search(mention["name"])
-        or mention["call"] == "("
+        if mention["call"] == "("
+        or (CODE_LIKE.search(mention["name"]) and (plain or mention["tick"] or not TITLED.fullmatch(mention["name"])))
         or ((mention["tick"] or mention["call"]) and (plain or not mention["name"].islower()))
     )
     return list(dict.fromkeys(map(_dotted, found)))

@@ -28,6 +28,7 @@ def retry_twice(call):
 FILES = {
     "src/client.py": CLIENT,
     "src/other.py": "class Other:\n    def close_all(self):\n        return 1\n",
+    "src/door.py": "class OpenDoor:\n    key = None\n",
     "app.toml": "a = 1\n",
 }
 
@@ -50,6 +51,9 @@ def cites(shop: Project, title: str, body: str = "", **fields: object) -> list[s
         ("`Client.post` needs a key", ["src/client.py:2-3 symbol:Client.post"]),
         ("post() needs a key", ["src/client.py:2-3 symbol:Client.post"]),
         ("`post` it to nobody", []),
+        ("OpenDoor has no key", []),
+        ("`OpenDoor` has no key", ["src/door.py:1-2 symbol:OpenDoor"]),
+        ("OpenDoor() has no key", ["src/door.py:1-2 symbol:OpenDoor"]),
         ("close_all waits", []),
         ("close_all of src/other.py waits", ["src/other.py:2-3 symbol:Other.close_all"]),
         ("src/client.py:9-10 calls twice", ["src/client.py:9-10 symbol:retry_twice"]),
