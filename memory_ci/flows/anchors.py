@@ -27,7 +27,7 @@ from memory_ci.gitrepo.log import (
     list_pending_renames,
     list_renames,
 )
-from memory_ci.gitrepo.repo import Repository, find_commit, resolve_commit
+from memory_ci.gitrepo.repo import Repository, find_commit, is_shallow, resolve_commit
 from memory_ci.index.verdicts import keep_verdicts, read_verdicts
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
 from memory_ci.lifecycle.subjects import choose_touched, list_touched
@@ -320,9 +320,18 @@ class _Inquiry:
         return fits[0] if len(fits) == 1 else None
 
     def _list_renames(self, lost: Sequence[Anchor], tip: str) -> dict[str, str]:
-        commits = find_objects(self.repo, [f"{commit}^{{commit}}" for commit in {anchor.commit for anchor in lost}])
+        """The renames that lead on from these files. Those of commits are kept: the walk to them is long."""
+        past = (tip, str(is_shallow(self.repo)))
+        keys = {anchor: make_key("renames", anchor.commit, anchor.path, *past) for anchor in lost}
+        known = self.view.recall(keys, dict[str, str])
+        if asked := [anchor for anchor in lost if anchor not in known]:
+            commits = find_objects(self.repo, [f"{commit}^{{commit}}" for commit in {one.commit for one in asked}])
+            renames = list_renames(self.repo, filter(None, commits), tip)
+            found = {anchor: dict(_chain(anchor.path, renames)) for anchor in asked}
+            self.view.keep({keys[anchor]: chain for anchor, chain in found.items()})
+            known |= found
         pending = list_pending_renames(self.repo) if self.rev is None else {}
-        return list_renames(self.repo, filter(None, commits), tip) | pending
+        return {old: new for chain in known.values() for old, new in chain.items()} | pending
 
     def _guess(self, anchor: Anchor, successor: str | None) -> list[str]:
         """Where to look: in the file that lives on, else in those of its name."""
@@ -393,6 +402,14 @@ class _Inquiry:
     @cached_property
     def _by_name(self) -> Mapping[str, list[str]]:
         return _group((_name(path), path) for path in self.files)
+
+
+def _chain(path: str, renames: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The renames of a file one after the other, once round at most."""
+    seen = {path}
+    while (new := renames.get(path)) and new not in seen:
+        yield path, new
+        seen.add(path := new)
 
 
 def _group(pairs: Iterator[tuple[str, str]]) -> Mapping[str, list[str]]:

@@ -306,6 +306,19 @@ def test_what_was_judged_is_neither_compared_nor_sought_again(
     assert trace.read_text().count("trace: built-in: git ") == 2
 
 
+def test_the_renames_of_history_are_asked_once_for_a_commit(
+    shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kinds(shop, kept) == JUDGED
+    monkeypatch.setattr(anchors_module, "list_renames", None)
+    shop.write("src/far.py", "x = 1\n")
+    assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
+    monkeypatch.undo()
+    shop.git("checkout", "-q", ".")
+    shop.commit("Rename", {"src/far.py": None, "src/new.py": None, "src/newest.py": "def send(a):\n    return a\n"})
+    assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
+
+
 def test_an_edit_of_the_cited_file_or_of_one_that_is_sought_is_seen(shop: Project, kept: list[Located]) -> None:
     assert kinds(shop, kept) == JUDGED
     shop.commit("Mend", {"src/client.py": CLIENT, "src/far.py": "def drop(a):\n    return -a * 2 - a * 3\n"})
