@@ -218,10 +218,10 @@ def _find_renamed(subject: Subject, whole: Said, view: _View) -> Place | None:
 
 
 def _is_renamed(one: Said, other: Said, old: str, new: str) -> bool:
-    """Whether two definitions that say much say the same but for the name of theirs."""
-    pairs, names = list(zip(one.words, other.words, strict=False)), (_tail(old), _tail(new))
-    is_long = TELLING_PART <= len(pairs) == len(one.words) == len(other.words)
-    return is_long and all(was == now or (was, now) == names for was, now in pairs)
+    """Whether two definitions that say much say the same but for the name of theirs, once."""
+    other_words = [pair for pair in zip(one.words, other.words, strict=False) if pair[0] != pair[1]]
+    is_long = TELLING_PART <= len(one.words) == len(other.words)
+    return is_long and other_words == [(_tail(old), _tail(new))]
 
 
 def _likeness(one: Said, other: Said) -> float:

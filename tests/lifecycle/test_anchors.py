@@ -285,6 +285,7 @@ def test_a_definition_that_is_nowhere_is_gone_and_one_that_lost_its_name_only_is
     renamed = CLIENT.replace("def post", "def send")
     assert (seen(SYMBOL, renamed).kind, seen(SYMBOL, renamed).note) == ("moved", "was Client.post")
     assert seen(SYMBOL, renamed.replace("no idem", "an idem")).kind == "changed"
+    assert seen(SYMBOL, CLIENT.replace("post", "send")).kind == "changed", "what it calls has another name, too"
 
 
 def test_a_short_definition_of_another_name_is_another() -> None:
