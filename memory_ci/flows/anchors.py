@@ -45,6 +45,9 @@ MAX_NAMESAKES = 20
 MAX_MENTIONS = 200
 """So many files at most are searched for definitions that left theirs."""
 
+LINK = "120000"
+"""The mode of a symbolic link, which no listing of files has."""
+
 JUDGES = (
     *(f"lifecycle/{name}" for name in ("anchors", "cited", "symbols", "touched", "verdicts", "words")),
     *(f"flows/{name}" for name in ("anchors", "dead_names")),
@@ -367,12 +370,18 @@ class _Inquiry:
     ) -> _Outcome:
         blob = self.blobs[anchor]
         then = self.texts.get(blob) if blob else None
+        if then and "\n" not in then and successor is None and self._was_link(anchor):
+            return _Outcome(Verdict("unverifiable", anchor.path, note="a symbolic link is not followed"))
         files = {path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts}
         had = {path: before[anchor.commit, path] for path in paths if (anchor.commit, path) in before}
         texts = {path: self.texts[file] for path, file in had.items() if file in self.texts}
         verdict = judge(anchor, then, files, successor, texts)
         is_there = verdict.kind in ("fresh", "moved")
         return _Outcome(verdict, "" if is_there else find_trace(anchor, then, files.get(successor or "")))
+
+    def _was_link(self, anchor: Anchor) -> bool:
+        commit = find_commit(self.repo, anchor.commit)
+        return commit is not None and tree_at(self.repo, commit).modes.get(anchor.path) == LINK
 
     def _find_before(
         self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]

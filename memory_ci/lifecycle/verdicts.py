@@ -15,7 +15,6 @@ from memory_ci.lifecycle.cited import (
     Subject,
     cut_words,
     find_subject,
-    join_words,
     lines_of,
     say_definition,
 )
@@ -177,7 +176,7 @@ def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -
         found = _list_namesakes(path, text, cited)
         named = [place for place in found if place.definition.name == cited.name]
         if path == view.successor and named:
-            return _pick(named, cited, whole)
+            return _pick(named, whole)
         had = _list_namesakes(path, view.before[path], cited) if path in view.before else []
         for place in found:
             if place.said.words == whole.words and all(one.said.words != whole.words for one in had):
@@ -189,16 +188,17 @@ def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -
 
 
 def _list_namesakes(path: str, text: str, cited: Definition) -> list[Place]:
+    """The definitions that have the last part of its name; those of one name as one if they were cited so."""
     tail = _tail(cited.name)
     found = [one for one in list_definitions(path, text) if _tail(one.name) == tail] if tail in text else []
+    if len(cited.spans) > 1:
+        names = dict.fromkeys(one.name for one in found)
+        found = [merge_definitions([one for one in found if one.name == name]) for name in names]
     return [Place(path, one, say_definition(path, text, one)) for one in found]
 
 
-def _pick(places: Sequence[Place], cited: Definition, whole: Said) -> Place:
-    """Of several definitions of the name: all of them as one if they were cited so, else the likest."""
-    if len(cited.spans) > 1 and len(places) > 1:
-        merged = merge_definitions([place.definition for place in places])
-        return Place(places[0].path, merged, join_words([place.said for place in places]))
+def _pick(places: Sequence[Place], whole: Said) -> Place:
+    """Of several definitions of the name the likest."""
     same = [place for place in places if place.said.words == whole.words]
     return same[0] if same else max(places, key=lambda place: _likeness(place.said, whole))
 

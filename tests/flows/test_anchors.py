@@ -230,6 +230,14 @@ def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path:
     assert kind(clone, entry) == "changed"
 
 
+def test_a_symbolic_link_is_not_called_gone(shop: Project) -> None:
+    (shop.path / "client.py").symlink_to("src/client.py")
+    shop.git("add", "client.py")
+    entry = make_entry(1, title="See client.py", cites=(f"client.py@{shop.commit('Link', {'a.md': 'x'})[:12]}",))
+    (entry,) = anchor_entries(shop.workspace, [entry])
+    assert kind(shop, entry) == "unverifiable"
+
+
 def test_a_bare_repository_is_judged_at_its_head(shop: Project, tmp_path: Path) -> None:
     entry = remember(shop)
     assert kind(Project(shop.bare(tmp_path / "bare.git").path), entry, None) == "fresh"

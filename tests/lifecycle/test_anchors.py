@@ -288,6 +288,15 @@ def test_a_definition_that_is_nowhere_is_gone_and_one_that_lost_its_name_only_is
     assert seen(SYMBOL, CLIENT.replace("post", "send")).kind == "changed", "what it calls has another name, too"
 
 
+def test_overloads_that_left_together_are_found_together() -> None:
+    heads = "".join(f"@overload\ndef turn(x: {kind}) -> {kind}: ...\n" for kind in ("int", "str"))
+    text = f"{heads}def turn(x):\n    return type(x)(x) if x else None\n"
+    anchor = make_anchor("a.py", f"a = 1\n{text}", COMMIT, symbol="turn")
+    for files, successor in (({"a.py": "a = 1\n", "b.py": text}, "a.py"), ({"b.py": text}, None)):
+        found = judge(anchor, f"a = 1\n{text}", files, successor)
+        assert (found.kind, found.path, found.first, found.last) == ("moved", "b.py", 1, 6)
+
+
 def test_a_short_definition_of_another_name_is_another() -> None:
     anchor = make_anchor("a.py", "def first(row):\n    return row.cells[0]\n", COMMIT, symbol="first")
     then = "def first(row):\n    return row.cells[0]\n"
