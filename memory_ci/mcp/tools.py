@@ -19,6 +19,7 @@ from memory_ci.flows.measure.health import measure_health
 from memory_ci.flows.serve.recall import MAX_LIMIT, RecallQuery, recall_episodes
 from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
+from memory_ci.flows.serve.session_note import note_given
 from memory_ci.flows.serve.visibility import find_visible, show_visible
 from memory_ci.mcp import arguments
 from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, Told
@@ -49,15 +50,17 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
     workspace = caller.workspace()
     fields = {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"}
     options = caller.options(**fields, total_chars=MAX_CHARS - len(ASK))
-    answer = retrieve(workspace, asked.task, options, caller.today, caller.environ)
+    answer = retrieve(workspace, asked.about or asked.task, options, caller.today, caller.environ)
     is_noted = asked.at is None  # the work at hand is given memory as it is now
     ids, context = injected_ids(answer), render_asking(render_context(answer), is_noted)
     if is_noted:
         with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
             record_injected(workspace, ids, caller.now)
+            if caller.session is not None:
+                note_given(workspace, caller.session, answer, caller.now, options.about)
     found = ((hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED)) for hit in answer.hits)
     marked = tuple(Marked(id_, verdicts) for id_, verdicts in found if verdicts)
-    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak)
+    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak, answer.known)
     return _say(context or NOTHING, answer.notes), told
 
 

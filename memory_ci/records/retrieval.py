@@ -100,7 +100,8 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one task: what is injected, what was dropped for want of room, what was not read.
 
     `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
-    was judged. `weak` matches were not given, for they are not close enough to the task.
+    was judged. `weak` matches were not given, for they are not close enough to the task, `known` ones because
+    the session was given them before.
     """
 
     task: str
@@ -114,6 +115,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: Strength | None = None
     weak: int = 0
+    known: int = 0
     similar: tuple[SimilarTask, ...] = ()
 
 
