@@ -74,9 +74,17 @@ def serve(
     if hook:
         _serve_hook(record is not False, asked)
         return
-    where = workspace()
     if (about := asked["about"]) is not None:
-        asked["about"] = about = _find_path(where, about, task)
+        if task:
+            hint = "Ask for the task, or for the file."
+            raise UsageError("--about takes no TASK", slug="option-conflict", hint=hint)
+        if form in ("text", "hook") and not (as_json or ids or explain) and _is_told(asked):
+            return
+    where = workspace()
+    if about is not None:
+        from memory_ci.flows.workspace import repository_path
+
+        asked["about"] = about = repository_path(where, Path(about))
     text = about or (utf8(" ".join(task)) if task else _read_task())
     is_context = form == "hook" and not (as_json or ids or explain)
     nudge = _nudge(where, asked["session"]) if is_context else ""
@@ -92,14 +100,13 @@ def serve(
         _note_session(where, asked, answer)
 
 
-def _find_path(where: Workspace, about: str, task: tuple[str, ...]) -> str:
-    """The path of a file as the repository names it. Raises UsageError (option-conflict)."""
-    from memory_ci.flows.workspace import repository_path
+def _is_told(asked: Mapping[str, Any]) -> bool:
+    """Whether the session was told of the file that it asks about, and nothing else is asked for."""
+    if asked["session"] is None or asked["all_matches"] or asked["at"] is not None or asked["base"] is not None:
+        return False
+    from memory_ci.flows.serve.session_note import is_told
 
-    if task:
-        hint = "Ask for the task, or for the file."
-        raise UsageError("--about takes no TASK", slug="option-conflict", hint=hint)
-    return repository_path(where, Path(about))
+    return is_told(Path.cwd(), asked["session"], Path(asked["about"]))
 
 
 def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: int | None) -> Retrieval:

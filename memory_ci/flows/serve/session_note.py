@@ -15,7 +15,9 @@ from pathlib import Path
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.workspace import Workspace, repository_path
+from memory_ci.gitrepo.repo import find_repository
+from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask
 
 Given = Hit | Norm | SimilarTask | str
@@ -34,6 +36,12 @@ def list_given(workspace: Workspace, session: str) -> frozenset[str]:
         return frozenset()
     cleared = len(lines) - lines[::-1].index(CLEARED) if CLEARED in lines else 0
     return frozenset(lines[cleared:])
+
+
+def is_told(start: Path, session: str, about: Path) -> bool:
+    """Whether a session of the repository around `start` was told of a file; nothing but its note is read."""
+    bare = Workspace(find_repository(start), Config())
+    return fingerprint(repository_path(bare, about)) in list_given(bare, session)
 
 
 def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:
