@@ -132,7 +132,7 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Bel
 
 
 def _render(answer: Retrieval, form: Format, event: str, below: Below) -> str:
-    context = render_asking(render_context(answer), below.is_noted)
+    context = render_asking(render_context(answer), below.is_noted and bool(answer.hits or answer.norms))
     if form == "hook":
         return render_hook(f"{context}{below.nudge}", event)
     return render_markdown(context) if form == "markdown" else context

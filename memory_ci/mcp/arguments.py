@@ -77,6 +77,11 @@ class Retrieve(Arguments, frozen=True):
     all_matches: Annotated[bool, Meta(description="Also weak matches, and what this session was given before.")] = False
 
 
+class Similar(Arguments, frozen=True):
+    task: Annotated[Text, Meta(description="The task, in the words in which it was given, or `#128`.")]
+    limit: Annotated[Count, Meta(description="At most this many changes.")] = 2
+
+
 class AddLearning(Arguments, frozen=True):
     title: Annotated[Word, Meta(description="One sentence that says the learning by itself.")]
     body: Annotated[Annotated[str, Meta(max_length=20_000)], Meta(description="Why, when, and what to do.")] = ""
@@ -126,6 +131,13 @@ class Retrieved(msgspec.Struct, frozen=True):
     marked: tuple[Marked, ...] = ()
     weak: int = 0
     known: int = 0
+
+
+class SimilarChanges(msgspec.Struct, frozen=True):
+    """Merged and declined changes like a task, best first; their words are in the context."""
+
+    context: str
+    changes: tuple[str, ...]
 
 
 class Told(msgspec.Struct, frozen=True):

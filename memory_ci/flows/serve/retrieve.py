@@ -25,7 +25,7 @@ from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask, Withheld
+from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
 from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
@@ -88,8 +88,7 @@ def retrieve(
     fresh_hits = list(filter(is_new, best))
     known = len(always) - len(fresh) + len(best) - len(fresh_hits)
     best = _name_edits(view, fresh_hits, options)
-    similar = () if options.about else tuple(filter(is_new, _recall_tasks(view, task, options)))
-    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
+    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
     room = min(asked.max_chars, room)
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
@@ -108,10 +107,10 @@ def retrieve(
         weak=weak,
         known=known,
     )
-    if not (asked.walk and kept):
-        return answer
-    answer = _walk(workspace, answer, asked, options, today, room)
-    return replace(answer, hits=tuple(filter(is_new, answer.hits)))
+    if asked.walk and kept:
+        answer = _walk(workspace, answer, asked, options, today, room)
+        answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
+    return _add_hints(answer, view, options, is_new)
 
 
 def _find_new(workspace: Workspace, options: RetrieveOptions) -> Callable[[Given], bool]:
@@ -215,13 +214,21 @@ def _explain(found: Ranked) -> Iterator[str]:
         yield f"Words alone were asked: {found.reason}."
 
 
-def _recall_tasks(view: View, task: str, options: RetrieveOptions) -> tuple[SimilarTask, ...]:
-    """Similar tasks; none for a moment of the past, which did not know those merged since."""
-    if not view.workspace.config.retrieve.similar or options.at is not None:
-        return ()
-    from memory_ci.flows.serve.similar import recall_tasks  # 3 ms that others spare
+def _add_hints(answer: Retrieval, view: View, options: RetrieveOptions, is_new: Callable[[Given], bool]) -> Retrieval:
+    """The answer, with what git history says where it holds fewer than two entries, if there is room.
 
-    return recall_tasks(view.workspace, task)
+    None for a file, and for a moment of the past, which did not know what was merged since.
+    """
+    if not view.workspace.config.retrieve.hints or options.at is not None or options.about is not None:
+        return answer
+    from memory_ci.flows.serve.hints import FEW, find_hints  # 3 ms that others spare
+
+    if len(answer.hits) >= FEW:
+        return answer
+    hints = find_hints(view.workspace, answer.task, options.paths or (), is_new, has_entries=bool(answer.hits))
+    told = replace(answer, hints=hints)
+    total = context_cost(told) + sum(map(entry_cost, answer.hits))
+    return told if options.total_chars is None or total <= options.total_chars else answer
 
 
 def _explain_silence(

@@ -21,7 +21,7 @@ from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask
 
 Given = Hit | Norm | SimilarTask | str
-"""What a session is given; str: all that is known of the file with this path."""
+"""What a session is given; str: a line of hints, or the path of a file of which it was told all that is known."""
 
 CLEARED = "-"
 MAX_BYTES = 1 << 20  # Some 60,000 lines; what is longer is not one session's.
@@ -47,7 +47,7 @@ def is_told(start: Path, session: str, about: Path) -> bool:
 def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:
     """Note what an answer gives to a session, and the file it is about. Raises RepositoryError (write-failed)."""
     files = [about] if about is not None else []
-    given: tuple[Given, ...] = (*answer.norms, *answer.hits, *answer.similar, *files)
+    given: tuple[Given, ...] = (*answer.norms, *answer.hits, *answer.hints.changes, *answer.hints.habits, *files)
     _append(workspace, session, map(fingerprint, given), now)
 
 
@@ -60,7 +60,7 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
 def fingerprint(given: Given) -> str:
     """Of a norm's text; of an entry's and of what became of the code that it cites; of a task; of a file's path."""
     if isinstance(given, str):
-        return _hash("file", given)
+        return _hash("text", given)
     if isinstance(given, SimilarTask):
         return _hash("task", given.task.label, given.task.outcome)
     if isinstance(given, Norm):
