@@ -77,7 +77,7 @@ class Retrieve(Arguments, frozen=True):
     all_matches: Annotated[bool, Meta(description="Also weak matches, and what this session was given before.")] = False
 
 
-class Similar(Arguments, frozen=True):
+class FindSimilar(Arguments, frozen=True):
     task: Annotated[Text, Meta(description="The task, in the words in which it was given, or `#128`.")]
     limit: Annotated[Count, Meta(description="At most this many changes.")] = 2
 

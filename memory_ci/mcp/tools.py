@@ -66,7 +66,7 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
     return _say(context or NOTHING, answer.notes), told
 
 
-def call_similar(caller: Caller, asked: arguments.Similar) -> tuple[str, SimilarChanges]:
+def call_similar(caller: Caller, asked: arguments.FindSimilar) -> tuple[str, SimilarChanges]:
     found = similar_tasks(caller.workspace(), asked.task, top=asked.limit)
     context = render_context(Retrieval(task=asked.task, mode="lexical", hints=Hints(found)))
     return context or NOTHING, SimilarChanges(context, tuple(one.task.label for one in found))
@@ -171,7 +171,7 @@ TOOLS = (
     Tool(
         "similar_changes",
         "Earlier changes of this repository like a task, from git history: what was done, where, what became of it.",
-        arguments.Similar,
+        arguments.FindSimilar,
         SimilarChanges,
         call_similar,
     ),
