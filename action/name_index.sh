@@ -1,6 +1,6 @@
-# Sourced by the actions: where the index lies, and its cache key, as outputs.
+# Sourced by the actions: where the index and the tasks of the past lie, and their cache key, as outputs.
 set -euo pipefail
 path="$(git rev-parse --path-format=absolute --git-common-dir)/memory-ci/index.db"
 key=$("$COMMAND" index --key)
 end="memory-ci-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
-printf 'path<<%s\n%s\n%s\nkey<<%s\n%s\n%s\n' "$end" "$path" "$end" "$end" "$key" "$end" >> "$GITHUB_OUTPUT"
+printf '%s<<%s\n%s\n%s\n' path "$end" "$path" "$end" tasks "$end" "${path%index.db}tasks.mpk" "$end" key "$end" "$key" "$end" >> "$GITHUB_OUTPUT"

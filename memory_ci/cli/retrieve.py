@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
-from memory_ci.errors import MemoryCIError
+from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import (
@@ -36,6 +38,10 @@ MAX_INPUT = 8 * 1024 * 1024
 SCOPES = tuple(name for name in get_args(ScopeName) if name != "institutional")
 
 
+CLEARING = ("compact", "clear")
+"""Why a session starts whose agent no longer has what it was given (`source` of SessionStart)."""
+
+
 class PromptHookInput(msgspec.Struct, frozen=True):
     """What Claude Code sends a hook on standard input, as far as it matters here."""
 
@@ -43,6 +49,7 @@ class PromptHookInput(msgspec.Struct, frozen=True):
     session_id: str | None = None
     cwd: str = ""
     hook_event_name: str = HOOK_EVENTS[0]
+    source: str = ""
 
 
 class Below(NamedTuple):
@@ -67,8 +74,18 @@ def serve(
     if hook:
         _serve_hook(record is not False, asked)
         return
+    if (about := asked["about"]) is not None:
+        if task:
+            hint = "Ask for the task, or for the file."
+            raise UsageError("--about takes no TASK", slug="option-conflict", hint=hint)
+        if form in ("text", "hook") and not (as_json or ids or explain) and _is_told(asked):
+            return
     where = workspace()
-    text = utf8(" ".join(task)) if task else _read_task()
+    if about is not None:
+        from memory_ci.flows.workspace import repository_path
+
+        asked["about"] = about = repository_path(where, Path(about))
+    text = about or (utf8(" ".join(task)) if task else _read_task())
     is_context = form == "hook" and not (as_json or ids or explain)
     nudge = _nudge(where, asked["session"]) if is_context else ""
     is_noted = not explain and (record if record is not None else "CI" in os.environ)
@@ -79,6 +96,17 @@ def serve(
     _print(answer, "json" if as_json else form, ids, explain, Below(nudge, is_noted))
     if is_noted:
         _record(where, answer)
+    if record is not False and not explain:
+        _note_session(where, asked, answer)
+
+
+def _is_told(asked: Mapping[str, Any]) -> bool:
+    """Whether the session was told of the file that it asks about, and nothing else is asked for."""
+    if asked["session"] is None or asked["all_matches"] or asked["at"] is not None or asked["base"] is not None:
+        return False
+    from memory_ci.flows.serve.session_note import is_told
+
+    return is_told(Path.cwd(), asked["session"], Path(asked["about"]))
 
 
 def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: int | None) -> Retrieval:
@@ -104,7 +132,7 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Bel
 
 
 def _render(answer: Retrieval, form: Format, event: str, below: Below) -> str:
-    context = render_asking(render_context(answer), below.is_noted)
+    context = render_asking(render_context(answer), below.is_noted and bool(answer.hits or answer.norms))
     if form == "hook":
         return render_hook(f"{context}{below.nudge}", event)
     return render_markdown(context) if form == "markdown" else context
@@ -129,6 +157,7 @@ def _whole(value: object) -> object:
 
 def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
     """Answer an agent's hook. Errors go to standard error: the prompt must reach the agent."""
+    from memory_ci.flows.serve.session_note import note_cleared
     from memory_ci.flows.workspace import open_workspace
 
     try:
@@ -136,12 +165,15 @@ def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
         where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
         warn(where.findings)
         mine = {**asked, "session": asked["session"] or given.session_id}
+        if mine["session"] is not None and given.source in CLEARING:
+            note_cleared(where, mine["session"], now())
         nudge = _nudge(where, given.session_id)
         answer = _retrieve(where, given.prompt, mine, HOOK_CHARS - len(nudge) - len(ASK))
         warn(answer.findings)
         echo(_render(answer, "hook", given.hook_event_name, Below(nudge, record)))
         if record:
             _record(where, answer)
+            _note_session(where, mine, answer)
     except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
         echo(f"memory-ci: nothing recalled: {printable(str(error))}\n", err=True)
 
@@ -158,8 +190,24 @@ def _record(where: Workspace, answer: Retrieval) -> None:
     from memory_ci.flows.serve.retrieve import injected_ids
     from memory_ci.flows.serve.served_ids import record_injected
 
-    try:
+    with _noting():
         record_injected(where, injected_ids(answer), now())
+
+
+def _note_session(where: Workspace, asked: Mapping[str, Any], answer: Retrieval) -> None:
+    """Note what the session was given, so that it is not given again."""
+    if asked["session"] is None or asked["at"] is not None:
+        return
+    from memory_ci.flows.serve.session_note import note_given
+
+    with _noting():
+        note_given(where, asked["session"], answer, now(), asked["about"])
+
+
+@contextmanager
+def _noting() -> Iterator[None]:
+    try:
+        yield
     except MemoryCIError as error:  # what was asked for has been given
         echo(f"Warning: what was given is not noted: {error.message} [{error.slug}]\n", err=True)
 
@@ -220,7 +268,16 @@ OPTIONS = (
     Option("--session", "session", "The job that asks: its own session's entries count more.", metavar="JOB"),
     Option("--all-sessions", "all_sessions", "See the entries of other sessions too.", kind=bool),
     Option(
-        "--all", "all_matches", "Print weak matches too, as many as --limit and --max-chars leave room for.", kind=bool
+        "--all",
+        "all_matches",
+        "Print weak matches too, as many as there is room for, and what the session was given before.",
+        kind=bool,
+    ),
+    Option(
+        "--about",
+        "about",
+        "Instead of a task: the entries that cite this file, and those of its nearest team scope, five at most.",
+        metavar="PATH",
     ),
     Option("--role", "role", "See only the scopes that `roles` in the configuration gives this role.", metavar="NAME"),
     Option("--at", "at", "The memory of a commit, or of the end of a day (UTC), ranked as then.", metavar="REV|DAY"),

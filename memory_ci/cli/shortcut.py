@@ -23,7 +23,7 @@ BY_FLAG = {flag: option for option in OPTIONS for flag in (option.flag, option.n
 def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Run `retrieve` if that is what `argv` plainly asks for; whether it did. May end the process, as click does."""
     values = parse_plain(argv[1:]) if argv[:1] == ["retrieve"] and is_plain(environ) else None
-    if values is None or not (values["task"] or values["hook"] or has_input()):
+    if values is None or not (values["task"] or values["hook"] or values["about"] or has_input()):
         return False
     try:
         reported(serve, **values)

@@ -21,6 +21,15 @@ from memory_ci.sources.commits import author_of
 
 WINDOW = timedelta(days=90)
 
+ROUTINE = re.compile(
+    r"""(?xi) \s* (?:
+        \[automated\] | \[pre-commit | (?:build|chore|ci) \( deps | bump\s | update\s dependenc
+      | (?:chore:?\s)? (?:prepare\s (?:for\s)?)? release (?: \Z | :?\s v?\d ) | (?:version\s)? v?\d+(?:\.\d+)+ \S* \Z
+      | (?:docs?:\s)? (?:fix\s)? typos? (?:\s in \s .{0,40})? \Z | (?:docs?:\s)? (?:add|update) .{0,40} \b sponsors?\b
+    )"""
+)
+"""Titles of what comes again and again and teaches nothing: versions, releases, typos, sponsors."""
+
 MAX_TITLE = 200
 MAX_BYTES = 1_000_000
 
@@ -77,6 +86,15 @@ def _list_pending(workspace: Workspace, tip: str) -> frozenset[str]:
 def own_commits(change: MergedChange) -> list[Commit]:
     """The commits that did the work: all but merges, or the merge itself where there is nothing else."""
     return [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
+
+
+def is_routine(title: str) -> bool:
+    """Whether a title is that of a release, a new version of a dependency, a typo, or a sponsor.
+
+    >>> is_routine("Bump ruff from 0.1 to 0.2"), is_routine("Release 2.0"), is_routine("Release the lock on errors")
+    (True, True, False)
+    """
+    return ROUTINE.match(title) is not None
 
 
 def is_work(workspace: Workspace, change: MergedChange) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.past_tasks import gather_tasks
 from memory_ci.flows.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -65,11 +66,14 @@ def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
     """Bring the index up to a view (None: the work tree); with `db`, write that view's index there instead.
 
-    What is written to `db` is the same, byte for byte, for equal trees. Raises UsageError (not-an-index),
+    With the index the tasks of the past are brought up (`past_tasks`). What is written to `db` is the same, byte for
+    byte, for equal trees. Raises UsageError (not-an-index),
     RepositoryError (unknown-revision, write-failed).
     """
     files = list_indexed_files(workspace, view)
-    if db is not None:
+    if db is None:
+        gather_tasks(workspace)
+    else:
         _refuse_foreign(db)
     with open_index(None if db else index_path(workspace)) as index:
         report = _sync(workspace, index, _by_path(files), _outside(workspace, view, db))

@@ -193,6 +193,13 @@ def find_words(repo: Repository, rev: str | None, words: Collection[str]) -> set
     return found
 
 
+def find_lines(repo: Repository, rev: str, pattern: str) -> list[tuple[str, str]]:
+    """(path, line) for each line in a commit's text files that an extended regular expression matches, in any case."""
+    asked = ("grep", "-z", "-I", "-i", "-E", "--full-name", "--no-color", "-e", pattern, rev, "--")
+    pairs = (line.partition("\0") for line in decode_path(run_git(repo.cwd, *asked, ok=(0, 1))).split("\n") if line)
+    return [(path.removeprefix(f"{rev}:"), line) for path, _, line in pairs]
+
+
 def find_last_touches(repo: Repository, rev: str, paths: Collection[str]) -> dict[str, date]:
     """The day (UTC) of the newest first-parent commit that touched each path: for one that is gone, its removal."""
     if not paths:

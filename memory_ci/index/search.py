@@ -110,6 +110,13 @@ def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:
     return index.read(LIST.format(filter=condition), values, located_of)
 
 
+def list_naming(index: Index, path: str, **filters: Unpack[Filters]) -> list[Located]:
+    """Entries that hold a file's path in their front matter (MessagePack, its strings UTF-8): all that can cite it."""
+    condition, values = build_filter(filters)
+    sql = LIST.format(filter=f"instr(e.front, :named) AND {condition}")
+    return index.read(sql, {**values, "named": path.encode("utf-8", "replace")}, located_of)
+
+
 def build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
     """An SQL condition on `entries AS e`, and the values to bind: what filters ask for, before any limit."""
     clauses = list(_clauses(filters))

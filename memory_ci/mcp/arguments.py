@@ -71,6 +71,15 @@ class Retrieve(Arguments, frozen=True):
     walk: Annotated[
         Annotated[int, Meta(ge=0, le=1)] | None, Meta(description="1: with what is related to what is found.")
     ] = None
+    about: Annotated[
+        Word | None, Meta(description="A file: what is known of it is given, and the task is not asked for.")
+    ] = None
+    all_matches: Annotated[bool, Meta(description="Also weak matches, and what this session was given before.")] = False
+
+
+class FindSimilar(Arguments, frozen=True):
+    task: Annotated[Text, Meta(description="The task, in the words in which it was given, or `#128`.")]
+    limit: Annotated[Count, Meta(description="At most this many changes.")] = 2
 
 
 class AddLearning(Arguments, frozen=True):
@@ -121,6 +130,14 @@ class Retrieved(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     marked: tuple[Marked, ...] = ()
     weak: int = 0
+    known: int = 0
+
+
+class SimilarChanges(msgspec.Struct, frozen=True):
+    """Merged and declined changes like a task, best first; their words are in the context."""
+
+    context: str
+    changes: tuple[str, ...]
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -19,15 +19,17 @@ from memory_ci.flows.measure.health import measure_health
 from memory_ci.flows.serve.recall import MAX_LIMIT, RecallQuery, recall_episodes
 from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
+from memory_ci.flows.serve.session_note import note_given
+from memory_ci.flows.serve.similar import similar_tasks
 from memory_ci.flows.serve.visibility import find_visible, show_visible
 from memory_ci.mcp import arguments
-from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, Told
+from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, SimilarChanges, Told
 from memory_ci.mcp.caller import Caller
 from memory_ci.records.anchor import MARKED
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Feedback, FeedbackKind, Recalled
 from memory_ci.records.health import Health
-from memory_ci.records.retrieval import Hit
+from memory_ci.records.retrieval import Hints, Hit, Retrieval
 from memory_ci.rendering.context import ASK, render_asking, render_context, render_hints
 from memory_ci.rendering.health import render_health
 from memory_ci.rendering.sessions import render_recalled
@@ -49,16 +51,25 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
     workspace = caller.workspace()
     fields = {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"}
     options = caller.options(**fields, total_chars=MAX_CHARS - len(ASK))
-    answer = retrieve(workspace, asked.task, options, caller.today, caller.environ)
+    answer = retrieve(workspace, asked.about or asked.task, options, caller.today, caller.environ)
     is_noted = asked.at is None  # the work at hand is given memory as it is now
-    ids, context = injected_ids(answer), render_asking(render_context(answer), is_noted)
+    ids = injected_ids(answer)
+    context = render_asking(render_context(answer), is_noted and bool(ids))
     if is_noted:
         with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
             record_injected(workspace, ids, caller.now)
+            if caller.session is not None:
+                note_given(workspace, caller.session, answer, caller.now, options.about)
     found = ((hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED)) for hit in answer.hits)
     marked = tuple(Marked(id_, verdicts) for id_, verdicts in found if verdicts)
-    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak)
+    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak, answer.known)
     return _say(context or NOTHING, answer.notes), told
+
+
+def call_similar(caller: Caller, asked: arguments.FindSimilar) -> tuple[str, SimilarChanges]:
+    found = similar_tasks(caller.workspace(), asked.task, top=asked.limit)
+    context = render_context(Retrieval(task=asked.task, mode="lexical", hints=Hints(found)))
+    return context or NOTHING, SimilarChanges(context, tuple(one.task.label for one in found))
 
 
 def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:
@@ -156,6 +167,13 @@ TOOLS = (
         arguments.Retrieve,
         Retrieved,
         call_retrieve,
+    ),
+    Tool(
+        "similar_changes",
+        "Earlier changes of this repository like a task, from git history: what was done, where, what became of it.",
+        arguments.FindSimilar,
+        SimilarChanges,
+        call_similar,
     ),
     Tool(
         "add_learning",

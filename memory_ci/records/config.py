@@ -84,7 +84,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much an agent's job is given, in characters: of ranked entries, of those of one type, of the norms.
 
     `embedder` decides who is sent the texts for the vector lane; `embedder_model` is one of theirs, "" the usual one.
-    `similar`: whether similar tasks of the past are named; `walk`: how many relations away entries are added.
+    `hints`: whether git history is asked where memory says little; `walk`: how many relations away entries are added.
     """
 
     max_chars: Size = 8000
@@ -97,7 +97,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vector_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.4
     embedder: EmbedderName = "auto"
     embedder_model: Annotated[str, msgspec.Meta(pattern=r"^[\w.:/-]{0,200}$")] = ""
-    similar: bool = True
+    hints: bool = True
 
 
 class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

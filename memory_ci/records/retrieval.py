@@ -18,7 +18,8 @@ Outcome = Literal["success", "partial", "failure", "neutral"]
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """A merged change, or a request that was closed on the day `merged_on` without being merged, and has no sha.
 
-    `still` of its `files` are there today, renamed or not; `why` tells what became of it.
+    `still` of its `files` are there today, renamed or not, and the first of them are `touched`, by the names of today;
+    `why` tells what became of it. `quote` is the beginning of what its message says.
     """
 
     sha: str
@@ -31,6 +32,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome = "success"
     why: str = ""
     is_merged: bool = True
+    quote: str = ""
+    touched: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -44,6 +47,29 @@ class SimilarTask(msgspec.Struct, frozen=True):
     task: Task
     score: float
     factors: tuple[tuple[str, float], ...]
+
+
+class Habits(msgspec.Struct, frozen=True):
+    """What the newest changes have in common.
+
+    `fragments`: for each class of change how many of its last `of` came with a changelog entry, and where that is.
+    `conventional`: how many of the last titles, of how many, are Conventional Commits.
+    `in_sync`: (file, another file, the comment in one of them that says to change both).
+    """
+
+    fragments: dict[str, tuple[int, int, str]] = {}
+    conventional: tuple[int, int] = (0, 0)
+    in_sync: tuple[tuple[str, str, str], ...] = ()
+
+
+class Hints(msgspec.Struct, frozen=True):
+    """What git history says of a task where memory says little: earlier `changes` like it, and a line for each habit.
+
+    Counted when it is asked for: never written, reinforced, or counted as given.
+    """
+
+    changes: tuple[SimilarTask, ...] = ()
+    habits: tuple[str, ...] = ()
 
 
 Strength = Literal["HIT", "WEAK", "MISS"]
@@ -100,7 +126,8 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one task: what is injected, what was dropped for want of room, what was not read.
 
     `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
-    was judged. `weak` matches were not given, for they are not close enough to the task.
+    was judged. `weak` matches were not given, for they are not close enough to the task, `known` ones because
+    the session was given them before.
     """
 
     task: str
@@ -114,7 +141,8 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: Strength | None = None
     weak: int = 0
-    similar: tuple[SimilarTask, ...] = ()
+    known: int = 0
+    hints: Hints = Hints()
 
 
 class IndexStats(msgspec.Struct, frozen=True):

@@ -19,7 +19,9 @@ def render_explanation(retrieval: Retrieval) -> str:
         lines += [f"{place:>2}. {_name(hit)}", *_reasons(hit)]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
     lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
-    lines += [line for one in retrieval.similar for line in (f"similar: {render_task(one.task)}", *explain_task(one))]
+    lines += [
+        line for one in retrieval.hints.changes for line in (f"hint: {render_task(one.task)}", *explain_task(one))
+    ]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 

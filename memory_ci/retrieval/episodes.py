@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Episode, Factor, RecalledEpisode
-from memory_ci.retrieval.similar_tasks import (
-    MAX_SHARE,
-    OUTCOMES,
-    build_prompts,
-    count_terms,
-    find_likeness,
-    take_diverse,
-)
+from memory_ci.retrieval.query import idf
+from memory_ci.retrieval.similar_tasks import OUTCOMES, count_terms, take_diverse
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 LEAST = 0.18
 """The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks."""
 
+MAX_SHARE = 0.6  # What a single term may bring of a cosine: one word in common, however rare, makes no likeness.
+FEW = 30  # Prompts that there are taken to be at least: with fewer, what one of them says would count as common.
 BLANKS = 20  # Blank episodes that are thought beside the others: among a few, no word passes for a common one.
 DECAY = 0.1  # T4DM's recency: exp(-0.1 x days), a half after a week.
 POOL = 3  # T4DM ranks the nearest: three times as many as are wanted.
@@ -79,10 +76,25 @@ def age_of(episode: Episode, now: datetime) -> timedelta:
 
 
 def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[Near]:
-    blanks: list[dict[str, int]] = [{}] * BLANKS
-    prompts = build_prompts([*(count_terms(prompt_of(episode)) for episode in episodes), *blanks])
-    likeness = find_likeness(query, prompts, max_share)
-    return [(episode, likeness.get(place, 0.0)) for place, episode in enumerate(episodes)]
+    """Each episode with its TF-IDF cosine; 0 where one word brings more than `max_share` of it."""
+    counts = [count_terms(prompt_of(episode)) for episode in episodes]
+    df = Counter(term for terms in counts for term in terms)
+    total = max(len(counts) + BLANKS, FEW)
+    asked = _unit(count_terms(query), df, total)
+    parts = ([asked[t] * weight for t, weight in _unit(own, df, total).items() if t in asked] for own in counts)
+    return [(episode, _cosine(own, max_share)) for episode, own in zip(episodes, parts, strict=True)]
+
+
+def _cosine(parts: Sequence[float], max_share: float) -> float:
+    cosine = sum(parts)
+    return cosine if parts and max(parts) <= max_share * cosine else 0.0
+
+
+def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
+    """The vector of length 1 of (1 + log tf) x idf."""
+    vector = {term: (1 + math.log(count)) * idf(df.get(term, 0), total) for term, count in terms.items()}
+    length = math.hypot(*vector.values())
+    return {term: weight / length for term, weight in vector.items()}
 
 
 def _weigh(episode: Episode, cosine: float, still: int) -> RecalledEpisode:

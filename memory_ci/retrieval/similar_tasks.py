@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -10,13 +11,22 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from memory_ci.records.retrieval import SimilarTask, Task
-from memory_ci.retrieval.query import idf, told
+from memory_ci.retrieval.query import told
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
-LEAST = 0.25  # The cosine below which two prompts have nothing to do with each other (measured: docs/similar.md).
-FEW = 30  # Prompts that there are taken to be at least: with fewer, what one of them says would count as common.
-MAX_SHARE = 0.6  # What a single term may bring of a cosine: one word in common, however rare, makes no similar task.
-SAME = 0.98  # The cosine from which on a prompt is the very task that is asked about.
+K1, B = 1.2, 0.5  # Those of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
+GATE = 20.0
+"""The score from which on a change is named to a job: read by hand three of four are related (docs/similar.md)."""
+
+GATE_SHARE = 0.3
+"""Where there are fewer than YOUNG changes, the share of the best score that a task can reach: scores grow with N."""
+
+YOUNG = 200
+FEW = 30  # Changes that there are taken to be at least: with fewer, what one of them says would count as common.
+LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
+CLASSES = ("fix", "inner", "other")
+FIX = re.compile(r"(?i)\W*(?:bug|hot)?fix")
+INNER = re.compile(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
 TOP = 2
 DIVERSITY = 0.3
 OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
@@ -45,8 +55,8 @@ class TaskQuery(msgspec.Struct, frozen=True):
 class Prompts(msgspec.Struct, frozen=True):
     """The prompts of `total` tasks by their terms: for each the (place of the task, weight) of those that have it.
 
-    The weights of a task make a vector of length 1, so that a cosine is a sum of products. A term's list stays encoded
-    until it is asked for: a question has ten of the ten thousand.
+    The weight is the part of BM25 that does not depend on how many have the term. A term's list stays encoded until it
+    is asked for: a question has ten of the ten thousand.
     """
 
     total: int
@@ -58,6 +68,11 @@ class Prompts(msgspec.Struct, frozen=True):
         return [] if found is None else msgspec.msgpack.decode(found, type=list[tuple[int, float]])
 
 
+def class_of(title: str) -> str:
+    """Of which class a change is by its title: a fix, inner work (documents, tests, chores), or another."""
+    return "fix" if FIX.match(title) else "inner" if INNER.match(title) else "other"
+
+
 def count_terms(prompt: str) -> dict[str, int]:
     """How often each term occurs in the prose of a prompt; code, quotations, logs and stop words do not count."""
     text = told(prompt)[:MAX_CHARS]
@@ -65,42 +80,56 @@ def count_terms(prompt: str) -> dict[str, int]:
     return dict(Counter(term for term in found if term not in STOP_WORDS))
 
 
-def build_prompts(counts: Sequence[Mapping[str, int]]) -> Prompts:
-    """The vectors of prompts: (1 + log tf) x idf, with idf from these prompts, or from `FEW` where they are fewer."""
-    df = Counter(term for terms in counts for term in terms)
+def build_prompts(counts: Sequence[Mapping[str, float]]) -> Prompts:
+    """The prompts of tasks, of which each is how often its terms occur; they may be weighted."""
+    lengths = [sum(terms.values()) for terms in counts]
+    mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
     postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for place, terms in enumerate(counts):
-        for term, weight in _unit(terms, df, len(counts)).items():
-            postings[term].append((place, weight))
+        norm = K1 * (1 - B + B * lengths[place] / mean)
+        for term, count in terms.items():
+            postings[term].append((place, count * (K1 + 1) / (count + norm)))
     encode = msgspec.msgpack.encode
     return Prompts(len(counts), {term: msgspec.Raw(encode(found)) for term, found in postings.items()})
 
 
-def find_similar(asked: TaskQuery, tasks: Sequence[Task], prompts: Prompts, top: int = TOP) -> tuple[SimilarTask, ...]:
-    """The best `top` of the tasks whose prompts are like that of `asked`, best first; itself is none of them.
+def find_similar(
+    asked: TaskQuery, tasks: Sequence[Task], prompts: Prompts, top: int = TOP, *, is_gated: bool = False
+) -> tuple[SimilarTask, ...]:
+    """The best `top` of the tasks whose prompts are like the first line of `asked`, best first; itself is none of them.
 
-    `prompts` are those of `tasks`, in the same order.
+    `prompts` are those of `tasks`, in the same order. `is_gated`: only what is close enough to be named unasked.
     """
-    likeness = find_likeness(asked.prompt, prompts)
-    near = ((tasks[place], cosine) for place, cosine in likeness.items() if LEAST <= cosine < SAME)
-    ranked = [_weigh(task, cosine) for task, cosine in near if not _is_same(task, asked)]
-    return tuple(take_diverse(sorted(ranked, key=_order), top, lambda one: one.task.title))
+    title = told(asked.prompt).partition("\n")[0]
+    found, reach = _score(title, prompts)
+    gate = GATE if prompts.total >= YOUNG else GATE_SHARE * reach
+    wanted = set(count_terms(title))
+    near = (
+        _weigh(tasks[place], score)
+        for place, (score, shared) in found.items()
+        if score > 0 and (not is_gated or (score >= gate and shared >= LEAST_SHARED))
+    )
+    others = [one for one in near if not _is_same(one.task, asked) and set(count_terms(one.task.title)) != wanted]
+    return tuple(take_diverse(sorted(others, key=_order), top, lambda one: one.task.title))
 
 
-def find_likeness(prompt: str, prompts: Prompts, max_share: float = MAX_SHARE) -> dict[int, float]:
-    """The cosine with each task that shares more than one word. What no task has counts as the rarest term there is.
+def _score(title: str, prompts: Prompts) -> tuple[dict[int, tuple[float, int]], float]:
+    """(for each task that shares a term its BM25 score and the number of terms, the most that a score can be).
 
-    A single word may bring `max_share` of it; with 1.0 it may be the only one.
+    idf is log((N - n + 0.5) / (n + 0.5)) and below zero for what most tasks say.
     """
-    terms = count_terms(prompt)
-    found = {term: prompts.find(term) for term in terms}
-    unit = _unit(terms, {term: len(having) for term, having in found.items()}, prompts.total)
-    shares: defaultdict[int, list[float]] = defaultdict(list)
-    for term, having in found.items():
+    scores: defaultdict[int, float] = defaultdict(float)
+    shared: Counter[int] = Counter()
+    reach = 0.0
+    total = max(prompts.total, FEW)
+    for term in count_terms(title):
+        having = prompts.find(term)
+        idf = math.log((total - len(having) + 0.5) / (len(having) + 0.5))
+        reach += max(idf, 0.0) * (K1 + 1)
         for place, weight in having:
-            shares[place].append(unit[term] * weight)
-    cosines = ((place, sum(parts), max(parts)) for place, parts in shares.items())
-    return {place: cosine for place, cosine, most in cosines if most <= max_share * cosine}
+            scores[place] += idf * weight
+            shared[place] += 1
+    return {place: (score, shared[place]) for place, score in scores.items()}, reach
 
 
 def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> Iterator[S]:
@@ -118,12 +147,6 @@ def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> It
         yield best
 
 
-def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
-    vector = {term: (1 + math.log(count)) * idf(df[term], max(total, FEW)) for term, count in terms.items()}
-    length = math.hypot(*vector.values())
-    return {term: weight / length for term, weight in vector.items()}
-
-
 def _is_same(task: Task, asked: TaskQuery) -> bool:
     return (
         (asked.sha != "" and task.sha == asked.sha)
@@ -132,9 +155,9 @@ def _is_same(task: Task, asked: TaskQuery) -> bool:
     )
 
 
-def _weigh(task: Task, cosine: float) -> SimilarTask:
+def _weigh(task: Task, score: float) -> SimilarTask:
     share = task.still / task.files if task.files else 1.0
-    factors = (("cosine", cosine), ("outcome", OUTCOMES[task.outcome]), ("files", 0.5 + 0.5 * share))
+    factors = (("bm25", score), ("outcome", OUTCOMES[task.outcome]), ("files", 0.5 + 0.5 * share))
     return SimilarTask(task, math.prod(value for _, value in factors), factors)
 
 

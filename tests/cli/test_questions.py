@@ -92,7 +92,7 @@ def toy(project: Project, run: Run) -> Project:
         ("health", 20),
         ("check", 4),
         ("check --staged", 6),
-        ("retrieve card", 14),
+        ("retrieve card", 15),
         ("list", 3),
     ],
 )

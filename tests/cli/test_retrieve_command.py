@@ -11,6 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memory_ci.cli.main import main
+from memory_ci.flows.serve.session_note import note_path
+from memory_ci.lifecycle.anchors import format_anchor
+from memory_ci.records.anchor import Anchor
 from memory_ci.store.edit import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
@@ -181,6 +184,76 @@ def test_a_hook_survives_a_broken_configuration_and_the_lack_of_a_repository(
 def test_a_hook_without_standard_input_ends_well(zoo: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert CliRunner().invoke(main, ["retrieve", "--hook"]).exit_code == 0
+
+
+def test_ten_prompts_of_one_session_are_given_each_id_once(run: Run, zoo: Project) -> None:
+    given = [call_hook(run, zoo, prompt="Where is the zebra?").stdout for _ in range(10)]
+    assert "Zebra crossing" in given[0]
+    assert given[1:] == [""] * 9
+    assert "Zebra crossing" in call_hook(run, zoo, prompt="Where is the zebra?", session_id="another").stdout
+    start = call_hook(run, zoo, hook_event_name="SessionStart", source="compact").stdout
+    assert "Zebra crossing" not in start
+    assert "Zebra crossing" in call_hook(run, zoo, prompt="Where is the zebra?").stdout
+
+
+def test_a_note_that_cannot_be_written_costs_no_answer(run: Run, zoo: Project) -> None:
+    note_path(zoo.workspace, "s1").parent.parent.mkdir(parents=True, exist_ok=True)
+    note_path(zoo.workspace, "s1").parent.write_text("in the way")
+    result = run("retrieve", "zebra", "--session", "s1")
+    assert "Zebra crossing" in result.stdout
+    assert (result.exit_code, "is not noted" in result.stderr) == (0, True)
+
+
+# -- at a file
+
+
+@pytest.fixture
+def farm(project: Project) -> Project:
+    """Entries that cite a file, of its team and of the team above it, and of neither."""
+    anchor = Anchor(path="src/api/hen.py", commit="a" * 40)
+    citing = make_entry(1, title="Feed the hen", cites=(format_anchor(anchor),))
+    named = make_entry(2, title="Look at src/api/hen.py.bak", cites=("src/api/hen.py.bak",))
+    nearest = [make_entry(number, title=f"Clean the api {number}") for number in range(10, 16)]
+    files = {
+        "src/api/hen.py": "def lay(): ...\n",
+        "MEMORY.md": "\n".join(map(format_entry, (citing, named))),
+        "src/api/MEMORY.md": "\n".join(map(format_entry, nearest)),
+        "src/MEMORY.md": format_entry(make_entry(5, title="Clean the source")),
+        "institutional.md": format_entry(make_entry(6, title="Never push to main")),
+    }
+    project.commit("Farm", files)
+    return project
+
+
+def test_of_a_file_what_cites_it_comes_first_then_its_nearest_team_five_at_most(run: Run, farm: Project) -> None:
+    ids = run("retrieve", "--about", "src/api/hen.py", "--ids").stdout.split()
+    assert ids[0] == make_id(1)
+    assert len(ids) == 5
+    assert set(ids[1:]) < set(map(make_id, range(10, 16)))
+    assert make_id(5) in run("retrieve", "--about", "src/cow.py", "--ids").stdout
+    assert run("retrieve", "--about", "README.md").stdout == ""
+
+
+def test_a_file_is_named_as_from_here(run: Run, farm: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run("retrieve", "--about", "src/api/hen.py", "--ids").stdout
+    assert run("retrieve", "--about", str(farm.path / "src/api/hen.py"), "--ids").stdout == expected
+    monkeypatch.chdir(farm.path / "src")
+    assert run("retrieve", "--about", "api/hen.py", "--ids").stdout == expected
+
+
+def test_a_session_is_told_of_a_file_once_and_then_the_index_is_not_opened(run: Run, farm: Project) -> None:
+    asked = ("retrieve", "--about", "src/api/hen.py", "--session", "s1")
+    assert "Feed the hen" in run(*asked).stdout
+    index = farm.path / ".git/memory-ci/index.db"
+    index.unlink()
+    assert run(*asked).stdout == ""
+    assert not index.exists()
+    assert "Feed the hen" in run(*asked, "--all").stdout
+
+
+def test_a_task_and_a_file_exclude_each_other(run: Run, farm: Project) -> None:
+    result = run("retrieve", "--about", "README.md", "feed the hen")
+    assert (result.exit_code, "option-conflict" in result.stderr) == (2, True)
 
 
 # -- bisect

@@ -12,7 +12,9 @@ RETRY = "charge a card once, retried after a timeout of the gateway"
 
 def test_each_task_is_one_line(project: Project, run: Run) -> None:
     result = run("similar", RETRY)
-    assert result.stdout == "#128 fix: charge a card once (merged 2026-01-05, still 1 of 1 files; success)\n"
+    line = "#128 fix: charge a card once (merged 2026-01-05, still 1 of 1 files; success)\n"
+    assert result.stdout.endswith(f"  {line}")
+    assert float(result.stdout.split()[0]) > 0
     assert result.exit_code == 0
 
 
@@ -36,7 +38,7 @@ def test_json_holds_the_task_and_its_score(project: Project, run: Run) -> None:
 
 
 def test_a_task_is_read_from_standard_input(project: Project, run: Run) -> None:
-    assert run("similar", stdin=RETRY).stdout.startswith("#128 ")
+    assert run("similar", stdin=RETRY).stdout.split()[1] == "#128"
 
 
 def test_a_title_moves_no_cursor(project: Project, run: Run) -> None:
@@ -45,4 +47,4 @@ def test_a_title_moves_no_cursor(project: Project, run: Run) -> None:
 
 
 def test_retrieve_explains_the_similar_tasks_too(project: Project, run: Run) -> None:
-    assert "similar: #128 fix: charge a card once" in run("retrieve", "--explain", RETRY).stdout
+    assert "hint: #128 fix: charge a card once" in run("retrieve", "--explain", RETRY).stdout

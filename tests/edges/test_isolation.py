@@ -157,12 +157,12 @@ Door = Callable[[Who], str]
 
 
 def retrieve_door(*options: str) -> Door:
-    return lambda who: invoke("retrieve", ASK, *who.options, *options)
+    return lambda who: invoke("retrieve", ASK, "--no-record", *who.options, *options)
 
 
 def hook_door(who: Who) -> str:
     said = {"prompt": ASK, "session_id": who.session, "hook_event_name": "UserPromptSubmit"}
-    return invoke("retrieve", "--hook", *who.options, stdin=json.dumps(said))
+    return invoke("retrieve", "--hook", "--no-record", *who.options, stdin=json.dumps(said))
 
 
 COMMANDS: dict[str, Door] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.records.retrieval import Retrieval, SimilarTask, Task
+from memory_ci.records.retrieval import Hints, Retrieval, SimilarTask, Task
 from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, render_context, render_similar, render_task
 
 
@@ -52,5 +52,5 @@ def test_the_factors_stand_below() -> None:
 
 
 def test_what_the_lines_take_is_counted_before_entries_are_chosen() -> None:
-    answer = Retrieval(task="", mode="lexical", similar=(SimilarTask(make_task(), 0.36, ()),))
+    answer = Retrieval(task="", mode="lexical", hints=Hints((SimilarTask(make_task(), 0.36, ()),)))
     assert context_cost(answer) == len(render_context(answer)) + MAX_LEFT_OUT

@@ -197,5 +197,5 @@ def _plant(folder: Path) -> Workspace:
     texts = [*PLANTS.values(), HARMLESS]
     entries = (sample_entry(number, text) for number, text in enumerate(texts))
     (folder / "MEMORY.md").write_text("\n".join(map(format_entry, entries)), "utf-8")
-    config = Config(global_=GlobalConfig(path=""), retrieve=RetrieveConfig(embedder="none", similar=False))
+    config = Config(global_=GlobalConfig(path=""), retrieve=RetrieveConfig(embedder="none", hints=False))
     return Workspace(find_repository(folder), config)

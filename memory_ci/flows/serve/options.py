@@ -23,7 +23,8 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
 
     `at`: a revision or a day whose memory is asked. `base`: what a fork's branch was started from. `tree`: the revision
     against which cited code is judged. `total_chars` bounds the whole text, norms and wrapper included. `walk`: entries
-    so many relations away from what is found are added. `all_matches`: weak matches are given, too.
+    so many relations away from what is found are added. `all_matches`: weak matches are given, too, and what
+    the session was given before. `about`: a file, of which what is known is asked instead of what words find.
     """
 
     max_chars: int | None = None
@@ -45,6 +46,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     total_chars: int | None = None
     walk: int | None = None
     all_matches: bool = False
+    about: str | None = None
 
 
 class SearchRequest(msgspec.Struct, frozen=True):

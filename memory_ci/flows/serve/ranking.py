@@ -16,7 +16,17 @@ from msgspec.structs import replace
 
 from memory_ci.flows.serve.options import RetrieveOptions, SearchRequest
 from memory_ci.index.database import Index
-from memory_ci.index.search import count_entries, count_holding, list_feedback, list_held, search
+from memory_ci.index.search import (
+    SHOWN_STATUSES,
+    Filters,
+    count_entries,
+    count_holding,
+    list_entries,
+    list_feedback,
+    list_held,
+    list_naming,
+    search,
+)
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, ranking_prominence, recency
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.config import Config, Decay
@@ -45,6 +55,9 @@ if TYPE_CHECKING:
 
 LEAST_JUDGED = 100
 """So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
+
+NEAR = 0.1
+"""What an entry of a file's team scope counts beside one that cites the file: it comes after that, whatever its age."""
 
 NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
 
@@ -91,6 +104,28 @@ def find_ranked(
     found = Ranked(tuple(matches), weights, (), strength, is_near, standing)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
     return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
+
+
+def find_about(
+    index: Index, config: Config, path: str, asked: SearchRequest, options: RetrieveOptions, today: date
+) -> Ranked:
+    """What is known of one file: the entries that cite it, then those of the nearest team scope. No words are asked."""
+    filters: Filters = {"statuses": SHOWN_STATUSES, **asked.filters, "paths": None}
+    of_team: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
+    from memory_ci.lifecycle.anchors import parse_anchor  # 3 ms that a task spares
+
+    naming = list_naming(index, path, **filters)
+    anchors = ((place, parse_anchor(cite)) for place in naming for cite in place.entry.cites)
+    citing = list(dict.fromkeys(place for place, anchor in anchors if anchor is not None and anchor.path == path))
+    team = list_entries(index, **of_team)
+    nearest = max((len(place.scope.where) for place in team), default=0)
+    near = [place for place in team if len(place.scope.where) == nearest and place not in citing]
+    matches = tuple(Match(place, 1.0) for place in (*citing, *near))
+    standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
+    weights = weights_of(config, options, standing)
+    relevance = {place_of(place): 1.0 for place in citing} | {place_of(place): NEAR for place in near}
+    found = Ranked(matches, weights, (), "HIT", True, standing, relevance)
+    return replace(found, hits=tuple(_ranked(found, matches, weights)[:LEAST_JUDGED]))
 
 
 def _with_vectors(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.serve.options import MAX_CHARS, RetrieveOptions, SearchRequest, make_sound
-from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked, may_be_judged, weigh_again
+from memory_ci.flows.serve.ranking import Ranked, arrange, find_about, find_ranked, may_be_judged, weigh_again
 from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
@@ -25,7 +25,7 @@ from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask, Withheld
+from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
 from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
@@ -33,7 +33,11 @@ from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
+    from memory_ci.flows.serve.session_note import Given
     from memory_ci.index.embedders.choose import EmbedderChoice
+
+MOST_ABOUT = 5
+"""Entries that are given of one file."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -55,23 +59,36 @@ def retrieve(
     for words alone.
     Raises RepositoryError: unknown-revision, shallow-clone, unrelated-histories; UsageError: option-conflict.
     """
+    is_new = _find_new(workspace, options)
+    if options.about is not None and not is_new(options.about):
+        return Retrieval(task=task, mode="lexical")
     with open_view(workspace, options, today) as view:
         config = view.workspace.config
         asked = make_sound(options, config, view.today)
         norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
-        norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
+        always = [] if options.about else _norms(view.index, view.today, config.prominence.decay)
+        fresh = list(filter(is_new, always))
+        norms, norms_dropped = fit_norms(fresh, norms_room, norm_cost)
         embedder = _find_embedder(config, options, environ)
-        found = find_ranked(view.index, config, task, asked, options, view.today, embedder)
+        if options.about is None:
+            found = find_ranked(view.index, config, task, asked, options, view.today, embedder)
+        else:
+            found = find_about(view.index, config, options.about, asked, options, view.today)
         _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
-    ranked, superseded = arrange(judged, asked.limit)
+    ranked, superseded = arrange(judged, min(asked.limit, MOST_ABOUT) if options.about else asked.limit)
     is_named = partial(_is_named, options.paths or ())
-    best = ranked if options.all_matches else drop_weak(ranked, is_near=_is_near(found), is_exempt=is_named)
+    best = (
+        ranked
+        if options.all_matches or options.about
+        else drop_weak(ranked, is_near=_is_near(found), is_exempt=is_named)
+    )
     weak = len(ranked) - len(best)
-    best = _name_edits(view, best, options)
-    similar = _recall_tasks(view, task, options)
-    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
+    fresh_hits = list(filter(is_new, best))
+    known = len(always) - len(fresh) + len(best) - len(fresh_hits)
+    best = _name_edits(view, fresh_hits, options)
+    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
     room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
     room = min(asked.max_chars, room)
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
@@ -83,13 +100,27 @@ def retrieve(
         notes=(
             *filter(None, (view.note, *asked.notes)),
             *_explain(found),
-            *_explain_silence(task, kept, dropped, gone, weak),
+            *_explain_silence(task, kept, dropped, gone, weak, known),
         ),
         findings=findings,
         verdict=found.verdict,
         weak=weak,
+        known=known,
     )
-    return _walk(workspace, answer, asked, options, today, room) if asked.walk and kept else answer
+    if asked.walk and kept:
+        answer = _walk(workspace, answer, asked, options, today, room)
+        answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
+    return _add_hints(answer, view, options, is_new)
+
+
+def _find_new(workspace: Workspace, options: RetrieveOptions) -> Callable[[Given], bool]:
+    """Whether the session that asks was not given something before; str: what is known of that file."""
+    if options.session is None or options.all_matches or options.at is not None or options.base is not None:
+        return lambda _: True
+    from memory_ci.flows.serve.session_note import fingerprint, list_given
+
+    given = list_given(workspace, options.session)
+    return lambda item: fingerprint(item) not in given
 
 
 @contextmanager
@@ -183,23 +214,33 @@ def _explain(found: Ranked) -> Iterator[str]:
         yield f"Words alone were asked: {found.reason}."
 
 
-def _recall_tasks(view: View, task: str, options: RetrieveOptions) -> tuple[SimilarTask, ...]:
-    """Similar tasks; none for a moment of the past, which did not know those merged since."""
-    if not view.workspace.config.retrieve.similar or options.at is not None:
-        return ()
-    from memory_ci.flows.serve.similar import recall_tasks  # 3 ms that others spare
+def _add_hints(answer: Retrieval, view: View, options: RetrieveOptions, is_new: Callable[[Given], bool]) -> Retrieval:
+    """The answer, with what git history says where it holds fewer than two entries, if there is room.
 
-    return recall_tasks(view.workspace, task)
+    None for a file, and for a moment of the past, which did not know what was merged since.
+    """
+    if not view.workspace.config.retrieve.hints or options.at is not None or options.about is not None:
+        return answer
+    from memory_ci.flows.serve.hints import FEW, find_hints  # 3 ms that others spare
+
+    if len(answer.hits) >= FEW:
+        return answer
+    hints = find_hints(view.workspace, answer.task, options.paths or (), is_new, has_entries=bool(answer.hits))
+    told = replace(answer, hints=hints)
+    total = context_cost(told) + sum(map(entry_cost, answer.hits))
+    return told if options.total_chars is None or total <= options.total_chars else answer
 
 
 def _explain_silence(
-    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...], weak: int
+    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...], weak: int, known: int
 ) -> Iterator[str]:
     """What the caller should know of what is not shown."""
     if task.strip() and not build_terms(task):
         yield "The task has no words to search for."
     if weak and not kept and not dropped:
         yield f"Nothing close ({weak} weak {'match' if weak == 1 else 'matches'}; `--all` shows them)."
+    if known:
+        yield f"This session was given {plural(known, 'entry')} before; `--all` shows {'it' if known == 1 else 'them'}."
     if dropped and not kept:
         least = min(map(entry_cost, dropped))
         yield f"{plural(len(dropped), 'entry')} found, but the smallest takes {least} characters: there is no room."

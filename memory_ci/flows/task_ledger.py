@@ -1,31 +1,55 @@
-"""Tasks of the past: what was merged or declined, and what episodes say came of it (docs/similar.md)."""
+"""What was merged or declined, and what episodes say came of it; what the newest changes have in common.
+
+`past_tasks` keeps it (docs/similar.md).
+"""
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.evidence.filters import MARK, MERGE_LINE, TRAILER
-from memory_ci.flows.eligible import is_work, merged_on, own_commits, title_of
+from memory_ci.flows.eligible import is_routine, is_work, merged_on, own_commits, title_of
 from memory_ci.flows.episodes import list_episode_files
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
-from memory_ci.gitrepo.log import follow_renames, list_renames
+from memory_ci.gitrepo.log import find_lines, follow_renames, list_renames
 from memory_ci.lifecycle.episodes import WORSE, combine
 from memory_ci.lifecycle.reverts import SOON, find_mends, find_reverts, is_revert, judge_outcome, list_undone
 from memory_ci.records.episode import Amendment, Episode
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH
-from memory_ci.records.retrieval import Outcome, Task
-from memory_ci.retrieval.similar_tasks import Prompts, build_prompts, count_terms
+from memory_ci.records.retrieval import Habits, Outcome, Task
+from memory_ci.retrieval.similar_tasks import CLASSES, Prompts, build_prompts, class_of, count_terms
 from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
+from memory_ci.text import shorten
 
+LAST_CHANGES, LEAST_CHANGES, LAST_TITLES = 100, 20, 50
+"""A habit is counted in the last changes of a class, if there are so many at least, and in the last titles."""
+
+FRAGMENTS = re.compile(r"(?i)\.?(?:changelog|changes?|news|newsfragments|changesets?)(?:\.d)?|unreleased|next")
+CHANGELOG = re.compile(r"(?i)(?:change(?:s|log)|history|news|whatsnew)\b")
+CONVENTIONAL = re.compile(r"[a-z]+(?:\([^)]*\))?!?: ")
+IN_SYNC = r"(keep|kept|stay|update|must be).{0,40} in (sync|step) with"
+PATH = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.\w{1,10}\b")
+COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|<!--|\.\. )|.*\s(?:#|//)\s")
+MAX_COMMENTS = 200
+PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")
+"""Endings of files that are no code."""
+
+TOUCHED = 3  # Files that are named of a change.
+QUOTED, LEAST_QUOTED = 200, 60  # Characters of what is quoted of a message: at most, and of a paragraph at least.
+MAX_PATHS = 50  # Files of a change whose names count as words.
 SHORT = 7
 """Digits of a commit that an episode must name."""
 
@@ -133,7 +157,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     number: int | None
     branch: str
     files: tuple[str, ...]
-    terms: dict[str, int]
+    terms: dict[str, float]
+    quote: str = ""
     mended_in: str = ""
 
 
@@ -165,6 +190,39 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
     )
 
 
+def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
+    """What the newest changes have in common, and the comments of a tree that tell to change two files together."""
+    fragments = {}
+    for name in CLASSES:
+        last = [done for done in ledger.done if class_of(done.title) == name][-LAST_CHANGES:]
+        places = Counter(place for done in last for place in {_changelog_of(path) for path in done.files} if place)
+        if len(last) >= LEAST_CHANGES and places:
+            place, count = places.most_common(1)[0]
+            fragments[name] = (count, len(last), place)
+    titles = [done.title for done in ledger.done[-LAST_TITLES:]]
+    conventional = sum(CONVENTIONAL.match(title) is not None for title in titles)
+    return Habits(fragments, (conventional, len(titles)), tuple(_list_in_sync(workspace, tip)))
+
+
+def _changelog_of(path: str) -> str:
+    """The file of a changelog that a path is, or the directory of its fragments; "" for another file."""
+    directory, _, name = path.rpartition("/")
+    if FRAGMENTS.fullmatch(directory.rpartition("/")[2]):
+        return f"{directory}/"
+    return path if CHANGELOG.match(name) else ""
+
+
+def _list_in_sync(workspace: Workspace, tip: str) -> Iterator[tuple[str, str, str]]:
+    files = set(map(readable_path, tree_at(workspace.repo, tip).files.values()))
+    for path, line in find_lines(workspace.repo, tip, IN_SYNC)[:MAX_COMMENTS]:
+        for other in PATH.findall(line) if COMMENT.match(line) else ():
+            near = posixpath.normpath(posixpath.join(posixpath.dirname(path), other))
+            found = next((one for one in (other, near) if one in files and one != path), None)
+            if found is not None and path in files and not is_unsafe(line):
+                yield path, found, shorten(line.strip(" \t#/*-;"), QUOTED)
+                break
+
+
 def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Task, ...], Prompts]:
     """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
@@ -189,14 +247,15 @@ def _list_declined(ledger: Ledger, verdicts: EpisodeOutcomes) -> Iterator[Done]:
                 number=episode.action.pr,
                 branch=branch,
                 files=episode.action.files[:MAX_FILES],
-                terms=_bounded(count_terms(f"{title}\n{episode.text}")),
+                terms=_weigh_terms(title, episode.text, episode.action.files),
             )
 
 
 def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renames: Mapping[str, str]) -> Task:
     is_merged = bool(done.shas)
     outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone) if is_merged else DECLINED
-    there = (path in present or follow_renames(path, renames, present) is not None for path in done.files)
+    names = (path if path in present else follow_renames(path, renames, present) for path in done.files)
+    there = tuple(name for name in names if name is not None)
     return Task(
         sha=done.shas[-1] if is_merged else "",
         title=done.title,
@@ -204,10 +263,12 @@ def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renam
         number=done.number,
         branch=done.branch,
         files=len(done.files),
-        still=sum(there),
+        still=len(there),
         outcome=outcome,
         why=why,
         is_merged=is_merged,
+        quote=done.quote,
+        touched=_choose_touched(there),
     )
 
 
@@ -222,26 +283,51 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[s
         title != ""
         and not is_revert([commit.sha for commit in own_commits(change)], reverting)
         and is_work(workspace, change)
+        and not is_routine(title)
         and not is_unsafe(f"{title}\n{find_branch(change.tip.message)}")
     )
 
 
 def _done(change: MergedChange) -> Done:
     title = title_of(change)
-    terms = count_terms("\n".join([title, *map(_prose, change.commits)]))
+    prose, files = "\n\n".join(map(_prose, change.commits)), _files(change)
+    quote = _quote(change)
     return Done(
         title=title,
         merged_on=merged_on(change),
         shas=tuple(commit.sha for commit in change.commits),
         number=change.number,
         branch=find_branch(change.tip.message),
-        files=_files(change),
-        terms=_bounded(terms),
+        files=files,
+        terms=_weigh_terms(title, prose, files),
+        quote="" if is_unsafe(quote) else quote,
     )
 
 
-def _bounded(terms: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(terms.items(), key=lambda item: -item[1])[:MAX_TERMS])
+def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, float]:
+    """How often each term occurs: those of the title count twice, words of paths half and once."""
+    counts: dict[str, float] = {}
+    paths = dict.fromkeys(count_terms(" ".join(path.replace("/", " ") for path in islice(files, MAX_PATHS))), 1)
+    for terms, weight in ((count_terms(title), 2.0), (count_terms(prose), 1.0), (paths, 0.5)):
+        for term, count in terms.items():
+            counts[term] = counts.get(term, 0.0) + weight * count
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:MAX_TERMS])
+
+
+def _quote(change: MergedChange) -> str:
+    """The first paragraph of prose that a change's messages hold below their subjects, cut at a word."""
+    bodies = (_prose(commit).partition("\n")[2] for commit in (change.tip, *change.commits))
+    paragraphs = (" ".join(part.split()) for body in bodies for part in re.split(r"\n\s*\n", body))
+    return next((shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one[0] not in "*-#"), "")
+
+
+def _choose_touched(paths: Sequence[str]) -> tuple[str, ...]:
+    """The first few files: those of code before tests, and these before all else."""
+
+    def place(path: str) -> tuple[bool, bool]:
+        return path.endswith(PROSE), "test" in path
+
+    return tuple(sorted(paths, key=place)[:TOUCHED])
 
 
 def _prose(commit: Commit) -> str:

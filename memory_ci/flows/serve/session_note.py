@@ -1,0 +1,106 @@
+"""What a session was given: lines in the git directory, so that nothing comes twice before it changed.
+
+One file for each session. Lines are only appended, for hooks of one session run at the same time. A line is a
+fingerprint of what was given, or CLEARED where the agent's context was compacted or cleared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from memory_ci.errors import RepositoryError
+from memory_ci.files import read_regular
+from memory_ci.flows.workspace import Workspace, repository_path
+from memory_ci.gitrepo.repo import find_repository
+from memory_ci.records.config import Config
+from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask
+
+Given = Hit | Norm | SimilarTask | str
+"""What a session is given; str: a line of hints, or the path of a file of which it was told all that is known."""
+
+CLEARED = "-"
+MAX_BYTES = 1 << 20  # Some 60,000 lines; what is longer is not one session's.
+DAYS_KEPT = 30
+
+
+def list_given(workspace: Workspace, session: str) -> frozenset[str]:
+    """The fingerprints of what a session was given since its context was last cleared."""
+    try:
+        lines = read_regular(note_path(workspace, session), MAX_BYTES).decode("ascii", "replace").split()
+    except OSError:
+        return frozenset()
+    cleared = len(lines) - lines[::-1].index(CLEARED) if CLEARED in lines else 0
+    return frozenset(lines[cleared:])
+
+
+def is_told(start: Path, session: str, about: Path) -> bool:
+    """Whether a session of the repository around `start` was told of a file; nothing but its note is read."""
+    bare = Workspace(find_repository(start), Config())
+    return fingerprint(repository_path(bare, about)) in list_given(bare, session)
+
+
+def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:
+    """Note what an answer gives to a session, and the file it is about. Raises RepositoryError (write-failed)."""
+    files = [about] if about is not None else []
+    given: tuple[Given, ...] = (*answer.norms, *answer.hits, *answer.hints.changes, *answer.hints.habits, *files)
+    _append(workspace, session, map(fingerprint, given), now)
+
+
+def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
+    """Note that a session has lost what it was given. Raises RepositoryError (write-failed)."""
+    if note_path(workspace, session).exists():
+        _append(workspace, session, [CLEARED], now)
+
+
+def fingerprint(given: Given) -> str:
+    """Of a norm's text; of an entry's and of what became of the code that it cites; of a task; of a file's path."""
+    if isinstance(given, str):
+        return _hash("text", given)
+    if isinstance(given, SimilarTask):
+        return _hash("task", given.task.label, given.task.outcome)
+    if isinstance(given, Norm):
+        return _hash(given.entry_id or given.path, given.text)
+    entry = given.located.entry
+    kinds = sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts)
+    return _hash(entry.id, entry.title, entry.body, entry.adoption or "", entry.instead or "", entry.status, *kinds)
+
+
+def note_path(workspace: Workspace, session: str) -> Path:
+    """The note of a session, in the git directory of this work tree; its name tells nothing of the session's."""
+    return workspace.repo.git_dir / "memory-ci" / "given" / _hash(session)
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datetime) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path = note_path(workspace, session)
+    if not data:
+        return
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_old(path.parent, now)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            os.write(handle, data)  # in one piece, whatever other hooks write
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error
+
+
+def _remove_old(directory: Path, now: datetime) -> None:
+    """Remove the notes of sessions that nothing was given to for DAYS_KEPT days."""
+    oldest = now.timestamp() - DAYS_KEPT * 86_400
+    for path in directory.iterdir():
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest:
+                path.unlink()
