@@ -27,11 +27,8 @@ from memory_ci.gitrepo.log import (
     list_renames,
 )
 from memory_ci.gitrepo.repo import Repository, resolve_commit
-from memory_ci.index.verdicts import keep_verdicts, read_verdicts
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
 from memory_ci.lifecycle.subjects import choose_touched, list_touched
-from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
-from memory_ci.lifecycle.verdicts import find_trace, judge
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
@@ -116,6 +113,8 @@ def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdi
 
     It is the day of the newest commit that touched one of their files: of the removal, where the file was removed.
     """
+    from memory_ci.lifecycle.upkeep import is_gone, list_verdicts  # these imports in functions: `add` needs no judge
+
     paths = {
         place.entry.id: {verdict.path for verdict in list_verdicts(place.entry, verdicts)}
         for place in located
@@ -186,6 +185,8 @@ class _Inquiry:
         return verdicts | {anchor: outcome.verdict for anchor, outcome in outcomes.items()}
 
     def _judge_other(self, anchors: Sequence[Anchor]) -> dict[Anchor, _Outcome]:
+        from memory_ci.index.verdicts import keep_verdicts
+
         present = [anchor for anchor in anchors if anchor.path in self.files]
         near = self._judge({one: [one.path] for one in present}, {one: one.path for one in present})
         final = {anchor: outcome for anchor, outcome in near.items() if not outcome.trace}
@@ -233,6 +234,8 @@ class _Inquiry:
         return hashlib.blake2b(named.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
     def _recall(self, keys: Mapping[Anchor, str]) -> dict[Anchor, _Outcome]:
+        from memory_ci.index.verdicts import read_verdicts
+
         kept = read_verdicts(self.kept, list(keys.values()))
         with suppress(ValueError, TypeError, msgspec.ValidationError):  # damage: compared again
             return {one: msgspec.convert(json.loads(kept[key]), _Outcome) for one, key in keys.items() if key in kept}
@@ -296,6 +299,8 @@ class _Inquiry:
     def _judge_one(
         self, anchor: Anchor, paths: Sequence[str], successor: str | None, before: Mapping[tuple[str, str], TreeFile]
     ) -> _Outcome:
+        from memory_ci.lifecycle.verdicts import find_trace, judge
+
         blob = self.blobs[anchor]
         then = self.texts.get(blob) if blob else None
         files = {path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts}
