@@ -40,7 +40,7 @@ SEALED = {
     "TZ": "UTC",
 }
 
-settings.register_profile("house", deadline=None, max_examples=50)
+settings.register_profile("house", deadline=None, max_examples=15)
 settings.register_profile("house-ci", deadline=None, max_examples=50, derandomize=True, database=None)
 settings.load_profile("house-ci" if os.environ.get("CI") else "house")
 

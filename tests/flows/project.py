@@ -104,4 +104,5 @@ def make_project(path: Path) -> Project:
     project.git("add", ".")
     project.commit("Add memory")
     project.merge_work(MARKED, "retry", 128)
+    project.git("repack", "-adq")  # one file to copy for each test, not a directory for each object
     return project

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.index.build import open_index, sync
@@ -23,7 +23,7 @@ from memory_ci.index.search import list_entries, list_findings, list_prose, sear
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import LoadedFile
 from tests.index.trees import Tree, make_loaded, make_tree
-from tests.make import make_entry, make_id
+from tests.make import examples, make_entry, make_id
 
 
 def found(index: Index, *terms: str) -> list[str]:
@@ -64,7 +64,7 @@ FILES = st.dictionaries(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(FILES, min_size=1, max_size=5))
 def test_after_any_edits_the_index_equals_a_fresh_build(history: list[dict[str, tuple[Entry, ...]]]) -> None:
     """Edited, renamed, emptied and deleted files: no row of an older version stays."""
