@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memory_ci.cli.main import main
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

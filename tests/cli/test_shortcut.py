@@ -22,7 +22,7 @@ from memory_ci.cli.plain import Option
 from memory_ci.cli.retrieve import OPTIONS
 from memory_ci.cli.shortcut import is_plain, parse_plain, run_shortcut
 from memory_ci.rendering.context import ASK
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry
@@ -55,8 +55,8 @@ ON_THE_PATH = set(
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.process memory_ci.gitrepo.repo
-    memory_ci.index memory_ci.index.build memory_ci.index.database memory_ci.index.embedders
-    memory_ci.index.embedders.choose memory_ci.index.key memory_ci.index.rows memory_ci.index.search
+    memory_ci.index memory_ci.index.builder memory_ci.index.database memory_ci.index.embedders
+    memory_ci.index.embedders.selection memory_ci.index.key memory_ci.index.rows memory_ci.index.search
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
     memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.names
     memory_ci.records.report memory_ci.records.retrieval

@@ -26,7 +26,7 @@ from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import Finding
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
 

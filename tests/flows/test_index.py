@@ -20,12 +20,12 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.index import build_index, index_stats, synced_index, verify_index
 from memory_ci.flows.screening import screen
 from memory_ci.flows.workspace import STAGED, index_path
-from memory_ci.index.build import Known, open_index, sync
+from memory_ci.index.builder import Known, open_index, sync
 from memory_ci.index.database import LIST_FILES, entries_by_path, prove
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.report import LoadedFile
 from memory_ci.store.document import load_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import examples, make_entry, make_id
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory_ci.errors import RepositoryError
 from memory_ci.index.artifact import write_artifact
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.search import search
 from memory_ci.records.entry import Entry
 from tests.index.trees import Tree, make_tree

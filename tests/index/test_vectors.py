@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.index import vectors as lane
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.index.embedders.local import LocalEmbedder, find_model

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import is_kept
 from memory_ci.records.entry import Entry, Located
 from memory_ci.store.document import find_long, load_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
 from memory_ci.store.manual_notes import demote_headings

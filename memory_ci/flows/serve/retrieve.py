@@ -33,7 +33,7 @@ from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
-    from memory_ci.index.embedders.choose import EmbedderChoice
+    from memory_ci.index.embedders.selection import EmbedderChoice
 
 
 class View(msgspec.Struct, frozen=True):
@@ -163,7 +163,7 @@ def _find_embedder(
 ) -> EmbedderChoice | None:
     if environ is None or config.retrieve.embedder == "none" or options.at is not None or options.base is not None:
         return None
-    from memory_ci.index.embedders.choose import choose_embedder
+    from memory_ci.index.embedders.selection import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
 

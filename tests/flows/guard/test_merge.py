@@ -13,7 +13,7 @@ from memory_ci.flows.guard.merge import merge_files, merge_texts
 from memory_ci.gitrepo.merges import merge_text
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.make import examples, make_entry, make_id
 
 INTRO = "# Memory\n\n<!-- What we learned. -->\n"

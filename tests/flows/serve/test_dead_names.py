@@ -7,7 +7,7 @@ import pytest
 from memory_ci.flows.dead_names import find_dead_names
 from memory_ci.records.entry import Entry
 from memory_ci.rendering.context import render_context
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry
 

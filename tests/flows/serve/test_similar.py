@@ -16,7 +16,7 @@ from memory_ci.flows.serve.similar import recall_tasks, similar_tasks, tasks_pat
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.records.retrieval import Task
 from memory_ci.rendering.context import MAX_LEFT_OUT, render_context, render_task
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project, copy_project
 from tests.make import make_entry
 from tests.repos import make_repo

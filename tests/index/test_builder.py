@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import SCHEMA, Index, entries_by_path
 from memory_ci.index.key import TOKENIZER
 from memory_ci.index.search import list_entries, list_findings, list_prose, search
@@ -345,7 +345,7 @@ def test_an_index_that_was_asked_for_in_memory_gives_no_reason() -> None:
 BUILDER = """
 import sys
 from pathlib import Path
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.search import search
 from tests.index.trees import make_tree
 tree = make_tree(300)
