@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.timing import Row
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.key import TOKENIZER
 from memory_ci.index.search import search
 from memory_ci.records.entry import Entry, Located, ScopeOf

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from memory_ci.records.entry import Entry
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 
 Placed = tuple[str, str]
 """(the file an entry goes to, the text to append to it)."""

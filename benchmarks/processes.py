@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.timing import Row, median_time
 from memory_ci.records.entry import Entry
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 
 WORDS = "retry charge client timeout cache index branch merge token schema parser worker queue lock page build".split()
 TASK = ["-m", "memory_ci", "retrieve", "retry7 the charge3 after a timeout21"]

@@ -20,7 +20,7 @@ from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.verdicts import truth_factor
 from memory_ci.records.entry import PROJECT, Entry, Located
-from memory_ci.store.edit import format_entry as format_entry
+from memory_ci.store.edits import format_entry as format_entry
 
 
 class Shown(NamedTuple):

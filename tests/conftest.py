@@ -15,6 +15,8 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 
+from tests.repos import QUICK, git_settings
+
 T = TypeVar("T")
 
 OUTSIDE = ("GIT_", "XDG_", "ANTHROPIC_", "CLAUDE", "GITHUB_", "GH_", "GITLAB_", "CI_", "MEMORY_CI_")
@@ -32,19 +34,13 @@ SEALED = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
     # Not GIT_AUTHOR_NAME: that beats `git -c user.name`, so a commit of ours without an identity would go unseen.
-    "GIT_CONFIG_COUNT": "3",
-    "GIT_CONFIG_KEY_0": "user.name",
-    "GIT_CONFIG_VALUE_0": "Tess Tester",
-    "GIT_CONFIG_KEY_1": "user.email",
-    "GIT_CONFIG_VALUE_1": "tess@example.com",
-    "GIT_CONFIG_KEY_2": "init.defaultBranch",
-    "GIT_CONFIG_VALUE_2": "main",
+    **git_settings({"user.name": "Tess Tester", "user.email": "tess@example.com", **QUICK}),
     "MEMORY_CI_EMBEDDER": "none",  # with the extra installed, every retrieval would load a model
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
 }
 
-settings.register_profile("house", deadline=None, max_examples=50)
+settings.register_profile("house", deadline=None, max_examples=15)
 settings.register_profile("house-ci", deadline=None, max_examples=50, derandomize=True, database=None)
 settings.load_profile("house-ci" if os.environ.get("CI") else "house")
 

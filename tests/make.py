@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, date, datetime
 from typing import Any
+
+from hypothesis import settings
 
 from memory_ci.records.entry import Entry, Located, ScopeName, ScopeOf
 from memory_ci.records.history import Commit, FileChange, MergedChange
 
 ID = "0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11"
+
+
+def examples(most: int) -> settings:
+    """Settings of a property that asks for `most` examples: all of them in CI, a fifth where a person waits."""
+    return settings(max_examples=most if os.environ.get("CI") else max(most // 5, 10))
 
 
 def make_id(number: int) -> str:

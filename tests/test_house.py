@@ -21,6 +21,9 @@ import click
 import pytest
 import yaml
 
+from memory_ci.cli.main import COMMANDS
+from tests.repos import QUICK
+
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CONTRACTS = [contract["id"] for contract in PYPROJECT["tool"]["importlinter"]["contracts"]]
@@ -111,6 +114,20 @@ def test_no_public_class_name_stands_twice() -> None:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set()
+
+
+VERBS = set(
+    """ask build carry choose edit feed find format gather give hear ingest join keep learn list load make note parse
+    read render save select send stand take tell write""".split()
+)
+
+
+def test_modules_are_nouns_of_the_glossary_or_commands() -> None:
+    """A verb form names a module only where it is a command of ours, or the glossary says what it means."""
+    table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Words")[2]
+    words = {word for row in re.findall(r"(?m)^\| ([^|]+) \|", table) for word in row.split(", ")}
+    stems = {path.stem for path in (ROOT / "memory_ci").rglob("*.py")} - words - set(COMMANDS)
+    assert {stem for stem in stems if stem in VERBS or re.search(r"(?:ing|ed)$", stem)} == set()
 
 
 SLUG_NAMES = ("slug", "code")
@@ -293,7 +310,8 @@ def test_what_is_set_outside_stays_outside(tmp_path: Path) -> None:
 def test_a_test_sees_no_git_configuration_but_ours(home: Path, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text("[user]\n\tname = Somebody Else\n", encoding="utf-8")
     show = subprocess.run(["git", "config", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    ours = {"user.name=Tess Tester", "user.email=tess@example.com", "init.defaultbranch=main"}
+    quick = {f"{key.lower()}={value}" for key, value in QUICK.items()}
+    ours = {"user.name=Tess Tester", "user.email=tess@example.com", *quick}
     assert set(show.stdout.splitlines()) == ours
 
 

@@ -6,11 +6,12 @@ import re
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci import secrets
 from memory_ci.secrets import PATTERNS, Secret, find_secrets, lower_case
+from tests.make import examples
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0"
 KEYWORDS = [keyword for pattern in PATTERNS for keyword in pattern.keywords]
@@ -26,7 +27,7 @@ def find_everywhere(text: str) -> list[Secret]:
 
 
 @pytest.mark.parametrize("number", range(len(PATTERNS)), ids=[pattern.kind for pattern in PATTERNS])
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_whatever_a_pattern_matches_is_met_at_its_keywords(number: int, data: st.DataObject) -> None:
     pattern = PATTERNS[number]
@@ -47,7 +48,7 @@ PIECES += ["=", ": ", "\n", " ", "-", "_", "x", "9", "'", "user:", ";pwd=", "@ho
 PIECES += [" login ada password ", "\u0130", "\u017fecret=", "\u212aey", "[redacted:jwt]"]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_of_credentials_side_by_side_the_same_are_found(text: str) -> None:
     assert find_secrets(text) == find_everywhere(text)

@@ -3,54 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any, get_args
 
 import click
 
-from memory_ci.cli.common import json_option, show
+from memory_ci.cli import retrieve
+from memory_ci.cli.common import json_option, show, table_options
 from memory_ci.cli.plain import has_input, now, read_input, utf8, workspace
-from memory_ci.cli.retrieve import OPTIONS, Option, serve
 from memory_ci.records.episode import Outcome, Ranking
 from memory_ci.rendering.table import printable
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
-Decorated = Callable[..., None]
-
-
-def retrieve_options(command: Decorated) -> Decorated:
-    """The options of the table, in its order."""
-    for option in reversed(OPTIONS):
-        command = _click_option(option)(command)
-    return command
-
-
-def _click_option(option: Option) -> Callable[[Decorated], Decorated]:
-    flags = f"{option.flag}/{option.negation}" if option.negation else option.flag
-    return click.option(
-        flags,
-        option.name,
-        type=click.Choice(option.choices) if option.choices else option.kind,
-        is_flag=option.kind is bool,
-        multiple=option.is_multiple,
-        default=option.initial,
-        show_default=option.default is not None,
-        metavar=option.metavar,
-        help=option.help,
-    )
-
 
 @click.command("retrieve")
 @click.argument("task", nargs=-1)
-@retrieve_options
+@table_options(retrieve.OPTIONS)
 @click.option(
     "--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included."
 )
 def retrieve_command(
     occurred_between: tuple[datetime, datetime] | None,
-    **arguments: Any,  # noqa: ANN401 - those of retrieve.serve, each as its option makes it
+    **arguments: Any,  # noqa: ANN401 - those of retrieve.run, each as its option makes it
 ) -> None:
     """Print what memory knows about a task.
 
@@ -63,7 +38,7 @@ def retrieve_command(
       memory-ci retrieve "retry failed payments"
       gh issue view 128 | memory-ci retrieve --max-chars 4000
     """
-    serve(**arguments, occurred_between=parse_days(occurred_between))
+    retrieve.run(**arguments, occurred_between=parse_days(occurred_between))
 
 
 def parse_days(between: tuple[datetime, datetime] | None) -> tuple[date, date] | None:

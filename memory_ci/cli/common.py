@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from memory_ci.cli.plain import echo_json
+from memory_ci.cli.plain import Option, echo_json
 from memory_ci.records.config import EngineName
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -22,6 +22,35 @@ engine_option = click.option(
     type=click.Choice(get_args(EngineName)),
     help="Who reads the evidence, instead of what the configuration says.",
 )
+
+Decorated = Callable[..., None]
+
+
+def table_options(options: Sequence[Option]) -> Callable[[Decorated], Decorated]:
+    """The options of a table, in its order."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = _click_option(option)(command)
+        return command
+
+    return decorate
+
+
+def _click_option(option: Option) -> Callable[[Decorated], Decorated]:
+    flags = f"{option.flag}/{option.negation}" if option.negation else option.flag
+    return click.option(
+        flags,
+        option.name,
+        type=click.Choice(option.choices) if option.choices else option.kind,
+        is_flag=option.kind is bool,
+        multiple=option.is_multiple,
+        default=option.initial,
+        show_default=option.default is not None,
+        metavar=option.metavar,
+        help=option.help,
+    )
+
 
 RangeArguments = str | bool | tuple[Path, ...] | None
 """What the options of a range may hold; they are the fields of `flows.record.run.RecordOptions`."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import at_option, dry_run_option, json_option
+from memory_ci.cli import check
+from memory_ci.cli.common import at_option, dry_run_option, json_option, table_options
 from memory_ci.cli.plain import committed_workspace, echo_json, today, warn, workspace
 from memory_ci.rendering.table import count_levels, printable, render_finding
 from memory_ci.text import plural
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--staged", is_flag=True, help="Check what the next commit would hold.")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
+@table_options(check.OPTIONS)
 @click.option(
     "--range",
     "written_range",
@@ -88,17 +89,8 @@ def check_command(
             click.echo(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
         for entry in moved:
             click.echo(f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}")
-        _show(report)
+        check.show_findings(report)
     raise SystemExit(0 if report.is_ok else 1)
-
-
-def _show(report: CheckReport) -> None:
-    """Findings on stdout, the verdict on stderr."""
-    for finding in report.findings:
-        click.echo(render_finding(finding))
-    counted = count_levels(report.findings)
-    found = f"{counted}, " if counted else ""
-    click.echo(f"{found}{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked", err=True)
 
 
 @click.command("verify")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from memory_ci.cli.common import dry_run_option, engine_option, json_option
+from memory_ci.cli import add
+from memory_ci.cli.common import dry_run_option, engine_option, json_option, table_options
 from memory_ci.cli.plain import echo_json, has_input, now, read_input, today, utf8, warn, workspace
 from memory_ci.records.config import EngineName
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, EntryType
+from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
 from memory_ci.rendering.table import printable, printable_lines, render_finding
 
@@ -20,62 +20,15 @@ if TYPE_CHECKING:
     from memory_ci.flows.inbox.importer import ImportReport
 
 
-TEMPLATE = """
-
-# The first line is the title, the rest the body (Markdown). Lines that start with # are left out;
-# an empty text adds nothing.
-"""
-
-
 @click.command("add")
 @click.argument("text", required=False)
-@click.option("--title", help="One sentence that says the learning by itself.")
-@click.option("--body", default=None, help="Why, when, and what to do: a short paragraph.")
-@click.option(
-    "--type",
-    "type_",
-    type=click.Choice(get_args(EntryType)),
-    default="procedural",
-    show_default=True,
-    help="What kind of learning.",
-)
-@click.option(
-    "--domain",
-    type=click.Choice(get_args(Domain)),
-    default="task",
-    show_default=True,
-    help="task, or team for what outlives it.",
-)
-@click.option(
-    "--scope",
-    default="project",
-    show_default=True,
-    metavar="SCOPE",
-    help="project, institutional, team:<directory> or session:<job>.",
-)
+@table_options(add.OPTIONS)
 @click.option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, show_default=True, help="0 to 1.")
-@click.option("--source", metavar="TEXT", help="Where it comes from: commit:3f2ab91, pr:128, or an address.")
-@click.option(
-    "--cite",
-    "cites",
-    multiple=True,
-    metavar="PATH[::SYMBOL|:A-B]",
-    help="Code of HEAD that it speaks about; may be given several times.",
-)
-@dry_run_option
-@json_option
 def add_command(
     text: str | None,
     title: str | None,
     body: str | None,
-    type_: str,
-    domain: str,
-    scope: str,
-    importance: float,
-    source: str | None,
-    cites: tuple[str, ...],
-    dry_run: bool,
-    as_json: bool,
+    **arguments: Any,  # noqa: ANN401 - those of add.run, each as its option makes it
 ) -> None:
     """Put a learning into the inbox.
 
@@ -88,36 +41,11 @@ def add_command(
       memory-ci add "Retry a POST only with an idempotency key" --type corrective --source pr:128
       echo "Builds need Node 20" | memory-ci add --scope team:web
     """
-    from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
-    from memory_ci.flows.named_code import read_cite
-
     if text is not None and title is not None:
         raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")
-    title = title if text is None else text
-    if body is not None and title is None:
+    if body is not None and text is None and title is None:
         raise click.UsageError("--body needs a title.")
-    learning = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
-    place = workspace()
-    fields: dict[str, object] = {"cites": tuple(read_cite(place, utf8(one)) for one in cites)}
-    fields |= {"type": type_, "domain": domain, "scope": scope, "importance": importance}
-    fields["source"] = " ".join(utf8(source or "").split()) or None
-    added = add_entry(place, draft_entry(str(uuid.uuid4()), today(), learning, **fields), dry_run=dry_run)
-    if as_json:
-        echo_json(added)
-    elif not added.is_new:
-        click.echo(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.")
-    else:
-        click.echo(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id}")
-        if not dry_run:
-            click.echo("Commit it with your work; `memory-ci record` folds it once it is on the branch.", err=True)
-
-
-def _read_text() -> str:
-    """Standard input if something is piped in, else what is written in the editor."""
-    if has_input():
-        return read_input()
-    written = click.edit(TEMPLATE, extension=".md") or ""
-    return "\n".join(line for line in written.splitlines() if not line.startswith("# "))
+    add.run(text, title, body, **arguments)
 
 
 @click.command("episode")

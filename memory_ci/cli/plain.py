@@ -1,7 +1,4 @@
-"""What commands share and needs no click: the streams, errors, where they run, the clock (read nowhere else).
-
-`retrieve` stands between a prompt and an agent: it is run without click, whose import costs as much as its answer.
-"""
+"""What commands share and needs no click: the table of options, streams, errors, the clock (read nowhere else)."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,6 +30,30 @@ JSON_VERSION = 1
 """Of what `--json` prints: docs/compatibility.md says what changes it."""
 
 NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+
+
+class Option(NamedTuple):
+    """One option: its flag, the argument of `run` that it fills, how its value is read.
+
+    `kind` bool takes no value; with a `negation` it is None until one of both is said. `is_multiple`: a tuple of them.
+    """
+
+    flag: str
+    name: str
+    help: str
+    kind: type[str | int | bool] = str
+    choices: tuple[str, ...] = ()
+    is_multiple: bool = False
+    default: Any = None
+    metavar: str | None = None
+    negation: str = ""
+
+    @property
+    def initial(self) -> Any:  # noqa: ANN401 - what `kind` says
+        """The value where the option is not given."""
+        if self.is_multiple:
+            return ()
+        return False if self.kind is bool and not self.negation else self.default
 
 
 def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN401 - whatever `run` takes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.cli.plain import Option, echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.records.retrieval import Retrieval
@@ -59,7 +59,7 @@ class Below(NamedTuple):
     is_noted: bool
 
 
-def serve(
+def run(
     task: tuple[str, ...],
     form: Format,
     ids: bool,
@@ -220,30 +220,6 @@ def _read_task() -> str:
     return read_input()
 
 
-class Option(NamedTuple):
-    """One option: its flag, the argument of `retrieve.serve` that it fills, how its value is read.
-
-    `kind` bool takes no value; with a `negation` it is None until one of both is said. `is_multiple`: a tuple of them.
-    """
-
-    flag: str
-    name: str
-    help: str
-    kind: type[str | int | bool] = str
-    choices: tuple[str, ...] = ()
-    is_multiple: bool = False
-    default: Any = None
-    metavar: str | None = None
-    negation: str = ""
-
-    @property
-    def initial(self) -> Any:  # noqa: ANN401 - what `kind` says
-        """The value where the option is not given."""
-        if self.is_multiple:
-            return ()
-        return False if self.kind is bool and not self.negation else self.default
-
-
 OPTIONS = (
     Option(
         "--max-chars",
@@ -304,3 +280,12 @@ OPTIONS = (
     ),
     Option("--json", "as_json", "Print JSON instead of text.", kind=bool),
 )
+
+
+def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of `run` for these words and options; None where it is click's to say what they are."""
+    return (
+        {**values, "task": words, "occurred_between": None}
+        if words or values["hook"] or values["about"] or has_input()
+        else None
+    )

@@ -1,4 +1,4 @@
-"""`memory-ci retrieve` without click, whose import takes as long as the answer.
+"""Commands that a prompt or a commit waits for, without click, whose import takes as long as their work.
 
 Of the command line only what can be read in one way is read here. All else is click's: help, errors, abbreviations,
 `--option=value`, completion. So there is one definition of what is legal, and this can only be faster.
@@ -6,27 +6,31 @@ Of the command line only what can be read in one way is read here. All else is c
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_ci.cli.plain import has_input, reported
-from memory_ci.cli.retrieve import OPTIONS, Option, serve
+from memory_ci.cli.plain import Option, reported
+
+SHORT = ("retrieve", "check", "add")
+"""Each has a module of its name here, with OPTIONS, `read_words` and `run`, which click uses, too."""
 
 MAX_DIGITS = 11
 """A number of so many digits is legal everywhere: as a size, and as a time in seconds (the year 5138)."""
 
-BY_FLAG = {flag: option for option in OPTIONS for flag in (option.flag, option.negation) if flag}
-
 
 def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Run `retrieve` if that is what `argv` plainly asks for; whether it did. May end the process, as click does."""
-    values = parse_plain(argv[1:]) if argv[:1] == ["retrieve"] and is_plain(environ) else None
-    if values is None or not (values["task"] or values["hook"] or values["about"] or has_input()):
+    """Run the command that `argv` plainly asks for; whether it did. May end the process, as click does."""
+    if not argv or argv[0] not in SHORT or not is_plain(environ):
+        return False
+    command = importlib.import_module(f"memory_ci.cli.{argv[0]}")
+    values = parse_plain(argv[1:], command)
+    if values is None:
         return False
     try:
-        reported(serve, **values)
+        reported(command.run, **values)
     except BrokenPipeError:
         # Python flushes once more at exit (its manual: signal, Note on SIGPIPE).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -40,21 +44,24 @@ def is_plain(environ: Mapping[str, str]) -> bool:
     return os.name != "nt" and not completes and len(environ.get("SOURCE_DATE_EPOCH", "")) <= MAX_DIGITS
 
 
-def parse_plain(argv: Sequence[str]) -> dict[str, Any] | None:
-    """The arguments of `retrieve.serve` that `argv` gives; None where it is click's to say what they are."""
-    values: dict[str, Any] = {option.name: option.initial for option in OPTIONS}
+def parse_plain(argv: Sequence[str], command: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a module: see SHORT
+    """The arguments of `run` that `argv` gives; None where it is click's to say what they are."""
+    options: Sequence[Option] = command.OPTIONS
+    by_flag = {flag: option for option in options for flag in (option.flag, option.negation) if flag}
+    values: dict[str, Any] = {option.name: option.initial for option in options}
     words: list[str] = []
     left = iter(argv)
     for word in left:
         if not word.startswith("-"):
             words.append(word)
             continue
-        option = BY_FLAG.get(word)
+        option = by_flag.get(word)
         value = None if option is None else _read_value(option, word, left)
         if option is None or value is None:
             return None
         values[option.name] = (*values[option.name], value) if option.is_multiple else value
-    return {**values, "task": tuple(words), "occurred_between": None}
+    read: dict[str, Any] | None = command.read_words(tuple(words), values)
+    return read
 
 
 def _read_value(option: Option, flag: str, left: Iterator[str]) -> str | int | None:

@@ -28,11 +28,8 @@ from memory_ci.gitrepo.log import (
     list_renames,
 )
 from memory_ci.gitrepo.repo import Repository, find_commit, is_shallow, resolve_commit
-from memory_ci.index.verdicts import keep_verdicts, read_verdicts
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
 from memory_ci.lifecycle.subjects import choose_touched, list_touched
-from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
-from memory_ci.lifecycle.verdicts import find_trace, judge
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
@@ -49,7 +46,7 @@ LINK = "120000"
 """The mode of a symbolic link, which no listing of files has."""
 
 JUDGES = (
-    *(f"lifecycle/{name}" for name in ("anchors", "cited", "symbols", "touched", "verdicts", "words")),
+    *(f"lifecycle/{name}" for name in ("anchors", "citations", "symbols", "touches", "verdicts", "words")),
     *(f"flows/{name}" for name in ("anchors", "dead_names")),
 )
 """The modules that decide on a verdict. What another source of theirs kept is not believed."""
@@ -133,6 +130,8 @@ def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdi
 
     It is the day of the newest commit that touched one of their files: of the removal, where the file was removed.
     """
+    from memory_ci.lifecycle.upkeep import is_gone, list_verdicts  # these imports in functions: `add` needs no judge
+
     paths = {
         place.entry.id: {verdict.path for verdict in list_verdicts(place.entry, verdicts)}
         for place in located
@@ -208,12 +207,16 @@ class JudgedView:
 
     def recall(self, keys: Mapping[Asked, str], kind: type[T]) -> dict[Asked, T]:
         """What is kept under keys."""
+        from memory_ci.index.verdicts import read_verdicts
+
         kept = read_verdicts(self.kept, list(keys.values()))
         with suppress(ValueError, TypeError, msgspec.ValidationError):  # damage: asked again
             return {one: msgspec.convert(json.loads(kept[key]), kind) for one, key in keys.items() if key in kept}
         return {}
 
     def keep(self, found: Mapping[str, object]) -> None:
+        from memory_ci.index.verdicts import keep_verdicts
+
         keep_verdicts(self.kept, {key: json.dumps(msgspec.to_builtins(one)) for key, one in found.items()})
 
     def _list(self) -> tuple[TreeFile, ...]:
@@ -266,6 +269,7 @@ class _Inquiry:
         return verdicts | {anchor: outcome.verdict for anchor, outcome in outcomes.items()}
 
     def _judge_other(self, anchors: Sequence[Anchor]) -> dict[Anchor, _Outcome]:
+
         present = [anchor for anchor in anchors if anchor.path in self.files]
         near = self._judge({one: [one.path] for one in present}, {one: one.path for one in present})
         final = {anchor: outcome for anchor, outcome in near.items() if not outcome.trace}
@@ -368,6 +372,8 @@ class _Inquiry:
     def _judge_one(
         self, anchor: Anchor, paths: Sequence[str], successor: str | None, before: Mapping[tuple[str, str], TreeFile]
     ) -> _Outcome:
+        from memory_ci.lifecycle.verdicts import find_trace, judge
+
         blob = self.blobs[anchor]
         then = self.texts.get(blob) if blob else None
         if then and "\n" not in then and successor is None and self._was_link(anchor):

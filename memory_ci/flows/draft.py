@@ -12,7 +12,7 @@ from memory_ci.gitrepo.blobs import REGULAR, find_obstacle
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 from memory_ci.records.report import LoadedFile
-from memory_ci.store.edit import choose_twin
+from memory_ci.store.edits import choose_twin
 from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragment, is_legacy, scope_path
 
 

@@ -17,7 +17,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
 from memory_ci.store.document import load_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import memory_pathspecs
 
 

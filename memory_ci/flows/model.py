@@ -13,10 +13,10 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.engines.choose import choose_engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.extraction.engines.rules import is_telling
+from memory_ci.extraction.engines.selection import choose_engine
 from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.scopes import scopes_for
 from memory_ci.flows.workspace import workspace_at

@@ -21,7 +21,7 @@ from memory_ci.lifecycle.subjects import MAX_CITES, is_meant
 from memory_ci.lifecycle.symbols import find_definition, is_code, list_definitions, list_mentions
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edit import edit_file
+from memory_ci.store.edits import edit_file
 from memory_ci.text import plural
 
 TOKEN = re.compile(r"[\w.-]*\w")

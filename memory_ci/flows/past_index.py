@@ -19,7 +19,7 @@ from memory_ci.gitrepo.history import (
     resolve_merge_base,
     resolve_past,
 )
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.records.report import LoadedFile
 

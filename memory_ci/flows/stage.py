@@ -12,7 +12,6 @@ from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import FileVersion, list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
-from memory_ci.lifecycle.compaction import plan_stage_retirement
 from memory_ci.lifecycle.stage import Reading, find_stage
 from memory_ci.records.entry import Located, Phase
 from memory_ci.records.history import Commit
@@ -109,6 +108,8 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
 
 def plan_retirements(tip: Snapshot, located: Sequence[Located], since: str | None, today: date) -> tuple[Change, ...]:
     """What the transitions of a range retire: per project, the task entries of each stage that is over at its end."""
+    from memory_ci.lifecycle.compaction import plan_stage_retirement  # `add` asks for the stage, and retires nothing
+
     transitions = list_transitions(tip.workspace, since, tip.sha)
     if not transitions:
         return ()

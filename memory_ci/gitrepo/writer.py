@@ -131,17 +131,20 @@ def _build(
     """The last commit of the series and what it has for the files."""
     blobs = _write_blobs(plumbing, scratch, commits)
     _run(plumbing, "read-tree", base)
-    tip, tree, files = base, _run(plumbing, "write-tree"), dict(start)
+    tip, tree, files = base, base, dict(start)
     for commit in commits:
-        changes = {path: _staged(start[path], data, blobs) for path, data in commit.files.items()}
+        planned = {path: _staged(start[path], data, blobs) for path, data in commit.files.items()}
+        changes = {path: staged for path, staged in planned.items() if staged != files[path]}
+        if not changes:
+            continue
         with _written(scratch / "changes", format_index_info(changes)) as given:
             _run(plumbing, "update-index", "-z", "--index-info", istream=given)
         files |= changes
-        parent_tree, tree = tree, _run(plumbing, "write-tree")
-        _verify(repo, tree, changes)
-        if tree != parent_tree:
-            with _written(scratch / "message", commit.message.encode("utf-8", "replace")) as given:
-                tip = _run(plumbing, "commit-tree", tree, "-p", tip, istream=given)
+        tree = _run(plumbing, "write-tree")
+        with _written(scratch / "message", commit.message.encode("utf-8", "replace")) as given:
+            tip = _run(plumbing, "commit-tree", tree, "-p", tip, istream=given)
+    if tip != base:
+        _verify(repo, tree, files)
     return tip, files
 
 

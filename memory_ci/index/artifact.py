@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from memory_ci.errors import RepositoryError
-from memory_ci.index.build import ADD_ENTRY, ADD_FEEDBACK, ADD_FILE
+from memory_ci.index.builder import ADD_ENTRY, ADD_FEEDBACK, ADD_FILE
 from memory_ci.index.database import (
     LIST_FEEDBACK,
     LIST_FILES,

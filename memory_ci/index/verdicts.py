@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
-from memory_ci.index.build import open_index
+from memory_ci.index.builder import open_index
 from memory_ci.index.database import check_identity, is_sealed, refuse_pipes
 
 MAX_ROWS = 20_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memory_ci.lifecycle.cited import find_subject, lines_of
+from memory_ci.lifecycle.citations import find_subject, lines_of
 from memory_ci.lifecycle.symbols import find_named
 from memory_ci.lifecycle.words import Said
 from memory_ci.records.anchor import Anchor

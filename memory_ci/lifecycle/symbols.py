@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from memory_ci.lifecycle.words import BY_EXTENSION, INDENTED, PYTHON, Code, Line, read_code
@@ -60,7 +60,7 @@ LANGUAGES = {
 }
 """Patterns of a definition's first line, by the extensions of the language's files."""
 
-PATTERNS = {ext: tuple(map(re.compile, table)) for exts, table in LANGUAGES.items() for ext in exts.split()}
+PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
 
 KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
 """What is followed by parentheses and defines nothing."""
@@ -118,7 +118,7 @@ class _Scope(NamedTuple):
 def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
     """The definitions of a file in order; none in a language that is not in the table."""
     code = read_code(path, text)
-    patterns = PATTERNS.get(code.extension, ())
+    patterns = _compiled(code.extension)
     if code.lexer is PYTHON:
         return tuple(_list_python(code))
     return tuple(_list_by_look(code, text.split("\n"), patterns)) if patterns else ()
@@ -185,6 +185,12 @@ def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
         or ((mention["tick"] or mention["call"]) and (plain or not mention["name"].islower()))
     )
     return list(dict.fromkeys(map(_dotted, found)))
+
+
+@cache
+def _compiled(extension: str) -> tuple[re.Pattern[str], ...]:
+    """The patterns of a language, compiled when its first file is read: all of them take as long as bare Python."""
+    return tuple(map(re.compile, PATTERNS.get(extension, ())))
 
 
 def is_code(path: str) -> bool:

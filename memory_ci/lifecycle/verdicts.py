@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memory_ci.lifecycle.anchors import cut_lines, fold, has_hash
-from memory_ci.lifecycle.cited import (
+from memory_ci.lifecycle.citations import (
     TELLING,
     Lines,
     Subject,
@@ -19,7 +19,7 @@ from memory_ci.lifecycle.cited import (
     say_definition,
 )
 from memory_ci.lifecycle.symbols import Definition, find_definition, list_definitions, merge_definitions
-from memory_ci.lifecycle.touched import list_differences
+from memory_ci.lifecycle.touches import list_differences
 from memory_ci.lifecycle.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict, VerdictKind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from memory_ci.flows.setup.hooks import HOOKS
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.cli.conftest import Run
 from tests.flows.project import Project

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.flows.sessions.test_nudge import LINE, work

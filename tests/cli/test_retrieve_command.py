@@ -14,7 +14,7 @@ from memory_ci.cli.main import main
 from memory_ci.flows.serve.session_note import note_path
 from memory_ci.lifecycle.anchors import format_anchor
 from memory_ci.records.anchor import Anchor
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

@@ -1,9 +1,10 @@
-"""`retrieve` without click: the same answers as with it, and what one costs, counted."""
+"""Commands without click: the same answers as with it, and what one costs, counted."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,15 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.cli import add, check, retrieve
 from memory_ci.cli.answers import retrieve_command
-from memory_ci.cli.retrieve import OPTIONS, Option
+from memory_ci.cli.guard import check_command
+from memory_ci.cli.inbox import add_command
+from memory_ci.cli.plain import Option
+from memory_ci.cli.retrieve import OPTIONS
 from memory_ci.cli.shortcut import is_plain, parse_plain, run_shortcut
 from memory_ci.rendering.context import ASK
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry
 
+UUID = re.compile(r"[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}")
+WORD = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+ADD_FLAGS = [option.flag for option in add.OPTIONS]
 FLAGS = [flag for option in OPTIONS for flag in (option.flag, option.negation) if flag]
 CHOICES = sorted({choice for option in OPTIONS for choice in option.choices})
 ODD = [
@@ -48,8 +56,8 @@ ON_THE_PATH = set(
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.process memory_ci.gitrepo.repo
-    memory_ci.index memory_ci.index.build memory_ci.index.database memory_ci.index.embedders
-    memory_ci.index.embedders.choose memory_ci.index.key memory_ci.index.rows memory_ci.index.search
+    memory_ci.index memory_ci.index.builder memory_ci.index.database memory_ci.index.embedders
+    memory_ci.index.embedders.selection memory_ci.index.key memory_ci.index.rows memory_ci.index.search
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
     memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.names
     memory_ci.records.report memory_ci.records.retrieval
@@ -75,16 +83,34 @@ def zoo(project: Project) -> Project:
 
 @given(st.lists(st.sampled_from([*FLAGS, *CHOICES, *ODD, "a task"]) | st.text(max_size=5), max_size=6))
 def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> None:
-    values = parse_plain(argv)
+    values = parse_plain(argv, retrieve)
     if values is not None:
         assert retrieve_command.make_context("retrieve", list(argv)).params == values
+
+
+@given(
+    st.lists(st.sampled_from(["--staged", "--fix", "--json", *ADD_FLAGS, *CHOICES, *ODD]) | st.text(WORD, max_size=5)),
+    st.sampled_from(["add", "check"]),
+)
+def test_what_other_commands_read_without_click_is_read_alike_by_click(argv: list[str], name: str) -> None:
+    module, command = {"add": (add, add_command), "check": (check, check_command)}[name]
+    values = parse_plain(argv, module)
+    if values is not None:
+        params = command.make_context(name, list(argv)).params
+        assert {key: params.pop(key) for key in values} == values
+        assert not any(params.values()), "what has no option here is not given"
+
+
+@pytest.mark.parametrize("argv", [[], ["a", "b"], ["a", "--title", "b"], ["--body", "b"], ["a", "--importance", "1"]])
+def test_an_entry_whose_title_is_not_plain_is_left_to_click(argv: list[str]) -> None:
+    assert parse_plain(argv, add) is None
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
 def test_every_option_of_the_table_can_be_read_without_click(option: Option) -> None:
     value = [] if option.kind is bool else [option.choices[0] if option.choices else "7"]
     argv = ["zebra", option.flag, *value]
-    assert parse_plain(argv) == retrieve_command.make_context("retrieve", list(argv)).params
+    assert parse_plain(argv, retrieve) == retrieve_command.make_context("retrieve", list(argv)).params
 
 
 @pytest.mark.parametrize(
@@ -105,7 +131,7 @@ def test_every_option_of_the_table_can_be_read_without_click(option: Option) -> 
     ],
 )
 def test_what_is_not_plain_is_left_to_click(argv: list[str]) -> None:
-    assert parse_plain(argv) is None
+    assert parse_plain(argv, retrieve) is None
     assert not run_shortcut(["retrieve", *argv], {})
 
 
@@ -151,10 +177,36 @@ def test_answers_and_errors_are_those_of_click(
     assert (code, out, err) == (expected.exit_code, expected.stdout, expected.stderr)
 
 
-def shortcut(argv: Sequence[str]) -> int:
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["check"],
+        ["check", "--staged"],
+        ["check", "MEMORY.md"],
+        ["check", "no-such-file"],
+        ["add", "Zebra crossing", "--body", "Stop.", "--type", "corrective", "--dry-run"],
+        ["add", "Zebra", "--scope", "team:", "--dry-run"],
+        ["add", "Zebra", "--scope", "nowhere"],
+        ["add", "--title", "Zebra", "--cite", "no-such-file"],
+    ],
+    ids=" ".join,
+)
+def test_other_commands_say_what_they_say_with_click(
+    run: Run, zoo: Project, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    kept = format_entry(make_entry(1, title="Zebra crossing", body="Wait."))
+    zoo.commit("Broken", {"MEMORY.md": f"{kept}---\nid: 7\n---\n"})
+    expected = run(*argv)
+    capsys.readouterr()
+    code = shortcut(argv[1:], argv[0])
+    out, err = capsys.readouterr()
+    assert (code, UUID.sub("", out), err) == (expected.exit_code, UUID.sub("", expected.stdout), expected.stderr)
+
+
+def shortcut(argv: Sequence[str], command: str = "retrieve") -> int:
     """The exit status of what must be the shortcut's to run."""
     try:
-        assert run_shortcut(["retrieve", *argv], {})
+        assert run_shortcut([command, *argv], {})
     except SystemExit as end:
         return int(end.code or 0)
     return 0
@@ -213,6 +265,18 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
     loaded = set(done.stdout.decode().split())
     assert {name for name in loaded if name.startswith("memory_ci")} <= ON_THE_PATH
     assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("argv", "most"), [(["check", "--staged"], 39), (["add", "Hear the zebra", "--dry-run"], 60)], ids=["check", "add"]
+)
+def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str], most: int) -> None:
+    program = f"import sys, memory_ci.cli.shortcut as s; s.run_shortcut({argv}, {{}}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30)
+    loaded = done.stdout.decode().splitlines()[-1].split()
+    ours = [name for name in loaded if name.startswith("memory_ci")]
+    assert len(ours) <= most, ours
+    assert {"sqlite3", "fractions", *HEAVY}.isdisjoint(loaded)
 
 
 def test_an_unchanged_retrieval_asks_git_three_times(zoo: Project, tmp_path: Path) -> None:

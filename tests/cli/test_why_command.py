@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

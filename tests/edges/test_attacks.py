@@ -24,7 +24,7 @@ from memory_ci.flows.serve.similar import similar_tasks
 from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.records.entry import Entry
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.edges.attacker import (
     HONEST,

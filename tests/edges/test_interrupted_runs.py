@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.gitrepo.repo import JOURNAL
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry, make_id
 

@@ -30,7 +30,7 @@ from memory_ci.mcp.caller import Caller
 from memory_ci.mcp.server import Desk, build_server
 from memory_ci.records.episode import Episode, Situation
 from memory_ci.rendering.context import ASK
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id

@@ -13,7 +13,7 @@ import pytest
 from memory_ci.flows.setup.install import driver_command, install
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry, make_id

@@ -26,7 +26,7 @@ from memory_ci.flows.setup.hooks import HOOKS, previous_name
 from memory_ci.flows.setup.install import install
 from memory_ci.flows.setup.prewarm import alone, prewarm, warmed_path
 from memory_ci.flows.workspace import index_path
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id

@@ -20,7 +20,7 @@ import pytest
 from memory_ci.flows.serve.served_ids import record_injected, record_path
 from memory_ci.flows.setup.install import install, uninstall
 from memory_ci.gitrepo.sessionrefs import store
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.edges.act import CAN_RUN, ROOT, Act, Ran, finish, name_pinned
 from tests.extraction.engines.model_double import Answer as ModelAnswer
 from tests.extraction.engines.model_double import make_answer, serve_model

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.evidence.window import OMISSION, EvidenceWindow, choose, cost, is_structure, shorten_middle
 from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens
 from tests.evidence.make import make_piece
+from tests.make import examples
 
 S1, S2 = "claude-code:s1", "codex:s2"
 LONG = "We should look at the parser again, and then at the reader.\n" * 10
@@ -143,7 +144,7 @@ PIECES = st.lists(st.tuples(KINDS, WORDS, st.sampled_from([None, S1, S2])), max_
 BUDGETS = st.integers(0, 6_000)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(PIECES, BUDGETS)
 def test_a_window_is_never_over_budget_and_keeps_order_and_ids(pieces: list[Evidence], budget: int) -> None:
     found = window(pieces, budget)
@@ -154,7 +155,7 @@ def test_a_window_is_never_over_budget_and_keeps_order_and_ids(pieces: list[Evid
     assert bool(found.notice) == (tuple(pieces) != found.pieces)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(PIECES, BUDGETS)
 def test_no_structure_is_left_out_while_a_plain_turn_is_kept(pieces: list[Evidence], budget: int) -> None:
     found = window(pieces, budget)
@@ -162,13 +163,13 @@ def test_no_structure_is_left_out_while_a_plain_turn_is_kept(pieces: list[Eviden
     assert not dropped or all(map(is_structure, found.pieces))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(PIECES, BUDGETS)
 def test_the_same_evidence_gives_the_same_window(pieces: list[Evidence], budget: int) -> None:
     assert window(pieces, budget) == window(list(pieces), budget)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.text(alphabet="ab \n", max_size=300), st.integers(0, 200))
 def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> None:
     short = shorten_middle(text, lambda short: len(short) <= width)

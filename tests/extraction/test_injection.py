@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction import injection, phrases
 from memory_ci.extraction.injection import Injection, find_injection, held_needs
 from memory_ci.extraction.phrases import LINE_PHRASES, PHRASES, Phrase
 from memory_ci.secrets import lower_case
+from tests.make import examples
 
 TABLE = (*PHRASES, *LINE_PHRASES)
 
@@ -24,7 +25,7 @@ def find_with_every_phrase(text: str) -> list[Injection]:
 
 
 @pytest.mark.parametrize("phrase", TABLE, ids=[f"{number}-{phrase.reason}" for number, phrase in enumerate(TABLE)])
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_whatever_a_phrase_matches_holds_what_it_needs(phrase: Phrase, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(re.compile(phrase.regex, re.MULTILINE)))
@@ -44,7 +45,7 @@ def test_whatever_a_phrase_matches_holds_what_it_needs(phrase: Phrase, data: st.
     ],
     ids=["obey", "orders", "people", "credentials", "weaken", "guard"],
 )
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_each_wording_of_a_table_is_found(table: str, sentence: str, data: st.DataObject) -> None:
     """Of a table without repetitions hypothesis draws each wording once, so this meets all of them."""
@@ -58,7 +59,7 @@ GLUE = st.sampled_from(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.tuples(st.sampled_from(WORDS), GLUE), max_size=14))
 def test_in_any_mix_of_the_words_of_the_phrases_the_same_is_found(pairs: list[tuple[str, str]]) -> None:
     text = "".join(word + glue for word, glue in pairs)

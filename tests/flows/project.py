@@ -19,7 +19,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Step
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.repos import Clock, RepoBuilder, make_repo
 
@@ -104,4 +104,5 @@ def make_project(path: Path) -> Project:
     project.git("add", ".")
     project.commit("Add memory")
     project.merge_work(MARKED, "retry", 128)
+    project.git("repack", "-adq")  # one file to copy for each test, not a directory for each object
     return project

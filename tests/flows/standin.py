@@ -16,11 +16,12 @@ from memory_ci.records.plan import Plan
 from tests.flows.project import NOW, TODAY, Project
 
 SOURCE = """
-import json, pathlib, sys
-here, asked = pathlib.Path(__file__), json.load(sys.stdin)
-with here.with_suffix(".asked").open("a") as log:
+import json, sys
+asked = json.load(sys.stdin)
+with open(__file__ + ".asked", "a") as log:
     log.write(json.dumps(asked) + chr(10))
-orders = json.loads(here.with_suffix(".orders").read_text())
+with open(__file__ + ".orders") as told:
+    orders = json.load(told)
 if asked["task"] == "premortem":
     print(json.dumps({"risks": orders["risks"]}))
     sys.exit("no weights" if orders["fail_on"] else 0)

@@ -22,11 +22,12 @@ from memory_ci.gitrepo import log
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.index.database import seal
+from memory_ci.lifecycle import verdicts as verdicts_module
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import Finding
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
 
@@ -307,7 +308,7 @@ def test_what_was_judged_is_neither_compared_nor_sought_again(
 ) -> None:
     assert kinds(shop, kept) == JUDGED
     workspace, trace = shop.workspace, tmp_path / "trace"
-    monkeypatch.setattr(anchors_module, "judge", None)
+    monkeypatch.setattr(verdicts_module, "judge", None)
     monkeypatch.setenv("GIT_TRACE", str(trace))
     verdicts = judge_anchors(workspace, kept, None)
     assert [verdicts[place.entry.id, place.entry.cites[0]].kind for place in kept] == JUDGED

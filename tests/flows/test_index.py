@@ -13,21 +13,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import build_index, index_stats, synced_index, verify_index
 from memory_ci.flows.screening import screen
 from memory_ci.flows.workspace import STAGED, index_path
-from memory_ci.index.build import Known, open_index, sync
+from memory_ci.index.builder import Known, open_index, sync
 from memory_ci.index.database import LIST_FILES, entries_by_path, prove
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.report import LoadedFile
 from memory_ci.store.document import load_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
-from tests.make import make_entry, make_id
+from tests.make import examples, make_entry, make_id
 
 
 def put(project: Project, path: str, *numbers: int) -> None:
@@ -184,7 +184,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=2, max_size=4))
 def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str]) -> None:
     """Whatever stands in it: entries that are known by their text are not parsed again."""

@@ -10,7 +10,7 @@ from memory_ci.flows.guard.fmt import format_memory
 from memory_ci.flows.inbox.add import add_entry, draft_entry
 from memory_ci.flows.inbox.importer import ImportOptions, import_memory
 from memory_ci.flows.named_code import cite_named, read_cite
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
 

@@ -14,7 +14,7 @@ from memory_ci.flows.stage import (
     stage_history,
 )
 from memory_ci.flows.workspace import load_memory
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.choose import choose_committer, choose_proposals
 from memory_ci.forge.proposals import MAX_BYTES, GitHubCommitter, GitHubProposals, GitLabProposals, Proposal
+from memory_ci.forge.selection import choose_committer, choose_proposals
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import TOKEN, make_client
 from tests.servers import Answer, Handler, by_path, json_answer, serve

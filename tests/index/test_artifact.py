@@ -9,16 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import RepositoryError
 from memory_ci.index.artifact import write_artifact
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.search import search
 from memory_ci.records.entry import Entry
 from tests.index.trees import Tree, make_tree
-from tests.make import make_entry, make_id
+from tests.make import examples, make_entry, make_id
 
 ENTRIES = st.builds(
     make_entry,
@@ -52,7 +52,7 @@ def artifact(history: Sequence[Tree], working: Path | None, out: Path) -> bytes:
     return out.read_bytes()
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(EDITS, min_size=2, max_size=4).map(edited))
 def test_after_any_edits_the_artifact_is_that_of_a_fresh_build(history: list[Tree]) -> None:
     with TemporaryDirectory() as place:

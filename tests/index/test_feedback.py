@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.index.artifact import count_index, verify, write_artifact
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import connect, feedback_by_path, wrong_files
 from memory_ci.index.search import list_feedback
 from memory_ci.lifecycle.utility import job_of, replay, replay_some

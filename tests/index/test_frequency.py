@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.search import count_entries, count_holding, search
 from tests.index.trees import Tree
 from tests.make import make_entry, make_id

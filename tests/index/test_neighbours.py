@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.embedders import pack_vectors
 from memory_ci.index.neighbours import LEAST_JACCARD, MOST, Similar, find_by_ids, find_similar, list_naming

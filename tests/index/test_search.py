@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.search import Filters, list_entries, list_findings, list_prose, search
 from memory_ci.records.entry import Entry, ScopeOf

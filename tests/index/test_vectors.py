@@ -8,11 +8,11 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.index import vectors as lane
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.index.embedders.local import LocalEmbedder, find_model
@@ -22,7 +22,7 @@ from memory_ci.index.vectors import MAX_AT_QUERY, Nearest, missing, nearest, sto
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Match
 from tests.index.trees import Tree
-from tests.make import make_entry
+from tests.make import examples, make_entry
 
 FRUIT = {"apple": (1.0, 0.0), "pear": (0.8, 0.6), "brick": (0.0, 1.0), "nothing": (0.0, 0.0), "away": (-1.0, 0.0)}
 
@@ -259,7 +259,7 @@ numbers = st.floats(-1, 1, width=32, allow_subnormal=False)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="numpy is not installed")
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=8), st.tuples(numbers, numbers, numbers))
 def test_without_numpy_the_cosines_are_the_same(rows: list[tuple[float, ...]], query: tuple[float, ...]) -> None:
     data, asked = pack_vectors(rows).data.tobytes(), pack_vectors([query])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.index import verdicts
-from memory_ci.index.build import open_index
+from memory_ci.index.builder import open_index
 from memory_ci.index.verdicts import keep_verdicts, read_verdicts
 
 

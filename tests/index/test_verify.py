@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.index.artifact import count_index, verify
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import LIST_FILES, connect, entries_by_path, wrong_files
 from memory_ci.index.rows import digest, entry_digest, text_hash
 from memory_ci.records.report import Finding

@@ -6,16 +6,16 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.anchors import enrich_anchor, fold, format_anchor, make_anchor, parse_anchor
 from memory_ci.lifecycle.symbols import find_definition, find_named, list_definitions
-from memory_ci.lifecycle.touched import first_change
+from memory_ci.lifecycle.touches import first_change
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.lifecycle.verdicts import judge, judge_entry, truth_factor
 from memory_ci.records.anchor import Anchor, Verdict
-from tests.make import make_id, make_located
+from tests.make import examples, make_id, make_located
 
 COMMIT = "3f2ab91c0ffe"
 CLIENT = """import time
@@ -42,7 +42,7 @@ names = st.none() | st.text(st.characters(codec="ascii", categories=["L", "N", "
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(paths, lines, st.text("0123456789abcdef", min_size=7, max_size=40), names, st.booleans())
 def test_an_anchor_reads_as_it_was_written(
     path: str, span: tuple[int, int] | None, commit: str, symbol: str | None, is_hashed: bool
@@ -60,7 +60,7 @@ def test_a_path_that_looks_like_more_than_a_path_is_one(path: str, line: int | N
     assert parse_anchor(format_anchor(anchor)) == anchor
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text() | st.from_regex(r"\A.{0,9}:?[0-9-]{0,5}@[0-9a-f]{5,9}( symbol:.?)?( text:.*)?"))
 def test_any_text_is_an_anchor_or_none_and_never_an_error(cite: str) -> None:
     anchor = parse_anchor(cite)

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.consolidation import demote, find_contradictions, plan_consolidation
 from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.plan import Change
-from tests.make import make_entry, make_id, make_located
+from tests.make import examples, make_entry, make_id, make_located
 
 TODAY = date(2026, 11, 21)
 
@@ -355,7 +355,7 @@ memories = st.lists(
 ).map(lambda entries: [Located(entry, "MEMORY.md", 1, ScopeOf("project")) for entry in entries])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(memories, st.randoms(use_true_random=False))
 def test_consolidation_loses_nothing_is_idempotent_and_knows_no_order(located: list[Located], random: Any) -> None:  # noqa: ANN401
     changes = plan_consolidation(located, TODAY)

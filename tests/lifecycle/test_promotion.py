@@ -7,13 +7,13 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.promotion import Promotion, is_agnostic, is_personal, plan_promotion
 from memory_ci.records.entry import Located, ScopeName, ScopeOf
 from memory_ci.records.plan import Change
-from tests.make import make_entry, make_id, make_located
+from tests.make import examples, make_entry, make_id, make_located
 
 TODAY = date(2026, 11, 21)
 RULE = "Retry an upload only with an idempotency key"
@@ -261,7 +261,7 @@ memories = st.lists(
 )
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(memories, st.randoms(use_true_random=False))
 def test_promotion_loses_nothing_is_idempotent_and_knows_no_order(located: list[Located], random: Any) -> None:  # noqa: ANN401
     changes = plan(located).changes

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.reverts import Revert, find_reverts, find_suspicion, plan_undone, restore, suspect
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.history import Commit
-from tests.make import make_commit, make_entry, make_located
+from tests.make import examples, make_commit, make_entry, make_located
 
 
 def sha(number: int) -> str:
@@ -272,7 +272,7 @@ histories = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 """Each number is how far back the commit lies that the next one reverts."""
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(histories, st.integers(0, 6), st.randoms(use_true_random=False))
 def test_any_history_is_replayed_alike_in_one_run_or_two(steps: list[int], cut: int, random: Any) -> None:  # noqa: ANN401
     commits = [WORK]

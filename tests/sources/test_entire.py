@@ -7,10 +7,11 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.sources.entire import Checkpoint, read_checkpoint
+from tests.make import examples
 
 ID = "d0161e0df1cb"
 FOLDER = "d0/161e0df1cb"
@@ -136,7 +137,7 @@ VALUES: Any = st.recursive(st.none() | st.integers() | st.text(max_size=4), lamb
     ),
     st.binary(max_size=20),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_broken_checkpoint_costs_no_traceback(metadata: dict[str, Any], end: bytes) -> None:
     files = branch(transcript=TRANSCRIPT + end, **metadata) | {ROOT: json.dumps(metadata).encode()}
     found = checkpoint(files)

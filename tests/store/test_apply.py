@@ -7,7 +7,7 @@ import pytest
 from memory_ci.errors import UnreadableMemoryError
 from memory_ci.records.plan import Change
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import apply_changes, format_entry
+from memory_ci.store.edits import apply_changes, format_entry
 from tests.make import make_entry, make_id
 
 FRAGMENT = f".memory/inbox/{make_id(1)}.md"

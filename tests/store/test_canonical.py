@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_ci.store.canonical import canonical_file
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 
 MESSY = f"""# Memory

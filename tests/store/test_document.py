@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edit import edit_file, format_entry
+from memory_ci.store.edits import edit_file, format_entry
 from tests.make import make_entry, make_id
 
 HEAD = """---

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.entry import Domain, EntryType
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.legacy import LegacyFile, find_sections, imported_id
 from tests.make import make_entry, make_id
 

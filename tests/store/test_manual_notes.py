@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import adopt, find_remarks
 from tests.make import make_entry
 

@@ -28,7 +28,7 @@ from memory_ci.flows.doctor.memory import (
     check_interrupted,
     check_vectors,
 )
-from memory_ci.flows.doctor.merged import check_cursor, check_history, check_sessions
+from memory_ci.flows.doctor.merged_changes import check_cursor, check_history, check_sessions
 from memory_ci.flows.doctor.setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
 from memory_ci.flows.workspace import Workspace, workspace_here
 from memory_ci.gitrepo.process import offline

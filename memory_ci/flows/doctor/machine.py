@@ -22,13 +22,13 @@ from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge import Forge
-from memory_ci.forge.choose import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
+from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting
 from memory_ci.records.config import Config, GlobalConfig, RetrieveConfig
 from memory_ci.records.health import Probe
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.text import plural
 
 LEAST_GIT = (2, 31)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.episodes import find_episode_findings, list_episode_files, read_episode_files
 from memory_ci.flows.screening import find_credentials, screen
 from memory_ci.flows.workspace import (
     STAGED,
@@ -22,16 +22,15 @@ from memory_ci.flows.workspace import (
 )
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
 from memory_ci.lifecycle.relations import find_dangling
-from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
-from memory_ci.records.episode import Telling
 from memory_ci.records.report import Finding, LoadedFile
-from memory_ci.store.episodes import is_episode_path
 from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
+
+if TYPE_CHECKING:
+    from memory_ci.records.episode import Telling
 
 HINT = (
     "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
@@ -60,7 +59,7 @@ def check_memory(
     """
     listed = list_indexed_files(workspace, view) if known is None else known
     files = [file for file in listed if not is_told(file)]
-    episodes = [file for file in listed if is_episode_path(file.path)]
+    episodes = _list_episodes([file for file in listed if is_told(file)])
     wanted = {repository_path(workspace, path) for path in paths}
     for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
@@ -75,6 +74,15 @@ def check_memory(
     return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), shown)
 
 
+def _list_episodes(told: Sequence[TreeFile]) -> list[TreeFile]:
+    """Those that are episode files. What is known of them is loaded only where there are any: a commit waits for it."""
+    if not told:
+        return []
+    from memory_ci.store.episodes import is_episode_path
+
+    return [file for file in told if is_episode_path(file.path)]
+
+
 def _check_episodes(
     workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
@@ -84,6 +92,8 @@ def _check_episodes(
     """
     if not files:
         return
+    from memory_ci.flows.episodes import find_episode_findings, list_episode_files, read_episode_files
+
     if view == STAGED:
         head = find_commit(workspace.repo, "HEAD")
         committed = list_episode_files(workspace, head) if head else ()
@@ -124,6 +134,9 @@ def _place(finding: Finding) -> tuple[str, int, str, str]:
 
 def find_flagged(config: Config, located: Iterable[Located], tellings: Iterable[Telling]) -> Iterator[Finding]:
     """A notice for each entry of low utility that is not retired, after all that episodes tell."""
+    from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
+    from memory_ci.lifecycle.utility import replay
+
     places = tuple(located)
     heirs = find_heirs_among(place.entry for place in places)
     utilities = replay(list_feedback(tellings), config.episodes.ignored_policy, heirs=heirs)

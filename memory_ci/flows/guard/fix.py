@@ -19,7 +19,7 @@ from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
 from memory_ci.records.entry import ScopeOf
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
-from memory_ci.store.edit import edit_file
+from memory_ci.store.edits import edit_file
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import classify_scope, fragment_path, is_fragment, scope_path, serves_prose
 from memory_ci.store.manual_notes import Adopted, adopt

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import is_kept
 from memory_ci.records.entry import Entry, Located
 from memory_ci.store.document import find_long, load_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
 from memory_ci.store.manual_notes import demote_headings
@@ -44,12 +44,14 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     """
     root = work_tree(workspace)
     target = parse_target(entry.scope or "project")
-    if entry.phase is None and find_commit(workspace.repo, "HEAD") is not None:
-        entry = replace(entry, phase=current_phase(workspace, "HEAD", target.where))
+    head = find_commit(workspace.repo, "HEAD")
+    if entry.phase is None and head:
+        entry = replace(entry, phase=current_phase(workspace, head, target.where))
     if target.name == "global":
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
         raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)
-    (entry,) = cite_named(workspace, [replace(entry, scope=target.target)], "HEAD")
+    entry = replace(entry, scope=target.target)
+    (entry,) = cite_named(workspace, [entry], head) if head else (entry,)
     text = format_entry(entry)
     new = Located(entry, "", 1, target)
     for finding in find_long(new):

@@ -21,11 +21,11 @@ from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import arrange, find_ranked
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import resolve_commit
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.embedders import Embedder, Vectors
-from memory_ci.index.embedders.choose import EmbedderChoice, choose_embedder, require_embedder
 from memory_ci.index.embedders.remote import UNHURRIED
+from memory_ci.index.embedders.selection import EmbedderChoice, choose_embedder, require_embedder
 from memory_ci.index.vectors import missing, store
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.config import Config, GlobalConfig

@@ -23,7 +23,7 @@ from memory_ci.gitrepo.history import find_addition
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
 from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edit import apply_changes, edit_file
+from memory_ci.store.edits import apply_changes, edit_file
 from memory_ci.store.layout import is_fragment
 
 HEADING = "# Learnings and episodes that a maintainer took out of the memory pull request: not proposed again.\n"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from memory_ci.errors import EngineError
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.workspace import Workspace, workspace_at
-from memory_ci.forge.choose import choose_comments
+from memory_ci.forge.selection import choose_comments
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.records.report import Finding
 from memory_ci.rendering.summary import render_findings

@@ -13,7 +13,7 @@ from memory_ci.flows.publish.proposal import propose
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.workspace import Workspace, branch_name, workspace_at
-from memory_ci.forge.choose import choose_committer
+from memory_ci.forge.selection import choose_committer
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.records.config import PublishConfig, PublishMode

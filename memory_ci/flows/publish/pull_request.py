@@ -17,8 +17,8 @@ from memory_ci.extraction.entries import content_key
 from memory_ci.flows.publish.carry_over import Carried
 from memory_ci.flows.publish.landing import Run, is_gitlab
 from memory_ci.flows.workspace import Workspace
-from memory_ci.forge.choose import choose_proposals
 from memory_ci.forge.proposals import Proposal, Proposals
+from memory_ci.forge.selection import choose_proposals
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan, Published
 from memory_ci.rendering.pull_request import (
@@ -32,7 +32,7 @@ from memory_ci.rendering.pull_request import (
     render_pull_request,
     render_title,
 )
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 
 KEY_LENGTH = 8
 MAX_KEYS = 2_000

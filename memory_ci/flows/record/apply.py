@@ -14,7 +14,7 @@ from memory_ci.flows.record.referee import find_objections
 from memory_ci.flows.workspace import Workspace, branch_tip, workspace_at
 from memory_ci.records.plan import PLAN_VERSION, Plan
 from memory_ci.rendering.plan import render_commit_message, render_episode_message
-from memory_ci.store.edit import apply_changes
+from memory_ci.store.edits import apply_changes
 
 
 class Applied(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
-from memory_ci.evidence.ingest import collect
+from memory_ci.evidence.ingestion import collect
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
@@ -42,7 +42,7 @@ from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.records.plan import Change, Counts, Join
 from memory_ci.records.report import Finding
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import plural
 

@@ -30,7 +30,7 @@ from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.stage import current_phases
 from memory_ci.flows.workspace import Snapshot, Workspace, branch_tip, list_memory_files, memory_test, workspace_at
-from memory_ci.forge.choose import choose_forge
+from memory_ci.forge.selection import choose_forge
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.history import (
     Cursor,

@@ -35,7 +35,7 @@ from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUse, Plan, PlannedStep, Step
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.document import load_file, parse_memory_file
-from memory_ci.store.edit import apply_changes
+from memory_ci.store.edits import apply_changes
 
 SEARCHED = 1000
 """Characters of the line that is looked for in history: enough to be found by, and no longer than an argument."""

@@ -48,7 +48,7 @@ from memory_ci.retrieval.rank import (
 from memory_ci.retrieval.verdict import is_close, verdict
 
 if TYPE_CHECKING:
-    from memory_ci.index.embedders.choose import EmbedderChoice
+    from memory_ci.index.embedders.selection import EmbedderChoice
     from memory_ci.lifecycle.episodes import Heirs
     from memory_ci.lifecycle.utility import Utility
     from memory_ci.records.episode import Feedback

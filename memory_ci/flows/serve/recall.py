@@ -19,7 +19,7 @@ from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import find_objects, follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.index.embedders.choose import choose_embedder
+from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import EpisodesConfig

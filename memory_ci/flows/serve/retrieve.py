@@ -34,7 +34,7 @@ from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
     from memory_ci.flows.serve.session_note import Given
-    from memory_ci.index.embedders.choose import EmbedderChoice
+    from memory_ci.index.embedders.selection import EmbedderChoice
 
 MOST_ABOUT = 5
 """Entries that are given of one file."""
@@ -194,7 +194,7 @@ def _find_embedder(
 ) -> EmbedderChoice | None:
     if environ is None or config.retrieve.embedder == "none" or options.at is not None or options.base is not None:
         return None
-    from memory_ci.index.embedders.choose import choose_embedder
+    from memory_ci.index.embedders.selection import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
 

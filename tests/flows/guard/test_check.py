@@ -10,7 +10,7 @@ from memory_ci.errors import UsageError
 from memory_ci.flows import workspace as workspace_module
 from memory_ci.flows.guard.check import check_memory
 from memory_ci.flows.workspace import STAGED
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
 

@@ -10,7 +10,7 @@ import pytest
 from memory_ci.errors import UsageError
 from memory_ci.flows.guard.fix import adopt_by_hand, move_to_inbox
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

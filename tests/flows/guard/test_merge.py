@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.flows.guard import merge as merge_module
@@ -13,8 +13,8 @@ from memory_ci.flows.guard.merge import merge_files, merge_texts
 from memory_ci.gitrepo.merges import merge_text
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
-from tests.make import make_entry, make_id
+from memory_ci.store.edits import format_entry
+from tests.make import examples, make_entry, make_id
 
 INTRO = "# Memory\n\n<!-- What we learned. -->\n"
 
@@ -53,7 +53,7 @@ def test_a_file_without_a_last_newline_is_not_glued_to_what_follows() -> None:
 
 
 @given(st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)), st.sampled_from(["", INTRO]))
-@settings(max_examples=40)
+@examples(40)
 def test_any_additions_and_deletions_merge_as_sets(
     base: set[int], ours: set[int], theirs: set[int], intro: str
 ) -> None:
@@ -65,7 +65,7 @@ def test_any_additions_and_deletions_merge_as_sets(
 
 
 @given(st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)))
-@settings(max_examples=20)
+@examples(20)
 def test_a_side_that_changed_nothing_leaves_the_other_as_it_is(base: set[int], side: set[int]) -> None:
     before, after = text_of(*numbered(*base)), text_of(*numbered(*side))
     assert merge_texts(before, after, before) == merge_texts(before, before, after) == (after, 0)

@@ -9,7 +9,7 @@ from memory_ci.flows.guard.range_findings import add_range_findings
 from memory_ci.flows.guard.verify import verify_change
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

@@ -9,7 +9,7 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.guard.resolve import Resolution, resolve_branch
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
 

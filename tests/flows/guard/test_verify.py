@@ -7,7 +7,7 @@ import pytest
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.guard.verify import verify_change
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

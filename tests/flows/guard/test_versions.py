@@ -13,7 +13,7 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.guard import migrate as migrate_module
 from memory_ci.flows.guard.merge import merge_texts
 from memory_ci.flows.guard.migrate import FormatStep, migrate
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, Project
 from tests.make import make_entry, make_id
 

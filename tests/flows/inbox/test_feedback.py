@@ -21,7 +21,7 @@ from memory_ci.flows.workspace import STAGED
 from memory_ci.gitrepo.blobs import list_worktree
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Situation
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.episodes import format_telling, telling_path
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.flows.inbox.importer import ImportOptions, ImportReport, Source, import_memory
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
 

@@ -11,7 +11,7 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.inbox.review import answer_review, list_stale, plan_review, reword
 from memory_ci.records.entry import Entry
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
 

@@ -7,7 +7,7 @@ import pytest
 from memory_ci.errors import UsageError
 from memory_ci.flows.measure.bisect import BisectQuery, BisectReport, bisect
 from memory_ci.records.entry import Entry
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
 

@@ -13,7 +13,7 @@ from memory_ci.index.search import list_entries
 from memory_ci.index.vectors import store
 from memory_ci.records.entry import Entry
 from memory_ci.records.why import Graph
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
 

@@ -15,7 +15,7 @@ from memory_ci.flows.measure.health import find_branch_health, health_history, l
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Action, Episode, Given, Situation
 from memory_ci.records.health import Health, Metric, MetricName
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project, copy_project, make_project
 from tests.make import make_entry, make_id
 from tests.repos import make_repo

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from memory_ci.flows.publish.ci import CiOptions, run_ci
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.comment import DONE, MARKER
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, Project
 from tests.flows.remote import GitHubDouble, make_remote
 from tests.make import make_entry, make_id

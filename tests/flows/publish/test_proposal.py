@@ -17,7 +17,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.rendering.pull_request import MAX_BYTES, Effect, Links, Proposed, parse_held, render_pull_request
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import MARKED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
 from tests.make import make_entry, make_id

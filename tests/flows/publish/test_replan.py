@@ -16,7 +16,7 @@ from memory_ci.flows.record.maintainer_decisions import REJECTED_FILE
 from memory_ci.gitrepo.history import find_cursor
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import MARKED, NOW, Project
 from tests.flows.publish.test_proposal import edit_branch, take_out
 from tests.flows.remote import UPDATE, Publisher, Remote, Waits, make_remote

@@ -22,7 +22,7 @@ from memory_ci.lifecycle.utility import replay
 from memory_ci.records.episode import Episode, Feedback, Given
 from memory_ci.records.plan import EpisodeFile, Plan
 from memory_ci.rendering.context import render_context
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.agents_at_work import keep_session, make_session
 from tests.flows.project import NOW, TODAY, Project, copy_project
 from tests.forge.make import TOKEN, make_comment, make_pull, make_pull_commit, make_review, make_user

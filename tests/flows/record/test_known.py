@@ -10,7 +10,7 @@ from memory_ci.flows.inbox.add import add_entry
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Change, Plan
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, Project
 from tests.make import make_entry, make_id
 

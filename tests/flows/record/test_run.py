@@ -12,7 +12,7 @@ from memory_ci.flows.inbox.add import add_entry
 from memory_ci.flows.record.apply import apply_plan, parse_plan, preview_plan
 from memory_ci.flows.record.run import format_plan
 from memory_ci.records.entry import MAX_CHARS
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import MARKED, NOW, Project
 from tests.make import make_entry, make_id
 from tests.repos import make_repo

@@ -15,7 +15,7 @@ from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.record.upkeep import agreed_by_model, promote_globally, propose_globally
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.entry import Domain, EntryType
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch, refusing
 from tests.flows.project import NOW, TODAY, Project
 from tests.flows.standin import StandIn, by_model, make_learning

@@ -14,7 +14,7 @@ from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep, promote_globally,
 from memory_ci.flows.workspace import load_memory
 from memory_ci.records.plan import STEPS
 from memory_ci.rendering.context import render_context
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
 from tests.repos import make_repo

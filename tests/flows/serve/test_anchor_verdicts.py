@@ -17,7 +17,7 @@ from memory_ci.records.anchor import CodeEdit
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.rendering.context import render_context
 from memory_ci.rendering.why import render_explanation
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
 from tests.repos import make_repo

@@ -18,7 +18,7 @@ from memory_ci.gitrepo import log
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.entry import Entry
 from memory_ci.rendering.context import render_context
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry
 

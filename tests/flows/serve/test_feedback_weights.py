@@ -18,7 +18,7 @@ from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Situation
 from memory_ci.records.retrieval import Hit
 from memory_ci.rendering.context import render_context
 from memory_ci.rendering.why import render_explanation
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.episodes import format_telling, telling_path
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id

@@ -13,7 +13,7 @@ from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.records.episode import Feedback
 from memory_ci.records.retrieval import Retrieval
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
 from tests.servers import Answer, Asked, Server, json_answer, serve

@@ -14,7 +14,7 @@ from memory_ci.flows.serve.served_ids import record_path
 from memory_ci.records.config import Config
 from memory_ci.records.entry import ScopeName
 from memory_ci.rendering.context import render_context
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id
 

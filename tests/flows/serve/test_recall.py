@@ -19,7 +19,7 @@ from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outcome, Recalled, Situation
 from memory_ci.records.retrieval import Task
 from memory_ci.rendering.context import render_task
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from memory_ci.store.episodes import format_telling, telling_path
 from tests.flows.project import NOW, Project, copy_project
 from tests.make import make_entry, make_id

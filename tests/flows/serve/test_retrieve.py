@@ -15,7 +15,7 @@ from memory_ci.flows.serve.served_ids import add_retrieved_trailer, list_untold,
 from memory_ci.flows.workspace import index_path
 from memory_ci.rendering.context import render_context
 from memory_ci.retrieval.rank import OWN_SESSION_FACTOR
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
 

@@ -10,7 +10,7 @@ from memory_ci.flows.serve.retrieve import injected_ids
 from memory_ci.flows.serve.session_note import list_given, note_cleared, note_given, note_path
 from memory_ci.lifecycle.anchors import format_anchor
 from memory_ci.records.anchor import Anchor
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, Project
 from tests.make import make_entry, make_id
 

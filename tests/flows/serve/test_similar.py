@@ -19,7 +19,7 @@ from memory_ci.flows.serve.similar import recall_tasks, similar_tasks
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.records.retrieval import Hints, Task
 from memory_ci.rendering.context import render_context, render_task
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, Project, copy_project
 from tests.make import make_entry
 from tests.repos import make_repo

@@ -12,7 +12,7 @@ from memory_ci.flows.serve.retrieve import injected_ids
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.rendering.context import entry_cost, render_context
 from memory_ci.rendering.why import render_explanation
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
 

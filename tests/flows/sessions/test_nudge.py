@@ -11,7 +11,7 @@ import pytest
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.sessions.nudge import find_nudge, is_branch_pushed, nudge_agent, nudge_once, session_of
 from memory_ci.flows.workspace import open_workspace
-from memory_ci.store.edit import format_entry
+from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project, make_project
 from tests.make import make_entry
 from tests.repos import make_repo

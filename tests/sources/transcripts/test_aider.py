@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.aider import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.breaking import ORDINARY, broken_text, unreadable
 from tests.sources.transcripts.samples import human_texts, of_kind, outline, sample, sniffed
 
@@ -81,7 +82,7 @@ def test_a_heading_in_a_reply_is_no_turn() -> None:
 
 
 @given(broken_text(NAME))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_broken_history_costs_no_traceback(data: bytes) -> None:
     sessions = list(read(io.BytesIO(data), NAME))
     assert len({session.id for session in sessions}) == len(sessions)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.event import MID_TURN
 from memory_ci.sources.transcripts.codex import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.samples import (
     broken,
     human_texts,
@@ -204,7 +205,7 @@ def test_a_fork_keeps_its_own_header() -> None:
     assert read_one(read, lines(META, {"type": "session_meta", "payload": {"id": "parent"}})).id == "s1"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_broken_files_never_raise(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["codex-new.jsonl", "codex-old.jsonl"]))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from memory_ci.sources.transcripts.console import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.breaking import ORDINARY, broken_text, unreadable
 from tests.sources.transcripts.samples import human_texts, of_kind, outline, read_one, sample, sniffed
 
@@ -40,7 +41,7 @@ def test_a_refusal_and_an_interrupt_are_found_though_the_copy_has_fixed_spaces()
 
 
 @given(broken_text(NAME))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_broken_copy_costs_no_traceback(data: bytes) -> None:
     (session,) = read(io.BytesIO(data), NAME)
     assert session.counts.bad_lines == unreadable(data)

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.evidence.content import redact
 from memory_ci.records.event import Event, Session
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder
 from memory_ci.sources.transcripts.digest import MAX_TEXT, read, sniff, write_digest
+from tests.make import examples
 
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
 LIMIT = 100_000
@@ -139,7 +140,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(EVENTS)
 def test_reading_is_the_inverse_of_writing(events: list[Event]) -> None:
     session = msgspec.structs.replace(make_session(), events=tuple(events))

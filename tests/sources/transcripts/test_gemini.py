@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.sources.transcripts.gemini import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.samples import (
     broken,
     human_texts,
@@ -148,7 +149,7 @@ def test_bad_lines_and_unknown_types_are_counted() -> None:
     assert (counts.bad_lines, counts.unknown) == (2, {"hologram": 1})
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_broken_files_never_raise(data: st.DataObject) -> None:
     text = data.draw(broken(data.draw(st.sampled_from(["gemini-events.jsonl", "gemini-legacy.json"]))))

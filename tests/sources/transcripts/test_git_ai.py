@@ -7,11 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.git_ai import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.breaking import ORDINARY, broken_text
 from tests.sources.transcripts.samples import changed, human_texts, of_kind, outline, read_one, sample, sniffed
 
@@ -95,13 +96,13 @@ def test_a_note_that_cannot_be_read_is_one_bad_line() -> None:
 
 
 @given(broken_text(NAME))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_broken_note_costs_no_traceback(data: bytes) -> None:
     assert all(session.format == "git-ai-note" for session in read(io.BytesIO(data), NAME))
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_a_note_of_any_shape_costs_no_traceback(data: st.DataObject) -> None:
     value = json.loads(BODY)
     for _ in range(3):

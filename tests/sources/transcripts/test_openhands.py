@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.sources.transcripts.openhands import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.samples import (
     broken,
     human_texts,
@@ -115,7 +116,7 @@ def test_an_empty_file_is_a_bad_one_and_a_deep_one_too() -> None:
     assert read_one(read, b"[" * 100_000).counts.bad_lines == 1
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_broken_files_never_raise(data: st.DataObject) -> None:
     text = data.draw(broken(data.draw(st.sampled_from(["openhands-v0.json", "openhands-v1.json"]))))

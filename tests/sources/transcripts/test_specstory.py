@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from memory_ci.sources.transcripts.specstory import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.breaking import ORDINARY, broken_text, unreadable
 from tests.sources.transcripts.samples import human_texts, of_kind, outline, read_one, sample, sniffed
 
@@ -80,7 +81,7 @@ def test_two_sessions_of_one_file_are_two() -> None:
 
 
 @given(broken_text(NAME))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_broken_export_costs_no_traceback(data: bytes) -> None:
     found = list(read(io.BytesIO(data), NAME))
     assert sum(session.counts.bad_lines for session in found) == unreadable(data)

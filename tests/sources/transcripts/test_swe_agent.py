@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.sources.transcripts.swe_agent import read, sniff
+from tests.make import examples
 from tests.sources.transcripts.samples import broken, outline, read_one, sample, sniffed
 
 
@@ -65,7 +66,7 @@ def test_a_file_without_a_history_is_a_session_without_events() -> None:
     assert read_one(read, b'{"trajectory": [], "history": null}').events == ()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_broken_files_never_raise_and_never_speak(data: st.DataObject) -> None:
     text = data.draw(broken(data.draw(st.sampled_from(["swe-agent-calls.traj", "swe-agent-commands.traj"]))))

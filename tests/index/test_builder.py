@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import SCHEMA, Index, entries_by_path
 from memory_ci.index.key import TOKENIZER
 from memory_ci.index.search import list_entries, list_findings, list_prose, search
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import LoadedFile
 from tests.index.trees import Tree, make_loaded, make_tree
-from tests.make import make_entry, make_id
+from tests.make import examples, make_entry, make_id
 
 
 def found(index: Index, *terms: str) -> list[str]:
@@ -64,7 +64,7 @@ FILES = st.dictionaries(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(FILES, min_size=1, max_size=5))
 def test_after_any_edits_the_index_equals_a_fresh_build(history: list[dict[str, tuple[Entry, ...]]]) -> None:
     """Edited, renamed, emptied and deleted files: no row of an older version stays."""
@@ -345,7 +345,7 @@ def test_an_index_that_was_asked_for_in_memory_gives_no_reason() -> None:
 BUILDER = """
 import sys
 from pathlib import Path
-from memory_ci.index.build import open_index, sync
+from memory_ci.index.builder import open_index, sync
 from memory_ci.index.search import search
 from tests.index.trees import make_tree
 tree = make_tree(300)

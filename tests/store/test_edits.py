@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memory_ci.errors import MemoryCIError, UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edit import choose_twin, edit_file, entry_text, format_entry
+from memory_ci.store.edits import choose_twin, edit_file, entry_text, format_entry
 from tests.make import make_entry, make_id
 
 DAYS = st.dates(date(1990, 1, 1), date(2100, 1, 1))

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.choose import choose_forge
 from memory_ci.forge.offline import PROBLEM, Offline
+from memory_ci.forge.selection import choose_forge
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import MERGE, TOKEN, make_budget, make_comment, make_pull, make_review
+from tests.make import examples
 from tests.servers import by_path, json_answer, serve
 
 HUB = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_TOKEN": TOKEN}
@@ -184,7 +185,7 @@ def test_a_time_without_a_zone_is_no_shape_of_github(tmp_path: Path) -> None:
     assert read_event(tmp_path, {"pull_request": naive}).list_closed(AUGUST).items == ()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(event=EVENTS)
 def test_no_shape_of_an_event_is_an_error(event: object, tmp_path_factory: pytest.TempPathFactory) -> None:
     forge = read_event(tmp_path_factory.mktemp("event"), event)

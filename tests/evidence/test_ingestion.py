@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.evidence.ingest import MAX_LENGTH, collect
+from memory_ci.evidence.ingestion import MAX_LENGTH, collect
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import MID_TURN, Event, EvidenceSet
 from tests.evidence.make import make_event, make_review, make_turn
