@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 
+from memory_ci.cli.agent import NAMES as AGENTS
+from memory_ci.cli.agent import run as run_agent
 from memory_ci.cli.plain import today, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.rendering.table import printable
@@ -62,6 +64,19 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
             click.echo(f"memory-ci: {plural(sent, 'session')} sent to {remote} (refs/memory-ci/sessions/)", err=True)
     with _harmless("no nudge"):
         _nudge()
+
+
+@hook_command.command("agent", hidden=True)
+@click.option("--for", "agent", type=click.Choice(AGENTS), default=AGENTS[0], help="Whose hooks these are.")
+@click.option("--event", default="", metavar="NAME", help="The event, where the input does not name it.")
+def agent(agent: str, event: str) -> None:
+    """Answer an event of a coding agent, whose JSON is read from standard input; always exit status 0.
+
+    \b
+    Example:
+      memory-ci hook agent --for codex
+    """
+    run_agent(agent, event)
 
 
 @hook_command.command("sync", hidden=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 from memory_ci.cli.plain import Option, reported
 
-SHORT = ("retrieve", "check", "add")
-"""Each has a module of its name here, with OPTIONS, `read_words` and `run`, which click uses, too."""
+SHORT = {"retrieve": "retrieve", "check": "check", "add": "add", "hook": "agent"}
+"""Each has a module here, with OPTIONS, `read_words` and `run`, which click uses, too."""
 
 MAX_DIGITS = 11
 """A number of so many digits is legal everywhere: as a size, and as a time in seconds (the year 5138)."""
@@ -25,7 +25,7 @@ def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Run the command that `argv` plainly asks for; whether it did. May end the process, as click does."""
     if not argv or argv[0] not in SHORT or not is_plain(environ):
         return False
-    command = importlib.import_module(f"memory_ci.cli.{argv[0]}")
+    command = importlib.import_module(f"memory_ci.cli.{SHORT[argv[0]]}")
     values = parse_plain(argv[1:], command)
     if values is None:
         return False

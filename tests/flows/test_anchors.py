@@ -402,7 +402,7 @@ def test_another_source_of_the_judges_judges_anew(
 ) -> None:
     assert kinds(shop, kept) == JUDGED
     monkeypatch.setattr(anchors_module, "_read_judges", lambda: "other")
-    monkeypatch.setattr(anchors_module, "judge", lambda *_: Verdict("fresh", "x"))
+    monkeypatch.setattr("memory_ci.lifecycle.verdicts.judge", lambda *_: Verdict("fresh", "x"))
     assert set(kinds(shop, kept)) == {"fresh"}
 
 

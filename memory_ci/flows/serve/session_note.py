@@ -57,6 +57,14 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
         _append(workspace, session, [CLEARED], now)
 
 
+def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
+    """Whether this is the first of the hooks that are run for one event of a session. Raises RepositoryError."""
+    mark = _hash("event", event)
+    _append(workspace, session, [own := f"{mark}:{os.urandom(6).hex()}"], now)
+    lines = read_regular(note_path(workspace, session), MAX_BYTES).decode("ascii", "replace").split()
+    return next((line for line in lines if line.startswith(mark)), own) == own
+
+
 def fingerprint(given: Given) -> str:
     """Of a norm's text; of an entry's and of what became of the code that it cites; of a task; of a file's path."""
     if isinstance(given, str):

@@ -1,0 +1,34 @@
+"""`memory-ci hook agent`: what coding agents call at each event, without click: a prompt waits for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from memory_ci.cli.plain import Option, echo, now
+from memory_ci.rendering.table import printable
+
+NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor")
+MAX_INPUT = 8 * 1024 * 1024
+"""Bytes read of an event; a prompt is what a person typed or pasted."""
+
+OPTIONS = (
+    Option("--for", "agent", "Whose hooks these are.", choices=NAMES, default="claude-code"),
+    Option("--event", "event", "The event, where the input does not name it.", default="", metavar="NAME"),
+)
+
+
+def run(agent: str, event: str) -> None:
+    """Answer one event in the agent's dialect. Whatever goes wrong is said on standard error: the agent goes on."""
+    from memory_ci.flows.sessions.agent_hook import answer_hook
+
+    try:
+        echo(answer_hook(sys.stdin.buffer.read(MAX_INPUT), agent, event, now(), os.environ))
+    except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
+        echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
+
+
+def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of `run`; None for another hook, which click reads."""
+    return values if words == ("agent",) else None

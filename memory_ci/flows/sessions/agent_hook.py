@@ -1,0 +1,93 @@
+"""The one hook of agents: memory is read when a session starts, at a prompt and at a file; a session is captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.records.retrieval import Retrieval
+from memory_ci.sources.agent_events import FORGETTING, OURS, AgentEvent, format_answer, may_tell, parse_event
+
+DOUBLING = ("copilot", "cursor", "vscode")
+"""Agents that run several files of hooks for one event: the first hook answers."""
+
+
+def answer_hook(data: bytes, agent: str, name: str, now: datetime, environ: Mapping[str, str]) -> str:
+    """What the hook of `agent` prints for the JSON that it is given; "" for nothing.
+
+    Raises MemoryCIError, ValueError (the input is not what agents give).
+    """
+    event = parse_event(data, agent, environ, name)
+    return "" if event is None else format_answer(event, answer_event(event, now, environ))
+
+
+def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str]) -> str:
+    """What the agent is told; "" for nothing. Raises MemoryCIError.
+
+    A session is given nothing twice before it changed or the agent forgot it.
+    """
+    if event.is_inner or event.prompt.startswith(OURS):
+        return ""
+    start = Path(event.cwd) if event.cwd else Path.cwd()
+    if event.kind in ("stop", "end"):
+        _capture(event, start, now)
+        return ""
+    from memory_ci.flows.serve.session_note import claim, note_cleared
+
+    if event.kind == "start" and event.source in FORGETTING and event.session:
+        note_cleared(open_workspace(start), event.session, now)
+    if not may_tell(event):
+        return ""
+    if event.kind == "file":
+        event = replace(event, paths=_list_new_files(event, start))
+        if not event.paths:
+            return ""
+    where = open_workspace(start)
+    if event.key and event.agent in DOUBLING and not claim(where, event.session, f"{event.kind} {event.key}", now):
+        return ""
+    return _tell(where, event, now, environ)
+
+
+def _list_new_files(event: AgentEvent, start: Path) -> tuple[str, ...]:
+    """The files of an event that are there and that the session was not told of."""
+    from memory_ci.flows.serve.session_note import is_told
+
+    there = [path for path in event.paths if (start / path).is_file()]
+    return tuple(path for path in there if not (event.session and is_told(start, event.session, start / path)))
+
+
+def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str]) -> str:
+    from memory_ci.flows.serve.options import RetrieveOptions
+    from memory_ci.flows.serve.retrieve import injected_ids, retrieve
+    from memory_ci.flows.serve.served_ids import record_injected
+    from memory_ci.flows.serve.session_note import note_given
+    from memory_ci.flows.sessions.nudge import nudge_agent
+    from memory_ci.flows.workspace import repository_path
+    from memory_ci.rendering.context import ASK, HOOK_CHARS, render_asking, render_context
+
+    line = nudge_agent(where, event.session or None, now.date()) if event.kind == "prompt" else ""
+    options = RetrieveOptions(session=event.session or None, total_chars=HOOK_CHARS - len(ASK) - len(line) - 1)
+    files: list[str | None] = [repository_path(where, Path(event.cwd or ".") / path) for path in event.paths]
+    answer = Retrieval(task=event.prompt, mode="lexical")
+    for about in files or [None]:
+        found = retrieve(where, about or event.prompt, replace(options, about=about), now.date(), environ)
+        known = {hit.located for hit in answer.hits}
+        answer = replace(found, hits=(*answer.hits, *(hit for hit in found.hits if hit.located not in known)))
+        if event.session:
+            note_given(where, event.session, found, now, about)
+    ids = injected_ids(answer)
+    record_injected(where, ids, now)
+    return render_asking(render_context(answer), bool(ids)) + (f"{line}\n" if line else "")
+
+
+def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
+    """Keep the session's digest where the agent says that it keeps a transcript."""
+    if not event.transcript:
+        return
+    from memory_ci.flows.sessions.capture import capture
+
+    capture(open_workspace(start), Path(event.transcript).expanduser(), now, agent=event.agent, cwd=event.cwd)

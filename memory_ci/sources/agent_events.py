@@ -1,0 +1,150 @@
+"""What coding agents tell their hooks: one record for the events of all of them, and the answer in each one's dialect.
+
+The names are those of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Copilot CLI 1.0, opencode 1.18 and, by their
+documentation, VS Code and Cursor (docs/agents.md).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+EventKind = Literal["start", "prompt", "file", "stop", "end"]
+
+KINDS: Mapping[str, EventKind] = {
+    "sessionstart": "start",
+    "userpromptsubmit": "prompt",
+    "userpromptsubmitted": "prompt",
+    "beforeagent": "prompt",
+    "beforesubmitprompt": "prompt",
+    "posttooluse": "file",
+    "pretooluse": "file",
+    "aftertool": "file",
+    "afterfileedit": "file",
+    "stop": "stop",
+    "agentstop": "stop",
+    "afteragent": "stop",
+    "sessionend": "end",
+}
+CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
+"""Agents that also run the hooks of others: who calls is told by the environment, not by the label in a file."""
+
+FORGETTING = ("compact", "clear")
+"""Why a session starts whose agent no longer has what it was given."""
+
+PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
+PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+WORD = re.compile(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
+MAX_PATHS = 3
+MAX_COMMAND = 4_000  # Characters of a shell command that are looked through for names of files.
+OURS = "memory-ci:"
+"""How a text of ours begins that some agents hand back as a prompt."""
+
+
+class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event. `name` is the agent's own; `key` is the same for each hook that is run for it, "" where none is told.
+
+    `paths` are of files that a tool read or wrote, as it named them. `is_inner`: of a sub-agent, whose prompts are
+    nobody's.
+    """
+
+    agent: str
+    name: str
+    kind: EventKind
+    session: str
+    cwd: str = ""
+    prompt: str = ""
+    source: str = ""
+    paths: tuple[str, ...] = ()
+    transcript: str = ""
+    key: str = ""
+    is_inner: bool = False
+
+
+def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str = "") -> AgentEvent | None:
+    """The event that an agent tells; None for one that is not known here. `name` is that of the event where the input
+    does not have it. Raises ValueError: not a JSON object.
+    """
+    told = json.loads(data.decode("utf-8-sig", "replace"))
+    if not isinstance(told, dict):
+        raise ValueError("standard input is no JSON object")
+    called = _text(told, "hook_event_name", "hookEventName") or name
+    kind = KINDS.get(called.lower())
+    if kind is None:
+        return None
+    caller = next((known for variable, known in CALLERS.items() if variable in environ), agent)
+    return AgentEvent(
+        agent=caller,
+        name=called,
+        kind=kind,
+        session=_text(told, "session_id", "sessionId", "conversation_id"),
+        cwd=_text(told, "cwd"),
+        prompt=_text(told, "prompt"),
+        source=_text(told, "source"),
+        paths=tuple(dict.fromkeys(_list_paths(told)))[:MAX_PATHS],
+        transcript=_text(told, "transcript_path", "transcriptPath"),
+        key=_find_key(told),
+        is_inner=bool(_text(told, "agent_id", "agent_type", "parent_session_id")),
+    )
+
+
+def may_tell(event: AgentEvent) -> bool:
+    """Whether the agent passes on what is answered to this event."""
+    if event.agent == "copilot":
+        return event.kind in ("start", "prompt") or event.name.lower() == "pretooluse"
+    if event.agent == "cursor":
+        return event.kind == "start" or event.name == "postToolUse"
+    return event.kind in ("start", "prompt", "file") and event.name.lower() != "pretooluse"
+
+
+def format_answer(event: AgentEvent, text: str) -> str:
+    """The JSON by which an agent adds `text` to its context; "" for no text."""
+    if not text:
+        return ""
+    named = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
+    answers = {"copilot": {"additionalContext": text, **named}, "cursor": {"additional_context": text}}
+    return f"{json.dumps(answers.get(event.agent, named))}\n"
+
+
+def _list_paths(told: Mapping[str, Any]) -> Iterator[str]:
+    """The files that a tool's arguments name, and those of a patch or of a shell command in them."""
+    given = next((told[key] for key in ("tool_input", "toolArgs", "toolInput") if key in told), told)
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = {"command": given}
+    if not isinstance(given, dict):
+        return
+    for key in PATHS:
+        if isinstance(value := given.get(key), str):
+            yield value
+    command = given.get("command") or given.get("input") or given.get("patch")
+    text = " ".join(map(str, command)) if isinstance(command, list) else command
+    if isinstance(text, str):
+        yield from PATCHED.findall(text)
+        yield from WORD.findall(text[:MAX_COMMAND])
+
+
+def _find_key(told: Mapping[str, Any]) -> str:
+    """What tells one event from the next: the id of the prompt, turn or tool call, or the millisecond."""
+    if known := _text(told, "prompt_id", "tool_use_id", "tool_call_id", "generation_id"):
+        return known
+    at = told.get("timestamp")
+    if isinstance(at, str):
+        try:
+            return str(round(datetime.fromisoformat(at).timestamp() * 1000))
+        except ValueError:
+            return at
+    return str(at) if isinstance(at, int) else ""
+
+
+def _text(told: Mapping[str, Any], *keys: str) -> str:
+    """The first of these values that is a text which is not empty, half characters replaced."""
+    found = next((value for key in keys if isinstance(value := told.get(key), str) and value), "")
+    return found.encode("utf-8", "replace").decode()

@@ -1,0 +1,179 @@
+"""memory-ci hook agent: what each agent gives its hooks, and what it is answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memory_ci.cli.agent import NAMES
+from memory_ci.lifecycle.anchors import format_anchor
+from memory_ci.records.anchor import Anchor
+from memory_ci.sources.agent_events import AgentEvent, parse_event
+from memory_ci.store.edits import format_entry
+from tests.cli.conftest import Run
+from tests.flows.project import IMPORTED_FROM, Project
+from tests.make import make_entry, make_id
+
+ASK = "charge a card again"
+Call = Callable[..., str]
+
+
+@pytest.fixture
+def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An entry that a task finds, one that cites a file, and a norm."""
+    for name in ("COPILOT_CLI", "CURSOR_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    cite = format_anchor(Anchor(path="src/client.py", commit="a" * 40))
+    entries = [make_entry(1, title="Charge a card once"), make_entry(2, title="Feed the hen", cites=(cite,))]
+    norm = format_entry(make_entry(3, title="Never push to main", body=""))
+    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm})
+    return project
+
+
+@pytest.fixture
+def call(run: Run, shop: Project) -> Call:
+    """`call("codex", hook_event_name="Stop")` gives what the hook prints."""
+
+    def hook(agent: str, **told: Any) -> str:  # noqa: ANN401 - any JSON
+        given = {"session_id": "s1", "cwd": str(shop.path), **told}
+        result = run("hook", "agent", "--for", agent, stdin=json.dumps(given))
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        return result.stdout
+
+    return hook
+
+
+def context(answer: str) -> str:
+    """What an agent is told, whatever its dialect."""
+    told = json.loads(answer or "{}")
+    flat = told.get("additionalContext") or told.get("additional_context") or ""
+    return str(flat or told.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini", "opencode", "vscode"])
+def test_memory_is_read_at_the_start_at_a_prompt_and_at_a_file_once(call: Call, agent: str) -> None:
+    prompt = "BeforeAgent" if agent == "gemini" else "UserPromptSubmit"
+    tool = {"hook_event_name": "AfterTool" if agent == "gemini" else "PostToolUse", "tool_name": "read_file"}
+    start = call(agent, hook_event_name="SessionStart", source="startup")
+    assert json.loads(start)["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+    assert "Never push to main" in context(start)
+    asked = context(call(agent, hook_event_name=prompt, prompt=ASK))
+    assert ("Charge a card once" in asked, "Never push to main" in asked) == (True, False)
+    assert "Feed the hen" in context(call(agent, **tool, tool_input={"file_path": "src/client.py"}))
+    assert call(agent, **tool, tool_input={"file_path": "src/client.py"}) == ""
+    assert call(agent, hook_event_name=prompt, prompt=ASK) == ""
+
+
+def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
+    common = {"sessionId": "c1", "session_id": ""}
+    start = call("copilot", **common, source="new", hook_event_name="sessionStart")
+    assert "Never push to main" in json.loads(start)["additionalContext"]
+    tool = {**common, "toolName": "view", "toolArgs": json.dumps({"path": "src/client.py"})}
+    assert call("copilot", **tool, hook_event_name="postToolUse") == ""
+    assert "Feed the hen" in context(call("copilot", **tool, hook_event_name="preToolUse"))
+
+
+def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
+    start = call("cursor", conversation_id="c2", session_id="", hook_event_name="sessionStart")
+    assert "Never push to main" in json.loads(start)["additional_context"]
+    assert call("cursor", hook_event_name="beforeSubmitPrompt", prompt=ASK) == "", "it takes no context there"
+
+
+def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPILOT_CLI", "1")
+    prompt = {"prompt": ASK, "session_id": "c1"}
+    first = call("claude-code", **prompt, hook_event_name="UserPromptSubmit", timestamp="2026-11-22T08:28:47.921Z")
+    assert json.loads(first)["additionalContext"]
+    second = call("copilot", **prompt, hook_event_name="userPromptSubmitted", timestamp=1795336127921)
+    assert second == ""
+
+
+def test_after_compaction_the_session_is_told_again(call: Call) -> None:
+    asked = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
+    assert call("claude-code", **asked)
+    assert call("claude-code", **asked) == ""
+    assert "Never push to main" in context(call("claude-code", hook_event_name="SessionStart", source="compact"))
+    assert "Charge a card once" in context(call("claude-code", **asked))
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"tool_name": "Bash", "tool_input": {"command": "cat src/client.py | head"}},
+        {"tool_name": "apply_patch", "tool_input": {"input": "*** Begin Patch\n*** Update File: src/client.py\n@@\n"}},
+        {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "sed -n 1,9p src/client.py"]}},
+        {"tool_name": "Edit", "tool_input": {"file_path": "{root}/src/client.py", "old_string": "x"}},
+    ],
+    ids=["bash", "patch", "argv", "absolute"],
+)
+def test_a_file_is_known_by_what_a_tool_is_given(call: Call, shop: Project, tool: dict[str, Any]) -> None:
+    text = json.dumps(tool).replace("{root}", str(shop.path))
+    assert "Feed the hen" in context(call("codex", hook_event_name="PostToolUse", **json.loads(text)))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"hook_event_name": "UserPromptSubmit", "prompt": "memory-ci: is it kept? " + ASK},
+        {"hook_event_name": "UserPromptSubmit", "prompt": ASK, "agent_id": "sub-1"},
+        {"hook_event_name": "PreToolUse", "tool_input": {"file_path": "src/client.py"}},
+        {"hook_event_name": "PostToolUse", "tool_input": {"file_path": "/etc/passwd"}},
+        {"hook_event_name": "PostToolUse", "tool_input": {"file_path": "src/none.py"}},
+        {"hook_event_name": "PostToolUse", "tool_input": 5},
+        {"hook_event_name": "Notification"},
+        {},
+    ],
+    ids=["our own text", "sub-agent", "before a tool", "outside", "no file", "odd", "another event", "no event"],
+)
+def test_what_asks_nothing_is_told_nothing(call: Call, told: dict[str, Any]) -> None:
+    assert call("claude-code", **told) == ""
+
+
+@pytest.mark.parametrize("stdin", ["", "[]", "{", '{"hook_event_name": 5}', '{"cwd": "/nowhere", "prompt": "\\ud800"}'])
+def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str) -> None:
+    result = run("hook", "agent", "--for", "codex", stdin=stdin)
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_a_session_that_ends_is_captured(call: Call, shop: Project) -> None:
+    records = [
+        {"type": "user", "cwd": str(shop.path), "sessionId": "s1", "timestamp": "2026-11-20T10:00:00Z", "uuid": "1"}
+        | {"message": {"role": "user", "content": "Never retry a POST without a key."}}
+    ]
+    transcript = shop.write("s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
+    assert call("claude-code", hook_event_name="SessionEnd", transcript_path=str(transcript), reason="exit") == ""
+    assert "refs/memory-ci/sessions/claude-code" in shop.git("for-each-ref", "--format=%(refname)")
+
+
+def test_what_was_given_is_noted_for_the_trailer(call: Call, shop: Project) -> None:
+    call("claude-code", hook_event_name="UserPromptSubmit", prompt=ASK)
+    assert make_id(1) in (shop.path / ".git/memory-ci/retrieved.jsonl").read_text()
+
+
+def test_each_agent_is_known() -> None:
+    for agent in NAMES:
+        event = parse_event(b'{"hook_event_name": "SessionStart", "session_id": "x"}', agent, {})
+        assert event == AgentEvent(agent=agent, name="SessionStart", kind="start", session="x")
+
+
+def test_it_is_answered_without_click(shop: Project) -> None:
+    told = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": ASK, "cwd": str(shop.path)})
+    program = (
+        "import sys; from memory_ci.cli.shortcut import run_shortcut;"
+        "assert run_shortcut(['hook', 'agent', '--for', 'codex'], {}); assert 'click' not in sys.modules"
+    )
+    env = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=told.encode(), capture_output=True, env=env, check=False, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Charge a card once" in done.stdout
