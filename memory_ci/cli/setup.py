@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import get_completion_class
 
+from memory_ci.cli.agent import NAMES
 from memory_ci.cli.common import dry_run_option, json_option, show
 from memory_ci.cli.plain import echo_json, now, workspace
 
-NAMES = ("claude-code", "codex", "gemini")
 """Those of flows.setup.agents, written here so that the help needs no import of it."""
 
 RENAMED = """
@@ -59,19 +59,24 @@ def init_command(dry_run: bool, as_json: bool) -> None:
 
 @click.command("install")
 @click.option("--no-hook", is_flag=True, help="Leave the hooks of this clone alone.")
-@click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Capture this agent's sessions, too.")
+@click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Hook into this agent, too.")
+@click.option("--all", "is_all", is_flag=True, help="Hook into every agent that is known.")
+@click.option("--shared", is_flag=True, help="Put the hooks of agents into the settings that are committed.")
+@click.option("--no-retrieve", is_flag=True, help="Let agents capture their sessions and read no memory.")
 @dry_run_option
 @json_option
-def install_command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+def install_command(
+    no_hook: bool, agents: tuple[str, ...], is_all: bool, shared: bool, no_retrieve: bool, dry_run: bool, as_json: bool
+) -> None:
     """Set up the merge driver and the hooks in this clone.
 
     Git's configuration of this clone gets the driver, .gitattributes the memory files it is for; the hook
     prepare-commit-msg notes in each commit which memory its work was given and which session made it, pre-push sends
     captured sessions along, and the four that run after git moved the work tree build the index ahead, in the
     background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
-    and the lines to add are printed. With --agent, the agent's own settings of this project get a hook that captures
-    each session; settings that name an interpreter of this machine are put into .git/info/exclude, unless git tracks
-    them. Nothing outside of this clone is written, and running it again changes nothing.
+    and the lines to add are printed. With --agent, the agent's own settings of this project get one hook for its
+    events: memory is read when a session starts, at a prompt and at a file, and the session is captured. They are put
+    into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this clone is written, and running it again changes nothing.
 
     \b
     Example:
@@ -82,7 +87,16 @@ def install_command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_js
     from memory_ci.flows.setup.install import install
 
     where = workspace()
-    steps = install(where, sys.executable, with_hook=not no_hook, agents=agents, dry_run=dry_run)
+    chosen = NAMES if is_all else agents
+    steps = install(
+        where,
+        sys.executable,
+        with_hook=not no_hook,
+        agents=chosen,
+        is_shared=shared,
+        is_reading=not no_retrieve,
+        dry_run=dry_run,
+    )
     manager = None if no_hook else hook_manager(where)
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
@@ -92,7 +106,8 @@ def install_command(no_hook: bool, agents: tuple[str, ...], dry_run: bool, as_js
         _show_additions(manager)
     if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
         click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
-    _warn_of_local(agents, is_excluded=any(step.part == "exclude" for step in steps))
+    if not shared:
+        _warn_of_local(chosen, is_excluded=any(step.part == "exclude" for step in steps))
 
 
 def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
@@ -101,7 +116,7 @@ def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
 
     for file in local_files(agents):
         how = "git passes over it in this clone" if is_excluded else f"where git tracks it, `git rm --cached {file}`"
-        click.echo(f"\nDo not commit {file}: it names an interpreter of this machine ({how}).")
+        click.echo(f"\nDo not commit {file}: it is of this clone alone ({how}). --shared is for the team.")
 
 
 def _show_additions(manager: Manager) -> None:

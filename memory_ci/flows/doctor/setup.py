@@ -219,26 +219,33 @@ def _unclaimed(case: Surroundings) -> list[str]:
 # -- the hooks of agents
 
 
+READING = ("SessionStart", "sessionStart")
+"""An event that is hooked into only to read memory."""
+
+
 def check_agents(case: Surroundings) -> Iterator[Probe]:
-    """Which agents capture their sessions when they end."""
+    """Which agents read memory and capture their sessions."""
     root = case.workspace.repo.root
     if root is None or not case.workspace.config.sessions.read:
         yield Probe("agents", "skip", "no work tree" if root is None else "the configuration says sessions.read: false")
         return
     texts = {edit.path: edit.before for edit in plan_agents_out(root, case.workspace.repo.git_dir / MADE)}
-    hooked = {agent.name: texts[root / agent.file] for agent in AGENTS if root / agent.file in texts}
+    files = {agent.name: [root / one for one in (agent.file, agent.shared) if one] for agent in AGENTS}
+    hooked = {name: texts[path] for name, paths in files.items() for path in paths if path in texts}
     if not hooked:
         remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
-        yield Probe("agents", "skip", "no agent of this clone captures its sessions", remedy)
+        yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
     for name, text in hooked.items():
-        commands = "\n".join(list_texts(msgspec.json.decode(text)))  # which was read as JSON just now
+        is_json = text.lstrip().startswith("{")  # which was read as such just now; else it is a plugin
+        commands = "\n".join(list_texts(msgspec.json.decode(text))) if is_json else text
         python = find_interpreter(commands)
         if python is not None:
             yield from _shared(case, name)
         if fault := interpreter_fault(case, python, may_run=False):
             yield Probe("agents", "fail", f"the hook of {name} {fault}", f"{INSTALL} --agent {name}")
         else:
-            yield Probe("agents", "ok", f"{name} captures each session")
+            reads = any(event in text for event in READING)
+            yield Probe("agents", "ok", f"{name} {'reads memory' if reads else 'captures each session'}")
 
 
 def _shared(case: Surroundings, name: str) -> Iterator[Probe]:

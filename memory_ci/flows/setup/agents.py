@@ -1,7 +1,7 @@
-"""The hooks of coding agents that capture a session when it ends: an entry in the agent's own settings of this project.
+"""The hooks of coding agents, in the agent's own settings of this project: memory is read, and sessions are captured.
 
-Where the settings are of this clone alone, the entry calls the interpreter that memory-ci is installed for; where they
-are committed, it calls `memory-ci` by name, and holds no path of anyone's machine.
+Every event calls the same command, which an agent is asked to trust once. Where the settings are of this clone alone it
+may call the interpreter that memory-ci is installed for; where they are committed, it calls `memory-ci` by name.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,25 +21,106 @@ from memory_ci.flows.setup.steps import InstallStep, read_text
 from memory_ci.store.files import write_file
 
 
+class HookEvent(NamedTuple):
+    """An event to hook into, and the tools that it is asked for ("" for all). `is_reading`: memory is read at it."""
+
+    name: str
+    tools: str = ""
+    is_reading: bool = True
+
+
 class Agent(msgspec.Struct, frozen=True):
-    """Where an agent reads hooks of a project, the event to hook into, and a minute in the unit of its time limits."""
+    """Where an agent reads hooks of a project, its events, and a minute in the unit of its time limits.
+
+    `shared` is the file that is committed, where that is another. `form` is how the file writes a hook.
+    """
 
     name: str
     file: str
-    event: str
-    minute: int
-    is_local: bool = False
+    events: tuple[HookEvent, ...]
+    minute: int = 60
+    shared: str = ""
+    form: Literal["groups", "copilot", "cursor", "plugin"] = "groups"
 
 
+END = HookEvent("SessionEnd", is_reading=False)
+STARTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
 AGENTS = (
-    Agent("claude-code", ".claude/settings.local.json", "SessionEnd", 60, is_local=True),
-    Agent("codex", ".codex/hooks.json", "Stop", 60),  # after each turn: older versions have no event for the end
-    Agent("gemini", ".gemini/settings.json", "SessionEnd", 60_000),
+    Agent(
+        "claude-code",
+        ".claude/settings.local.json",
+        (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), END),
+        shared=".claude/settings.json",
+    ),
+    # Stop is after each turn: older versions have no event for the end.
+    Agent("codex", ".codex/hooks.json", (*STARTS, HookEvent("PostToolUse"), HookEvent("Stop", is_reading=False))),
+    Agent(
+        "gemini",
+        ".gemini/settings.json",
+        (
+            STARTS[0],
+            HookEvent("BeforeAgent"),
+            HookEvent("AfterTool", "read_file|read_many_files|replace|write_file"),
+            END,
+        ),
+        60_000,
+    ),
+    Agent(
+        "copilot",
+        ".github/hooks/memory-ci.json",
+        (HookEvent("sessionStart"), HookEvent("userPromptSubmitted"), HookEvent("preToolUse")),
+        form="copilot",
+    ),
+    Agent("opencode", ".opencode/plugins/memory-ci.js", (HookEvent("chat.message"),), form="plugin"),
+    Agent("vscode", ".github/hooks/memory-ci-vscode.json", (*STARTS, HookEvent("PostToolUse"))),
+    Agent("cursor", ".cursor/hooks.json", (HookEvent("sessionStart"), HookEvent("postToolUse")), form="cursor"),
+)
+
+VERSIONED = '{\n  "version": 1\n}\n'
+PLUGIN_HEAD = "// memory-ci install --agent opencode"
+PLUGIN = (
+    PLUGIN_HEAD
+    + """: this file is replaced by the next install.
+import { spawnSync } from "node:child_process"
+
+const call = (event, data, cwd) => {
+  const input = JSON.stringify({ hook_event_name: event, cwd, ...data })
+  const args = ["hook", "agent", "--for", "opencode"]
+  const run = spawnSync("memory-ci", args, { input, encoding: "utf8", timeout: 20000 })
+  try { return JSON.parse(run.stdout).hookSpecificOutput.additionalContext } catch { return "" }
+}
+
+export const MemoryCI = async ({ directory }) => {
+  const begun = new Set()
+  return {
+    "chat.message": async (input, output) => {
+      const session_id = input.sessionID
+      const said = output.parts.filter((part) => part.type === "text" && !part.synthetic)
+      if (said.length === 0) return
+      const prompt = said.map((part) => part.text).join("\\n")
+      const start = begun.has(session_id) ? "" : call("SessionStart", { session_id, source: "startup" }, directory)
+      begun.add(session_id)
+      const text = [start, call("UserPromptSubmit", { session_id, prompt }, directory)].filter(Boolean).join("\\n")
+      const id = "prt_" + Date.now().toString(16) + Math.random().toString(36).slice(2, 12)
+      if (text) output.parts.push({ ...said[0], id, text, synthetic: true })
+    },
+    "tool.execute.after": async (input, output) => {
+      const tool = { tool_name: input.tool, tool_input: input.args ?? output.metadata ?? {} }
+      const text = call("PostToolUse", { session_id: input.sessionID, ...tool }, directory)
+      if (text) output.output += "\\n" + text
+    },
+    "shell.env": async (input, output) => {
+      if (input.sessionID) output.env.MEMORY_CI_SESSION = "opencode:" + input.sessionID
+    },
+  }
+}
+"""
 )
 
 
 PROGRAM = "memory-ci"
 TEST = " >/dev/null 2>&1 && "
+MODULE = " -P -m memory_ci"
 
 
 class AgentEdit(msgspec.Struct, frozen=True):
@@ -55,24 +137,33 @@ class AgentEdit(msgspec.Struct, frozen=True):
 
 
 def local_files(names: Collection[str]) -> tuple[str, ...]:
-    """Which settings of the agents of these names hold a path of this machine, so that no commit should have them."""
-    return tuple(agent.file for agent in AGENTS if agent.is_local and agent.name in names)
+    """Settings of the agents of these names that are of this clone alone, so that no commit should have them."""
+    return tuple(agent.file for agent in AGENTS if agent.name in names)
 
 
-def plan_agent(root: Path, name: str, python: str) -> AgentEdit:
-    """The settings of an agent with our hook in them; one that called another interpreter is replaced.
+def plan_agent(root: Path, name: str, python: str, *, is_shared: bool = False, is_reading: bool = True) -> AgentEdit:
+    """The settings of an agent with our hooks in them; those that call another interpreter are replaced.
 
     Raises UsageError (agent-settings): the file is not what the agent reads.
     """
     agent = next(agent for agent in AGENTS if agent.name == name)
-    path = root / agent.file
+    path = root / ((agent.shared if is_shared else "") or agent.file)
     _refuse_link(path)
     before = read_text(path)
-    wanted = _entry(agent, shlex.quote(python) if agent.is_local else PROGRAM)
+    if agent.form == "plugin":
+        if before and not before.startswith(PLUGIN_HEAD):
+            hint = "Rename it; opencode reads each file of that folder. Nothing was changed."
+            raise UsageError(f"{path} is not ours", slug="agent-settings", hint=hint)
+        return AgentEdit(path, before, PLUGIN, root)
+    is_local = agent.shared != "" and not is_shared
+    call = f"{shlex.quote(python)} -P -m memory_ci" if is_local else PROGRAM
+    events = [event for event in agent.events if is_reading or not event.is_reading]
     with _reading(path):
-        if before and remove(before, ("hooks", agent.event), lambda value: bool(value == wanted)) != before:
-            return AgentEdit(path, before, before, root)
-        return AgentEdit(path, before, insert(_without(before or EMPTY, agent), ("hooks", agent.event), wanted), root)
+        after = _without(before or _base(agent), agent)
+        for event in events:
+            after = insert(after, ("hooks", event.name), _entry(agent, event, call))
+        is_there = before != "" and _sorted_hooks(before) == _sorted_hooks(after)
+        return AgentEdit(path, before, before if is_there else after, root)
 
 
 def plan_agents_out(root: Path, note: Path) -> tuple[AgentEdit, ...]:
@@ -91,7 +182,8 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
     if edit.after == edit.before:
         return InstallStep("agent", str(edit.path), "kept")
     if not dry_run and edit.after:
-        made = [path for path in (edit.path.parent, edit.path) if not path.exists()]
+        inside = [one for one in edit.path.parents if one.is_relative_to(edit.root) and one != edit.root]
+        made = [path for path in (edit.path, *inside) if not path.exists()]
         write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
         _note_made(note, made)
     elif not dry_run:
@@ -100,16 +192,20 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
 
 
 def _plan_out(root: Path, note: Path) -> Iterator[AgentEdit]:
-    for agent in AGENTS:
-        path = root / agent.file
+    for agent, file in ((one, file) for one in AGENTS for file in (one.file, one.shared) if file):
+        path = root / file
         before = read_text(path)
-        if _mark(agent) not in before:
+        if agent.form == "plugin":
+            if before.startswith(PLUGIN_HEAD):
+                yield AgentEdit(path, before, "", root, is_out=True)
+            continue
+        if not any(mark in before for mark in _marks(agent)):
             continue
         with _reading(path):
             after = _without(before, agent)
         if after != before:
             _refuse_link(path)
-            is_left = after != EMPTY or str(path) not in read_text(note).splitlines()
+            is_left = after != _base(agent) or str(path) not in read_text(note).splitlines()
             yield AgentEdit(path, before, after if is_left else "", root, is_out=True)
 
 
@@ -119,13 +215,16 @@ def _note_made(note: Path, paths: list[Path]) -> None:
 
 
 def _remove_made(note: Path, path: Path) -> None:
-    """Remove a settings file of ours, and its directory if that is ours and holds nothing else."""
+    """Remove a settings file of ours, and the directories around it that are ours and hold nothing else."""
     path.unlink()
-    made = read_text(note).splitlines()
-    if str(path.parent) in made:
+    made, gone = read_text(note).splitlines(), {str(path)}
+    for directory in path.parents:
+        if str(directory) not in made:
+            break
         with suppress(OSError):  # not empty: the user put something in
-            path.parent.rmdir()
-    write_file(note, "".join(f"{line}\n" for line in made if line not in (str(path), str(path.parent))).encode())
+            directory.rmdir()
+        gone.add(str(directory))
+    write_file(note, "".join(f"{line}\n" for line in made if line not in gone).encode())
 
 
 def _refuse_link(path: Path) -> None:
@@ -134,28 +233,51 @@ def _refuse_link(path: Path) -> None:
         raise UsageError(f"{path} is a symbolic link", slug="agent-settings", hint=hint)
 
 
-def _mark(agent: Agent) -> str:
-    """What no settings with our hook are without, whatever interpreter it calls."""
-    return f"capture - --hook --agent {agent.name}"
+def _base(agent: Agent) -> str:
+    """The file that hooks are put into where there is none."""
+    return EMPTY if agent.form == "groups" else VERSIONED
 
 
-def _entry(agent: Agent, program: str) -> dict[str, Any]:
-    """A group of hooks as all three agents take it; it ends in success without memory-ci, too."""
-    call = f"{program} -P -m memory_ci" if agent.is_local else program
-    command = f"command -v {program}{TEST}{call} {_mark(agent)}; exit 0"
-    return {"hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
+def _marks(agent: Agent) -> tuple[str, str]:
+    """What no settings with a hook of ours are without, whatever interpreter it calls; the second is that of 0.1."""
+    return f"hook agent --for {agent.name}", f"capture - --hook --agent {agent.name}"
+
+
+def _entry(agent: Agent, event: HookEvent, call: str) -> dict[str, Any]:
+    """A hook as the agent takes it; it ends in success without memory-ci, too."""
+    command = f"command -v {call.removesuffix(MODULE)}{TEST}{call} {_marks(agent)[0]}; exit 0"
+    if agent.form == "copilot":
+        return {"type": "command", "bash": command, "timeoutSec": agent.minute}
+    if agent.form == "cursor":
+        return {"command": command}
+    tools = {"matcher": event.tools} if event.tools else {}
+    return {**tools, "hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
 
 
 def _without(text: str, agent: Agent) -> str:
-    return remove(text, ("hooks", agent.event), lambda value: _is_ours(value, agent))
+    """Settings without our hooks: the last that was put in goes first, so that all is as it was."""
+    for event in reversed(agent.events):
+        text = remove(text, ("hooks", event.name), partial(_is_ours, agent, event))
+    return text
 
 
-def _is_ours(value: Any, agent: Agent) -> bool:  # noqa: ANN401 - any JSON
-    """Whether this is what `_entry` writes, for any program; what its owner changed is his."""
+def _is_ours(agent: Agent, event: HookEvent, value: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether this is what `_entry` writes, now or in 0.1, for any program; what its owner changed is his."""
     with suppress(AttributeError, IndexError, KeyError, TypeError):
-        program = value["hooks"][0]["command"].removeprefix("command -v ").partition(TEST)[0]
-        return bool(value == _entry(agent, program))
+        inner = value["hooks"][0] if agent.form == "groups" else value
+        said = inner.get("command") or inner["bash"]
+        program = said.removeprefix("command -v ").partition(TEST)[0]
+        calls = (program, f"{program}{MODULE}")
+        of_old = {"type": "command", "command": said, "timeout": agent.minute}
+        is_old = value == {"hooks": [of_old]} and said.endswith(f"{_marks(agent)[1]}; exit 0")
+        return any(value == _entry(agent, event, call) for call in calls) or (is_old and said.startswith("command -v "))
     return False
+
+
+def _sorted_hooks(text: str) -> dict[str, Any]:
+    """The hooks of settings, whatever their order."""
+    hooks = msgspec.json.decode(text).get("hooks", {}).items()
+    return {event: sorted(map(msgspec.json.encode, own)) if isinstance(own, list) else own for event, own in hooks}
 
 
 @contextmanager

@@ -64,10 +64,18 @@ FILES = {CONFIG_FILE: CONFIG_TEXT, "MEMORY.md": PROJECT_TEXT, "institutional.md"
 
 
 def install(
-    workspace: Workspace, python: str, *, with_hook: bool = True, agents: Sequence[str] = (), dry_run: bool = False
+    workspace: Workspace,
+    python: str,
+    *,
+    with_hook: bool = True,
+    agents: Sequence[str] = (),
+    is_shared: bool = False,
+    is_reading: bool = True,
+    dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
     """Set up what is missing or differs; `python` is the interpreter that git and agents will start, where the file is
-    of this clone alone. Again, it changes nothing. Hooks that another tool manages are left to it (`hook_manager`).
+    of this clone alone. `is_shared`: the hooks of agents go into settings that are committed; `is_reading`: they read
+    memory, too. Again, it changes nothing. Hooks that another tool manages are left to it (`hook_manager`).
 
     Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file before anything is written;
     write-failed, git-failed; UsageError: agent-settings before anything is written.
@@ -76,9 +84,10 @@ def install(
     with_hook = with_hook and hook_manager(workspace) is None
     if with_hook:
         refuse_hooks(repo)
-    hooked = [plan_agent(work_tree(workspace), name, python) for name in agents]
+    root = work_tree(workspace) if agents else Path()
+    hooked = [plan_agent(root, name, python, is_shared=is_shared, is_reading=is_reading) for name in agents]
     block = _make_block(attribute_lines(workspace.config.scopes))
-    exclude = _plan_exclude(repo, local_files(agents))
+    exclude = _plan_exclude(repo, () if is_shared else local_files(agents))
     set_driver = _set_driver(repo, driver_command(python), dry_run)
     put_block = put_text(attributes, _with_block(read_text(attributes), block), dry_run)
     return (

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.cli.agent import NAMES as COMMAND_LINE
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.setup.agents import AGENTS
 from memory_ci.flows.setup.install import install, uninstall
@@ -20,8 +21,9 @@ from memory_ci.flows.setup.json_settings import EMPTY, insert, remove
 from tests.flows.project import Project
 
 NAMES = [agent.name for agent in AGENTS]
+WRITTEN_AS_JSON = [agent.name for agent in AGENTS if agent.form != "plugin"]
 FILES = {agent.name: agent.file for agent in AGENTS}
-EVENTS = {agent.name: agent.event for agent in AGENTS}
+EVENTS = {agent.name: [event.name for event in agent.events] for agent in AGENTS}
 
 MINE = '{"hooks": [{"type": "command", "command": "mine"}]}'
 SETTINGS = [
@@ -41,13 +43,14 @@ def set_up(project: Project, name: str, python: str = sys.executable, *, dry_run
 
 
 def groups(path: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(path.read_text())["hooks"][EVENTS[name]]
+    """The hooks of the last event of an agent."""
+    found: list[dict[str, Any]] = json.loads(path.read_text())["hooks"][EVENTS[name][-1]]
     return found
 
 
 @pytest.mark.parametrize("text", SETTINGS)
-@pytest.mark.parametrize("name", NAMES)
-def test_settings_get_one_hook_and_are_byte_for_byte_as_before_without_it(
+@pytest.mark.parametrize("name", WRITTEN_AS_JSON)
+def test_settings_get_a_hook_for_each_event_and_are_byte_for_byte_as_before_without_them(
     project: Project, name: str, text: str
 ) -> None:
     path = project.write(FILES[name], text)
@@ -55,10 +58,10 @@ def test_settings_get_one_hook_and_are_byte_for_byte_as_before_without_it(
     assert set_up(project, name) == "written"
     assert set_up(project, name) == "kept"
     after = json.loads(path.read_text())
-    ours = after["hooks"][EVENTS[name]].pop()
-    assert f"capture - --hook --agent {name}" in ours["hooks"][0]["command"]
+    for event in EVENTS[name]:
+        assert f"hook agent --for {name}; exit 0" in json.dumps(after["hooks"][event].pop())
     assert after | {"hooks": None} == before | {"hooks": None}
-    assert after["hooks"] == {EVENTS[name]: [], **before.get("hooks", {})}
+    assert after["hooks"] == {**{event: [] for event in EVENTS[name]}, **before.get("hooks", {})}
     assert [step.result for step in uninstall(project.workspace) if step.part == "agent"] == ["removed"]
     assert path.read_bytes() == text.encode()
 
@@ -69,9 +72,10 @@ def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) ->
     assert set_up(project, name, dry_run=True) == "written"
     assert not path.exists()
     set_up(project, name)
-    assert len(groups(path, name)) == 1
+    assert f"hook agent --for {name}" in path.read_text() or "spawnSync" in path.read_text()
+    assert set_up(project, name) == "kept"
     uninstall(project.workspace)
-    assert not path.parent.exists()
+    assert not (project.path / Path(FILES[name]).parts[0]).exists()
 
 
 def excluded(project: Project, *, dry_run: bool = False) -> list[str]:
@@ -103,8 +107,49 @@ def test_a_dry_run_excludes_nothing_and_says_that_it_would(project: Project) -> 
 def test_settings_that_git_tracks_or_that_hold_no_path_are_not_excluded(project: Project) -> None:
     project.commit("Share", {FILES["claude-code"]: "{}\n"})
     assert excluded(project) == []
-    steps = install(project.workspace, sys.executable, with_hook=False, agents=["codex"])
+    steps = install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
     assert [step.part for step in steps] == ["merge-driver", "attributes", "agent"]
+
+
+def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_machine(project: Project) -> None:
+    install(project.workspace, sys.executable, with_hook=False, agents=NAMES, is_shared=True)
+    assert not (project.path / FILES["claude-code"]).exists()
+    for name in (".claude/settings.json", *(FILES[name] for name in NAMES if name != "claude-code")):
+        assert sys.executable not in (project.path / name).read_text(), name
+        assert name.partition("/")[0] in project.status()
+    uninstall(project.workspace)
+    assert project.status() == ""
+
+
+def test_who_reads_no_memory_captures_alone(project: Project) -> None:
+    install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_reading=False)
+    assert list(json.loads((project.path / FILES["codex"]).read_text())["hooks"]) == ["Stop"]
+    set_up(project, "codex")
+    assert list(json.loads((project.path / FILES["codex"]).read_text())["hooks"]) == EVENTS["codex"]
+
+
+def test_hooks_of_the_first_version_are_replaced_and_taken_out(project: Project) -> None:
+    path = project.path / FILES["gemini"]
+    old = "command -v memory-ci >/dev/null 2>&1 && memory-ci capture - --hook --agent gemini; exit 0"
+    entry = {"hooks": [{"type": "command", "command": old, "timeout": 60_000}]}
+    project.write(FILES["gemini"], insert('{"a": 1}', ("hooks", "SessionEnd"), entry))
+    set_up(project, "gemini")
+    assert "capture - --hook" not in path.read_text()
+    uninstall(project.workspace)
+    assert path.read_text() == '{"a": 1}'
+
+
+def test_a_plugin_of_its_owner_is_not_replaced(project: Project) -> None:
+    path = project.write(FILES["opencode"], "export const Mine = 1\n")
+    with pytest.raises(UsageError) as caught:
+        set_up(project, "opencode")
+    assert caught.value.slug == "agent-settings"
+    uninstall(project.workspace)
+    assert path.read_text() == "export const Mine = 1\n"
+
+
+def test_the_agents_of_the_command_line_are_those_that_can_be_hooked_into() -> None:
+    assert list(COMMAND_LINE) == NAMES
 
 
 def test_an_exclude_file_elsewhere_is_left_alone(project: Project, tmp_path: Path) -> None:
@@ -124,7 +169,11 @@ def test_what_its_owner_changed_meanwhile_stays(project: Project) -> None:
     settings["hooks"]["SessionEnd"].insert(0, json.loads(MINE))
     path.write_text(json.dumps(settings))
     uninstall(project.workspace)
-    assert json.loads(path.read_text()) == {"a": 1, "hooks": {"SessionEnd": [json.loads(MINE)]}}
+    left = json.loads(path.read_text())
+    assert left["hooks"].pop("SessionEnd") == [json.loads(MINE)]
+    assert left == {"a": 1, "hooks": {key: [] for key in EVENTS["gemini"][:-1]}}, (
+        "what its owner wrote in one line stays"
+    )
 
 
 def test_a_hook_that_calls_another_interpreter_is_replaced(project: Project) -> None:
