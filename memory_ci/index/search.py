@@ -169,6 +169,12 @@ def list_feedback(index: Index, ids: Iterable[str], *, with_ignored: bool) -> li
     return [(Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count) for entry, kind, at, by, ref, count in rows]
 
 
+def list_session_places(index: Index) -> list[tuple[str, str, int]]:
+    """(session, path, line) of every entry that comes from a session, in that order."""
+    sql = "SELECT session, path, line FROM entries WHERE session IS NOT NULL ORDER BY session, path, line"
+    return index.read(sql, (), lambda row: (str(row[0]), str(row[1]), int(row[2])))
+
+
 def list_held(index: Index, ids: Iterable[str]) -> frozenset[str]:
     """Those of `ids` that an entry has, whatever its scope and status."""
     return frozenset(index.read(HELD, {"ids": json.dumps(sorted(set(ids)))}, lambda row: str(row[0])))

@@ -71,7 +71,7 @@ def _lines(why: Why) -> Iterator[str]:
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
     yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
     yield from _origin(why)
-    yield f"prominence {why.prominence:.3f} = {_product(why.parts)}"
+    yield f"prominence {why.prominence:.3f} = {_product(why.parts)} (curve {why.decay})"
     yield f"utility    {why.utility:.3f} from {plural(len(why.heard), 'event')}{' (low)' if why.is_low else ''}"
     yield from (f"  {_say(heard)}" for heard in why.heard)
     rate = f" ({why.used / why.given:.0%})" if why.given else ""

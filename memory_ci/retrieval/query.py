@@ -29,6 +29,10 @@ MAX_BODY_TERMS = 20
 
 MAX_WEIGHED = 60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
 MAX_CHARS = 20_000  # How much of a task is read once code and logs are out; people write less.
+POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
+NUMBERED = re.compile(r"(?<=[^\W_]-)[a-z]+\d+|[a-z]+\d+(?=-[^\W_])")
+"""`o1` of `o1-preview`: the index has it whole, identifier_parts gives `o` and `1`."""
+
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 QUOTED = re.compile(
@@ -76,8 +80,9 @@ def told(task: str) -> str:
 
 
 def _terms(text: str) -> Iterator[str]:
+    text = POSSESSIVE.sub("", text)
     yield from words(text)
-    yield from (part for part in identifier_parts(text) if len(part) > 1)
+    yield from (part for part in (*identifier_parts(text), *NUMBERED.findall(text.lower())) if len(part) > 1)
 
 
 def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:

@@ -67,7 +67,8 @@ def by_definition(hits: list[Hit]) -> list[Hit]:
 
     def likeness(hit: Hit) -> float:
         own = content_words(hit.located.entry.title)
-        return max((jaccard(own, content_words(other.located.entry.title)) for other in chosen), default=0.0)
+        alike = max((jaccard(own, content_words(other.located.entry.title)) for other in chosen), default=0.0)
+        return alike if alike >= 0.5 else 0.0
 
     while len(chosen) < len(hits):
         left = [hit for hit in hits if hit not in chosen]

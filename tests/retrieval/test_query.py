@@ -32,6 +32,11 @@ def test_identifiers_are_asked_whole_and_in_parts() -> None:
     )
 
 
+def test_a_possessive_keeps_its_noun_and_a_numbered_name_its_number() -> None:
+    assert build_terms("Dave's hint on pytest\u2019s exit") == ("dave", "hint", "pytest", "exit")
+    assert set(build_terms("ask o1-preview")) == {"ask", "o1-preview", "o1", "preview"}
+
+
 LEFT_OUT = {
     "fenced code": "```python\nimport noise\n```\n",
     "a fence of tildes with a fence inside": "~~~~\nnoise\n~~~\n```\nnoise\n~~~~\n",

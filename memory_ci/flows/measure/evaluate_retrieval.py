@@ -73,6 +73,7 @@ class SetEntry(msgspec.Struct, frozen=True):
     text: str
     group: str = ""
     ts: datetime = TIMELESS
+    session: str | int | None = None
 
 
 class SetQuery(msgspec.Struct, frozen=True, rename={"kind": "class"}):
@@ -177,6 +178,7 @@ def _entry(entry: SetEntry) -> Entry:
         reinforcement_count=0,
         last_reinforced=day,
         status="active",
+        session=None if entry.session is None else str(entry.session),
         title=title,
         body=body,
     )

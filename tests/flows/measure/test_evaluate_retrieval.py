@@ -103,7 +103,7 @@ def test_a_run_holds_the_ranking_and_on_demand_the_factors(tmp_path: Path) -> No
     (short,) = [json.loads(line) for line in run_lines(answered, explain=False)]
     (long,) = [json.loads(line) for line in run_lines(answered, explain=True)]
     assert short == {"query": "q", "ranking": ["key", "log"], "verdict": "HIT"}
-    assert list(long["factors"][0]) == ["relevance", "prominence", "scope", "truth", "utility"]
+    assert list(long["factors"][0]) == ["relevance", "prominence", "age", "scope", "truth", "utility"]
 
 
 @pytest.mark.parametrize("line", ["{", '{"id": 1, "text": "x"}', "[]"])

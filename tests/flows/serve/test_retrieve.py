@@ -13,6 +13,7 @@ from memory_ci.flows.index import build_index, index_key
 from memory_ci.flows.serve.retrieve import injected_ids
 from memory_ci.flows.serve.served_ids import add_retrieved_trailer, list_untold, record_injected
 from memory_ci.flows.workspace import index_path
+from memory_ci.records.entry import Priority
 from memory_ci.rendering.context import render_context
 from memory_ci.retrieval.rank import OWN_SESSION_FACTOR
 from memory_ci.store.edit import format_entry
@@ -149,11 +150,31 @@ def test_scope_and_prominence_change_the_order(project: Project) -> None:
 
 def test_the_curve_of_decay_changes_the_order(project: Project) -> None:
     put(project, "MEMORY.md", 1, title="Zebra crossing", importance=1.0, last_reinforced=date(2025, 11, 26))
-    put(project, "docs/MEMORY.md", 2, title="Zebra crossing", importance=0.4, last_reinforced=date(2026, 11, 21))
+    put(project, "docs/MEMORY.md", 2, title="Zebra crossing", importance=0.1, last_reinforced=date(2026, 11, 21))
     project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n")
     assert injected_ids(project.retrieve("zebra")) == (make_id(2), make_id(1))
     project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\nprominence: {decay: t4dm}\n")
     assert injected_ids(project.retrieve("zebra")) == (make_id(1), make_id(2))
+
+
+@pytest.mark.parametrize("priority", ["pin", "permanent"])
+def test_what_is_pinned_beats_age(project: Project, priority: Priority) -> None:
+    put(project, "MEMORY.md", 1, title="Zebra crossing", priority=priority, last_reinforced=date(2023, 1, 1))
+    put(project, "docs/MEMORY.md", 2, title="Zebra crossing", last_reinforced=date(2026, 11, 21))
+    project.write(".memory-ci.yaml", "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n")
+    assert injected_ids(project.retrieve("zebra")) == (make_id(1), make_id(2))
+
+
+@pytest.mark.parametrize(("body", "helped"), [("Said in passing.", True), ("See src/zoo.py for it.", False)])
+def test_notes_side_by_side_in_a_session_help_each_other_and_those_of_code_do_not(
+    project: Project, body: str, helped: bool
+) -> None:
+    titles = ("Zebra crossing painted", "Zebra feed", "Lion feed", "Zebra hide")
+    notes = [make_entry(n, title=title, session="talk", body=body) for n, title in enumerate(titles, start=1)]
+    project.commit("Note", {"MEMORY.md": "\n".join(map(format_entry, notes))})
+    hits = project.retrieve("zebra crossing painted", all_matches=True).hits
+    found = {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
+    assert (found[make_id(2)] > found[make_id(4)] + 0.1) is helped
 
 
 def test_global_memory_is_read_from_home_and_ranks_below_the_project(project: Project, home: Path) -> None:
