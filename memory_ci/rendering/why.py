@@ -16,7 +16,8 @@ def render_explanation(retrieval: Retrieval) -> str:
     """A block for each entry that is given, best first, and a line for each that is not."""
     lines = [" · ".join(_facts(retrieval))]
     for place, hit in enumerate(retrieval.hits, start=1):
-        lines += [f"{place:>2}. {_name(hit)}", *_reasons(hit)]
+        origin = f"; {hit.located.entry.source}" if hit.located.entry.source else ""
+        lines += [f"{place:>2}. {_name(hit)} {hit.located.path}:{hit.located.line}{origin}", *_reasons(hit)]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
     lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
     lines += [line for one in retrieval.similar for line in (f"similar: {render_task(one.task)}", *explain_task(one))]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import NO_FEEDBACK, Entry, Located, ScopeName, ScopeOf
 from memory_ci.records.retrieval import Hit, Match, Withheld
@@ -235,38 +236,42 @@ def _reach(start: str, olders: Mapping[str, Ids]) -> frozenset[str]:
     return frozenset(found)
 
 
-MMR_WEIGHT = 0.7  # Measured: near-duplicates go, quality stays (docs/ranking.md).
+REPEAT = 0.4  # What an entry loses that says what a better one said. Measured: quality stays (docs/ranking.md).
 NEAR = 0.5  # Likeness from which an entry is pushed down: what shares less is no near-duplicate.
 ALIKE = 0.8
 """Copies of one id whose words are no more alike than this are two entries, of which one has the other's id."""
 
 
-def diversify(hits: Sequence[Hit], *, weight: float = MMR_WEIGHT) -> list[Hit]:
-    """`hits`, best first, in the order of maximal marginal relevance; an entry that stands in two files is served once.
+def diversify(hits: Sequence[Hit]) -> list[Hit]:
+    """`hits`, best first, each near-duplicate of a better one pushed down; what stands in two files is served once.
 
-    At each step the next hit is the one with the highest weight x score - (1 - weight) x likeness, where a score is
-    a share of the best one and likeness is the Jaccard index of content words with the nearest hit already chosen
-    (Carbonell and Goldstein, SIGIR 1998); below a half it counts nothing. Likeness is carried from step to step instead
-    of being computed anew.
+    At each step the next hit is the one with the highest score x novelty, after maximal marginal relevance (Carbonell
+    and Goldstein, SIGIR 1998): novelty is 1 - 0.4 x the Jaccard index of content words with the nearest hit already
+    chosen, and 1 where that is below a half. It is a factor of the score, so that the order is that of the scores.
+    Likeness is carried from step to step instead of being computed anew.
     """
     unique = list(_once_each(hits))
-    best = max((hit.score for hit in unique), default=1.0)
     bits = _bits([content_words(f"{hit.located.entry.title}\n{hit.located.entry.body}") for hit in unique])
     sizes = [own.bit_count() for own in bits]
-    gains = [weight * hit.score / best for hit in unique]
-    likeness = [0.0] * len(unique)
+    novelty = [1.0] * len(unique)
     left = list(range(len(unique)))
-    order: list[int] = []
+    order: list[Hit] = []
     while left:
-        chosen = max(left, key=lambda place: gains[place] - (1 - weight) * likeness[place])
+        chosen = max(left, key=lambda place: unique[place].score * novelty[place])
         left.remove(chosen)
-        order.append(chosen)
+        order.append(_discounted(unique[chosen], novelty[chosen]))
         for place in left:
             shared = (bits[chosen] & bits[place]).bit_count()
             alike = shared / (sizes[chosen] + sizes[place] - shared or 1)
-            if alike >= NEAR and alike > likeness[place]:
-                likeness[place] = alike
-    return [unique[place] for place in order]
+            if alike >= NEAR:
+                novelty[place] = min(novelty[place], 1 - REPEAT * alike)
+    return order
+
+
+def _discounted(hit: Hit, novelty: float) -> Hit:
+    if novelty == 1.0:
+        return hit
+    return replace(hit, score=hit.score * novelty, factors=(*hit.factors, ("novelty", novelty)))
 
 
 def _once_each(hits: Iterable[Hit]) -> Iterator[Hit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Match
@@ -35,6 +35,12 @@ def lexical_lane(task: str, matches: Sequence[Match], neighbours: Mapping[Place,
         for place in lane
     }
     return {place: score + helped[place] for place, score in lane.items()}
+
+
+def most_letters(line: str, entries: Iterable[Entry]) -> float:
+    """The largest share of the 4-grams of `line` that one of `entries` holds."""
+    asked = _grams(line)
+    return max((_share(asked, entry) for entry in entries), default=0.0)
 
 
 def _grams(line: str) -> frozenset[bytes]:

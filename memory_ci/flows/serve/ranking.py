@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ from memory_ci.retrieval.rank import (
     weigh_outcome,
 )
 from memory_ci.retrieval.relevance import lexical_lane
-from memory_ci.retrieval.verdict import is_close, verdict
+from memory_ci.retrieval.verdict import COSINE_SHIFT, margin, verdict
 
 if TYPE_CHECKING:
     from memory_ci.index.embedders.choose import EmbedderChoice
@@ -57,14 +57,14 @@ class Ranked(msgspec.Struct, frozen=True):
 
     `relevance` is what the lanes were fused to, that of the words where only these answered; `cosines` are those of the
     vector lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing`: what feedback says of
-    them.
+    them. Where `margin` is below 0 none is near enough to the task to be given.
     """
 
     matches: tuple[Match, ...]
     weights: Weights
     hits: tuple[Hit, ...]
     verdict: Strength
-    is_close: bool
+    margin: float
     standing: FeedbackWeights
     relevance: Lane
     cosines: Lane = {}
@@ -86,14 +86,14 @@ def find_ranked(
     Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
     """
     depth = max(LEAST_JUDGED, 2 * asked.limit)
-    corpus = Corpus(count_entries(index), partial(count_holding, index))
+    corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
     terms = build_terms(task, corpus)
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
     standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)
-    strength, is_near = verdict(matches, terms, corpus), is_close(matches, terms, corpus)
+    strength, near = verdict(matches, terms, corpus), margin(task, matches, terms, corpus)
     lane = lexical_lane(task, matches, _find_neighbours(index, matches))
-    found = Ranked(tuple(matches), weights, (), strength, is_near, standing, lane)
+    found = Ranked(tuple(matches), weights, (), strength, near, standing, lane)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
     return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
 
@@ -128,6 +128,7 @@ def _with_vectors(
         found,
         matches=(*found.matches, *others),
         weights=weights_of(config, options, standing),
+        margin=found.margin + max(answer.matches.values()) - COSINE_SHIFT if answer.matches else found.margin,
         standing=standing,
         relevance=fused if answer.matches else found.relevance,
         cosines=answer.matches,

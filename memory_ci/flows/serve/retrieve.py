@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import synced_index
-from memory_ci.flows.serve.options import MAX_CHARS, RetrieveOptions, SearchRequest, make_sound
+from memory_ci.flows.serve.options import RetrieveOptions, SearchRequest, make_sound
 from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked, may_be_judged, weigh_again
 from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.repo import resolve_commit
@@ -26,7 +26,7 @@ from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask, Withheld
-from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
+from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
 from memory_ci.retrieval.verdict import drop_weak
@@ -58,7 +58,7 @@ def retrieve(
     with open_view(workspace, options, today) as view:
         config = view.workspace.config
         asked = make_sound(options, config, view.today)
-        norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
+        norms_room = min(config.retrieve.institutional_max_chars, asked.max_chars // 2)
         norms, norms_dropped = fit_norms(_norms(view.index, view.today, config.prominence.decay), norms_room, norm_cost)
         embedder = _find_embedder(config, options, environ)
         found = find_ranked(view.index, config, task, asked, options, view.today, embedder)
@@ -67,14 +67,15 @@ def retrieve(
     judged, gone = _judge(view, found, options)
     ranked, superseded = arrange(judged, asked.limit)
     is_named = partial(_is_named, options.paths or ())
-    best = ranked if options.all_matches else drop_weak(ranked, is_near=_is_near(found), is_exempt=is_named)
+    best = ranked if options.all_matches else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named)
     weak = len(ranked) - len(best)
     best = _name_edits(view, best, options)
     similar = _recall_tasks(view, task, options)
     answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped, similar=similar)
-    room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
-    room = min(asked.max_chars, room)
+    room = asked.max_chars - context_cost(answer) - (MAX_LEFT_OUT if norms_dropped or asked.walk else 0)
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
+    if dropped and not (norms_dropped or asked.walk):
+        kept, dropped = fit(best, room - MAX_LEFT_OUT, entry_cost, config.retrieve.type_max_chars)
     answer = replace(
         answer,
         hits=kept,
@@ -83,7 +84,7 @@ def retrieve(
         notes=(
             *filter(None, (view.note, *asked.notes)),
             *_explain(found),
-            *_explain_silence(task, kept, dropped, gone, weak),
+            *_explain_silence(task, kept, dropped, gone, weak, asked.max_chars - room),
         ),
         findings=findings,
         verdict=found.verdict,
@@ -137,11 +138,6 @@ def _name_edits(view: View, hits: list[Hit], options: RetrieveOptions) -> list[H
     return with_edits(view.workspace, hits, view.commit if options.tree is None else options.tree)
 
 
-def _is_near(found: Ranked) -> bool:
-    """Whether anything may be given; words cannot tell it where vectors answered."""
-    return found.is_close or bool(found.cosines)
-
-
 def _is_named(paths: Iterable[str], hit: Hit) -> bool:
     """Whether an entry cites one of the files at hand, or one below a directory at hand."""
     return any(f"{one.path}/".startswith(f"{path.rstrip('/')}/") for one in hit.verdicts for path in paths)
@@ -193,7 +189,7 @@ def _recall_tasks(view: View, task: str, options: RetrieveOptions) -> tuple[Simi
 
 
 def _explain_silence(
-    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...], weak: int
+    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...], weak: int, besides: int
 ) -> Iterator[str]:
     """What the caller should know of what is not shown."""
     if task.strip() and not build_terms(task):
@@ -201,8 +197,8 @@ def _explain_silence(
     if weak and not kept and not dropped:
         yield f"Nothing close ({weak} weak {'match' if weak == 1 else 'matches'}; `--all` shows them)."
     if dropped and not kept:
-        least = min(map(entry_cost, dropped))
-        yield f"{plural(len(dropped), 'entry')} found, but the smallest takes {least} characters: there is no room."
+        least = min(map(entry_cost, dropped)) + besides
+        yield f"{plural(len(dropped), 'entry')} found, but no room: with the smallest it takes {least} characters."
     if gone:
         yield f"Withheld, because the code cited is gone: {plural(len(gone), 'entry')}. --stale shows them."
 
