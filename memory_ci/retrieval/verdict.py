@@ -20,7 +20,7 @@ MISS_COVERAGE = 0.25  # Below it lie 6 to 10 of 100 tasks that have an answer, a
 LEAST_TOTAL = 100  # Fewer entries say too little of how rare a word is: of five entries one in two words looks common.
 BEST = 3  # How many of the best matches are looked at: the scores of a handful of entries are next to nothing.
 
-FLOOR, SMALL_FLOOR = 0.46, 0.38
+FLOOR, SMALL_FLOOR = 0.46, 0.35
 """Nearness below which nothing is given: what shares a word with the task only is no answer to it."""
 
 GRAM_SHARE = 0.5  # What all letters of a line count beside all its words.
