@@ -11,7 +11,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
 from memory_ci.retrieval.query import Corpus, build_terms, idf, told
 from memory_ci.retrieval.relevance import most_letters
-from memory_ci.text import content_words, identifier_parts, words
+from memory_ci.text import cited_words, content_words, identifier_parts, words
 
 HIT_COVERAGE = 0.45
 """From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md, calibration)."""
@@ -89,7 +89,7 @@ def drop_weak(hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], 
 
 
 def _words(entry: Entry) -> Set[str]:
-    text = _folded(f"{entry.title}\n{entry.body}")
+    text = _folded(f"{entry.title}\n{entry.body}\n{cited_words(entry.cites)}")
     return {*words(text), *identifier_parts(text)}
 
 

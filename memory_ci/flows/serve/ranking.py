@@ -87,7 +87,7 @@ def find_ranked(
     """
     depth = max(LEAST_JUDGED, 2 * asked.limit)
     corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
-    terms = build_terms(task, corpus)
+    terms = build_terms(task, corpus, options.paths or ())
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
     standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)

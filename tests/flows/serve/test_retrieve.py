@@ -177,6 +177,20 @@ def test_notes_side_by_side_in_a_session_help_each_other_and_those_of_code_do_no
     assert (found[make_id(2)] > found[make_id(4)] + 0.1) is helped
 
 
+def test_an_entry_is_found_by_the_words_of_what_it_cites_and_the_less_for_it(project: Project) -> None:
+    cites = ("src/invoice_numbers.py@3f2ab91aa5a1 symbol:TenantCounter.next_value",)
+    entries = [
+        make_entry(1, title="Ask for it within the transaction", cites=cites),
+        make_entry(2, title="The invoice counter of a tenant"),
+    ]
+    project.commit("Put", {"MEMORY.md": "\n".join(map(format_entry, entries))})
+    found = project.retrieve("the tenant counter", all_matches=True).hits
+    assert [hit.located.entry.id for hit in found] == [make_id(2), make_id(1)]
+    assert injected_ids(project.retrieve("gaps in next value of the tenant counter"))
+    at_hand = project.retrieve("transaction", paths=("src/invoice_numbers.py",), all_matches=True)
+    assert injected_ids(at_hand)[0] == make_id(1)
+
+
 def test_global_memory_is_read_from_home_and_ranks_below_the_project(project: Project, home: Path) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(1, title="Zebra crossing")))
     put(project, "MEMORY.md", 2, title="Zebra crossing")
