@@ -16,9 +16,9 @@ GRAM_WEIGHT, GRAM = 0.4, 4
 
 NEIGHBOUR_WEIGHT = 0.3  # What a note gets of the relevance of the better one of those beside it.
 LETTERS = re.compile(r"[^\W_]+")
-BLANKED = bytes(ord(chr(byte).lower()) if chr(byte).isalnum() else 32 for byte in range(128))
+BLANKED = bytes(byte if chr(byte).isalnum() else 32 for byte in range(128))
 BLANKED += bytes(range(128, 256))
-"""A table for bytes.translate: small letters, digits, what is beyond ASCII as it is; all else is a blank."""
+"""A table for bytes.translate: letters, digits and what is beyond ASCII as it is; all else is a blank."""
 
 
 def lexical_lane(task: str, matches: Sequence[Match], neighbours: Mapping[Place, Sequence[Place]]) -> Lane:
@@ -50,5 +50,5 @@ def _grams(line: str) -> frozenset[bytes]:
 
 
 def _share(asked: frozenset[bytes], entry: Entry) -> float:
-    text = f" {entry.title} {entry.body} ".encode().translate(BLANKED)
+    text = f" {entry.title} {entry.body} ".lower().encode().translate(BLANKED)
     return sum(gram in text for gram in asked) / len(asked) if asked else 0.0
