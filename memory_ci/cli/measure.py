@@ -89,22 +89,14 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
 @click.option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
 @click.option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
 @click.option(
-    "--run",
-    "run",
-    type=click.File("wb"),
-    metavar="FILE",
-    help="Write every ranking, before floor and budget, to this file.",
+    "--run", "run", type=click.File("wb"), metavar="FILE", help="Write each ranking as it was before the floor."
 )
 @click.option("--explain", is_flag=True, help="Show the first hits of every query, and each factor of their scores.")
 @click.option(
     "--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better."
 )
 @click.option(
-    "--margin",
-    type=click.FloatRange(0, 1),
-    default=0.02,
-    show_default=True,
-    help="By how much a measure may get worse.",
+    "--margin", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="How far a measure may worsen."
 )
 @click.option("--vectors", is_flag=True, help="With files: ask the vectors as well; every entry is embedded first.")
 @json_option

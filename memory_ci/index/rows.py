@@ -150,6 +150,9 @@ def cited(front: bytes) -> str:
     return cited_words(front_of(unpack_front(front))[CITES])
 
 
+FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))  # Those that schema.sql calls.
+
+
 def _starts(shapes: bytes) -> list[int]:
     """Where the words begin that have a capital or a digit inside."""
     starts = set()

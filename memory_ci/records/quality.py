@@ -37,8 +37,7 @@ class Asking(msgspec.Struct, frozen=True):
 class Answered(msgspec.Struct, frozen=True):
     """How a query was answered: the ranking before floor and budget, each score's factors, the verdict, the seconds.
 
-    `given` is what is left of the ranking, `characters` what is printed of it, the wrapper included, and `repeats` how
-    many of it an earlier query of the same session was given.
+    `given` is what is left of the ranking, `characters` what is printed of it, the wrapper included.
     """
 
     asking: Asking
@@ -48,7 +47,6 @@ class Answered(msgspec.Struct, frozen=True):
     seconds: float
     given: tuple[str, ...] = ()
     characters: int = 0
-    repeats: int = 0
 
 
 class Measure(msgspec.Struct, frozen=True):

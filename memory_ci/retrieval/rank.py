@@ -259,19 +259,15 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
     while left:
         chosen = max(left, key=lambda place: unique[place].score * novelty[place])
         left.remove(chosen)
-        order.append(_discounted(unique[chosen], novelty[chosen]))
+        hit, share = unique[chosen], novelty[chosen]
+        factors = (*hit.factors, ("novelty", share))
+        order.append(hit if share == 1.0 else replace(hit, score=hit.score * share, factors=factors))
         for place in left:
             shared = (bits[chosen] & bits[place]).bit_count()
             alike = shared / (sizes[chosen] + sizes[place] - shared or 1)
             if alike >= NEAR:
                 novelty[place] = min(novelty[place], 1 - REPEAT * alike)
     return order
-
-
-def _discounted(hit: Hit, novelty: float) -> Hit:
-    if novelty == 1.0:
-        return hit
-    return replace(hit, score=hit.score * novelty, factors=(*hit.factors, ("novelty", novelty)))
 
 
 def _once_each(hits: Iterable[Hit]) -> Iterator[Hit]:

@@ -27,14 +27,13 @@ def lexical_lane(task: str, matches: Sequence[Match], neighbours: Mapping[Place,
     `neighbours` are the notes beside some: a note gets 0.3 of what the better of those beside it has.
     """
     asked = _grams(told(task).partition("\n")[0])
-    found = shares({place_of(match.located): match.lexical for match in matches})
-    near = {place_of(m.located): GRAM_WEIGHT * _share(asked, m.located.entry) for m in matches}
-    lane = {place: score + near[place] for place, score in found.items()}
-    helped = {
-        place: NEIGHBOUR_WEIGHT * max((lane.get(other, 0.0) for other in neighbours.get(place, ())), default=0.0)
-        for place in lane
+    lane = dict(shares({place_of(match.located): match.lexical for match in matches}))
+    for match in matches:
+        lane[place_of(match.located)] += GRAM_WEIGHT * _share(asked, match.located.entry)
+    beside = {
+        place: max((lane.get(other, 0.0) for other in others), default=0.0) for place, others in neighbours.items()
     }
-    return {place: score + helped[place] for place, score in lane.items()}
+    return {place: score + NEIGHBOUR_WEIGHT * beside.get(place, 0.0) for place, score in lane.items()}
 
 
 def most_letters(line: str, entries: Iterable[Entry]) -> float:

@@ -220,25 +220,14 @@ def answer_set(
     texts: dict[str, list[str]] = defaultdict(list)
     for query in of.queries:
         texts[query.group].append(query.text)
-    session: list[Answered] = []
     for index, asking in replay(of):
         if embedder and embedder.embedder:
             _embed_all(index, embedder.embedder, vectors)
         others = [group for group in texts if group != group_of[asking.name]]
-        if session and (len(session) == SESSION or group_of[session[0].asking.name] != group_of[asking.name]):
-            session = []
-        one = _mark_repeats(_answer(index, config, asking, clock, embedder), session)
-        session.append(one)
-        yield one
+        yield _answer(index, config, asking, clock, embedder)
         if others:
-            text = dice.choice(texts[dice.choice(others)])
-            unrelated = Asking("", text, {}, (), asking.kind, asking.today)
-            yield _answer(index, config, unrelated, clock, embedder)
-
-
-def _mark_repeats(one: Answered, session: Iterable[Answered]) -> Answered:
-    seen = {entry for earlier in session for entry in earlier.given}
-    return replace(one, repeats=len(seen.intersection(one.given)))
+            unrelated = dice.choice(texts[dice.choice(others)])
+            yield _answer(index, config, replace(asking, name="", text=unrelated, grades={}), clock, embedder)
 
 
 def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice:
@@ -331,8 +320,7 @@ def _answer_all(
     askings = [
         Asking(one.name, one.query, dict.fromkeys(one.relevant, 1.0), one.negative, one.kind, today) for one in goldens
     ]
-    answered = [_answer(index, config, asking, clock) for asking in askings]
-    return tuple(_mark_repeats(one, answered[at - at % SESSION : at]) for at, one in enumerate(answered))
+    return tuple(_answer(index, config, asking, clock) for asking in askings)
 
 
 def _answer(
@@ -380,10 +368,11 @@ def _measure_given(asked: Sequence[Answered], unrelated: Sequence[Answered]) -> 
     """Shares of what was given: relevant, kept of the first ten, repeated; and of unrelated tasks that got anything."""
     served = [one for one in asked if one.given]
     if served:
-        yield _mean(
-            "precision at given", [len(one.asking.grades.keys() & set(one.given)) / len(one.given) for one in served]
-        )
-        yield _mean("repeats", [one.repeats / len(one.given) for one in served])
+        hits = [len(one.asking.grades.keys() & set(one.given)) / len(one.given) for one in served]
+        yield _mean("precision at given", hits)
+        before = [{name for one in served[at - at % SESSION : at] for name in one.given} for at in range(len(served))]
+        repeats = [len(known & set(one.given)) / len(one.given) for known, one in zip(before, served, strict=True)]
+        yield _mean("repeats", repeats)
     found = mean([MEASURES["recall@10"](one) for one in asked])
     if found:
         yield _mean("kept", [MEASURES["recall at given"](one) / found for one in asked])
