@@ -138,6 +138,13 @@ def test_max_chars_counts_everything_that_is_printed(project: Project, chars: in
     assert chars - 400 < len(shown) <= chars - 50
 
 
+def test_what_the_caller_prints_besides_takes_of_the_room(project: Project) -> None:
+    put(project, "MEMORY.md", 1, 2)
+    exact = len(render_context(project.retrieve("zebra")))
+    assert len(project.retrieve("zebra", max_chars=exact).hits) == 2
+    assert len(project.retrieve("zebra", max_chars=exact + 9, reserved=10).hits) < 2
+
+
 def test_the_whole_text_stays_within_its_bound_however_much_there_is(project: Project) -> None:
     put(project, "MEMORY.md", *range(1, 60), body=" ".join(["word"] * 60))
     norms = "\n".join(format_entry(make_entry(n, title="Norm", body="w\n" * 19 + "w")) for n in range(100, 200))
