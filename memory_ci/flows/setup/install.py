@@ -46,7 +46,7 @@ CONFIG_TEXT = """\
 #   trusted_authors: ['*']          # whose marks become memory: globs over "Name <e-mail>"
 
 # retrieve:
-#   max_chars: 8000                 # characters that an agent's job is given
+#   max_chars: 8000                 # how much ranked memory an agent's job is given
 #   institutional_max_chars: 4000   # how much of institutional.md, which is always given
 """
 PROJECT_TEXT = """\
