@@ -16,8 +16,7 @@ GRAM_WEIGHT, GRAM = 0.4, 4
 
 NEIGHBOUR_WEIGHT = 0.3  # What a note gets of the relevance of the better one of those beside it.
 LETTERS = re.compile(r"[^\W_]+")
-BLANKED = bytes(byte if chr(byte).isalnum() else 32 for byte in range(128))
-BLANKED += bytes(range(128, 256))
+BLANKED = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
 """A table for bytes.translate: letters, digits and what is beyond ASCII as it is; all else is a blank."""
 
 

@@ -122,15 +122,15 @@ def _with_vectors(
     def traits(place: Place) -> Traits:
         return standing.traits(located[place].entry)
 
-    settings = config.retrieve
-    fused = fuse(settings.fusion, found.relevance, answer.matches, traits, weight=settings.vector_weight)
+    mode, weight = config.retrieve.fusion, config.retrieve.vector_weight
+    fused = fuse(mode, found.relevance, answer.matches, traits, weight=weight) if answer.matches else found.relevance
     return replace(
         found,
         matches=(*found.matches, *others),
         weights=weights_of(config, options, standing),
         margin=found.margin + max(answer.matches.values()) - COSINE_SHIFT if answer.matches else found.margin,
         standing=standing,
-        relevance=fused if answer.matches else found.relevance,
+        relevance=fused,
         cosines=answer.matches,
         mode="degraded" if answer.reason else "hybrid",
         reason=answer.reason,
