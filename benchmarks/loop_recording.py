@@ -69,7 +69,7 @@ ISSUE = {
 AGENT = """#!/bin/sh
 # Stands for an agent: reads what it was given, works, and says which entry it used.
 set -eu
-used=$(sed -n 's/^corrective · id \\([0-9a-f-]*\\) .*/\\1/p' "$2" | head -n 1)
+used=$(sed -n '/^## The client retried/{n;s/^id \\([0-9a-f]*\\) .*/\\1/p;}' "$2")
 git checkout -q -b refunds
 echo 'def refund(url, key): ...' > src/payments/refunds.py
 git add src

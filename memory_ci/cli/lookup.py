@@ -46,6 +46,8 @@ def list_command(
         for value, place in ranked
         for counted in (usage.get(place.entry.id, UseCount()),)
     ]
+    if not as_json:
+        click.echo(f"Prominence on the curve {where.config.prominence.decay}.", err=True)
     show(found, render_entries(ranked), as_json)
 
 

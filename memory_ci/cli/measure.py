@@ -88,13 +88,15 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
 @click.option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
 @click.option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
 @click.option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
-@click.option("--run", "run", type=click.File("wb"), metavar="FILE", help="Write every ranking to this file.")
+@click.option(
+    "--run", "run", type=click.File("wb"), metavar="FILE", help="Write each ranking as it was before the floor."
+)
 @click.option("--explain", is_flag=True, help="Show the first hits of every query, and each factor of their scores.")
 @click.option(
     "--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better."
 )
 @click.option(
-    "--margin", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="How far nDCG@10 may fall."
+    "--margin", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="How far a measure may worsen."
 )
 @click.option("--vectors", is_flag=True, help="With files: ask the vectors as well; every entry is embedded first.")
 @json_option
@@ -138,7 +140,7 @@ def retrieval(
     text = render_answers(answered) if explain else ""
     text += render_qualities(qualities) + (render_comparison(compared) if compared else "")
     show({"qualities": qualities, "against": compared}, text, as_json)
-    raise SystemExit(1 if compared and compared.has_fallen else 0)
+    raise SystemExit(1 if compared and compared.worse else 0)
 
 
 @eval_command.command("init")

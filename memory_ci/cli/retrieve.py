@@ -17,6 +17,7 @@ from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import (
     ASK,
+    FENCE_CHARS,
     HOOK_CHARS,
     HOOK_EVENTS,
     render_asking,
@@ -89,7 +90,8 @@ def run(
     is_context = form == "hook" and not (as_json or ids or explain)
     nudge = _nudge(where, asked["session"]) if is_context else ""
     is_noted = not explain and (record if record is not None else "CI" in os.environ)
-    answer = _retrieve(where, text, asked, HOOK_CHARS - len(nudge) - len(ASK) if form == "hook" else None)
+    asked["reserved"] = len(nudge) + len(ASK) * is_noted + FENCE_CHARS * (form == "markdown")
+    answer = _retrieve(where, text, asked | ({"total_chars": HOOK_CHARS} if form == "hook" else {}))
     warn(answer.findings)
     for note in answer.notes:
         echo(f"Note: {printable(note)}\n", err=True)
@@ -109,11 +111,11 @@ def _is_told(asked: Mapping[str, Any]) -> bool:
     return is_told(Path.cwd(), asked["session"], Path(asked["about"]))
 
 
-def _retrieve(where: Workspace, task: str, asked: dict[str, Any], total_chars: int | None) -> Retrieval:
+def _retrieve(where: Workspace, task: str, asked: dict[str, Any]) -> Retrieval:
     from memory_ci.flows.serve.options import RetrieveOptions
     from memory_ci.flows.serve.retrieve import retrieve
 
-    return retrieve(where, task, RetrieveOptions(**asked, total_chars=total_chars), today(), os.environ)
+    return retrieve(where, task, RetrieveOptions(**asked), today(), os.environ)
 
 
 def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Below) -> None:
@@ -168,7 +170,8 @@ def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
         if mine["session"] is not None and given.source in CLEARING:
             note_cleared(where, mine["session"], now())
         nudge = _nudge(where, given.session_id)
-        answer = _retrieve(where, given.prompt, mine, HOOK_CHARS - len(nudge) - len(ASK))
+        bounds = {"total_chars": HOOK_CHARS, "reserved": len(nudge) + len(ASK) * record}
+        answer = _retrieve(where, given.prompt, mine | bounds)
         warn(answer.findings)
         echo(_render(answer, "hook", given.hook_event_name, Below(nudge, record)))
         if record:
@@ -224,7 +227,7 @@ OPTIONS = (
     Option(
         "--max-chars",
         "max_chars",
-        "How much ranked memory to print; the configuration's default is 8000.",
+        "How many characters to print, all counted; the configuration's default is 8000.",
         kind=int,
         metavar="N",
     ),

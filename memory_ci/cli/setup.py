@@ -76,7 +76,8 @@ def install_command(
     background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
     and the lines to add are printed. With --agent, the agent's own settings of this project get one hook for its
     events: memory is read when a session starts, at a prompt and at a file, and the session is captured. They are put
-    into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this clone is written, and running it again changes nothing.
+    into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this
+    clone is written, and running it again changes nothing.
 
     \b
     Example:

@@ -27,6 +27,7 @@ from memory_ci.index.rows import (
 )
 from memory_ci.records.entry import Located
 from memory_ci.records.report import LoadedFile
+from memory_ci.text import cited_words
 
 Known = Mapping[bytes, bytes]
 """Digests of rows that the index has of a file, by the source that each was read from."""
@@ -39,13 +40,13 @@ LOCK_TIMEOUT = 5.0
 # Strings of this module put together, values always bound.
 KNOWN_ROWS = "SELECT row, line, source, digest FROM entries WHERE path = ? ORDER BY row"
 FORGET_TEXT = """
-INSERT INTO entries_fts (entries_fts, rowid, title, body, parts)
-SELECT 'delete', row, title, body, parts FROM entries_text
+INSERT INTO entries_fts (entries_fts, rowid, title, body, parts, cited)
+SELECT 'delete', row, title, body, parts, cited FROM entries_text
 WHERE row IN (SELECT value FROM json_each(?))
 """
 FORGET_ENTRIES = "DELETE FROM entries WHERE row IN (SELECT value FROM json_each(?))"
 MOVE_ENTRY = "UPDATE entries SET line = ? WHERE row = ?"
-ADD_TEXT = "INSERT INTO entries_fts (rowid, title, body, parts) VALUES (?, ?, ?, ?)"
+ADD_TEXT = "INSERT INTO entries_fts (rowid, title, body, parts, cited) VALUES (?, ?, ?, ?, ?)"
 ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}, digest) VALUES ({marks(ENTRY_COLUMNS)}, ?)"  # noqa: S608
 ADD_FEEDBACK = f"INSERT INTO feedback ({FEEDBACK_COLUMNS}) VALUES ({marks(FEEDBACK_COLUMNS)})"  # noqa: S608
 FORGET_FEEDBACK = "DELETE FROM feedback WHERE path = ?"
@@ -156,4 +157,4 @@ def _keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Se
 
 def _text_row(row: int, located: Located) -> Row:
     title, body = located.entry.title, located.entry.body
-    return row, title, body, hidden_parts(title, body)
+    return row, title, body, hidden_parts(title, body), cited_words(located.entry.cites)

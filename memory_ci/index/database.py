@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from memory_ci.files import read_regular
 from memory_ci.index.key import SCHEMA_VERSION, TOKENIZER
-from memory_ci.index.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, Row, digest, entry_digest, hidden_parts
+from memory_ci.index.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, FUNCTIONS, Row, digest, entry_digest
 
 LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608 - a constant of ours
 LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
@@ -214,9 +214,10 @@ class Index:
 
 
 def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
-    """A connection without implicit transactions, with the function that schema.sql calls."""
+    """A connection without implicit transactions, with the functions that schema.sql calls."""
     connection = sqlite3.connect(place, timeout=timeout, isolation_level=None)
-    connection.create_function("hidden_parts", 2, hidden_parts, deterministic=True)
+    for name, arguments, function in FUNCTIONS:
+        connection.create_function(name, arguments, function, deterministic=True)
     return connection
 
 

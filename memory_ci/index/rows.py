@@ -14,7 +14,7 @@ import msgspec
 
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import LoadedFile
-from memory_ci.text import CAMEL
+from memory_ci.text import CAMEL, cited_words
 
 Row = tuple[Any, ...]
 
@@ -40,6 +40,7 @@ Front = msgspec.defstruct(
     array_like=True,
 )
 front_of = attrgetter(*FRONT)
+CITES = FRONT.index("cites")
 pack = msgspec.msgpack.Encoder().encode
 unpack_front = msgspec.msgpack.Decoder(Front).decode
 
@@ -142,6 +143,14 @@ def hidden_parts(title: str, body: str) -> str:
     shapes = text.translate(SHAPES) + b" "
     found = [PARTS.findall(text, start, shapes.index(b" ", start)) for start in _starts(shapes)]
     return b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode() if found else ""
+
+
+def cited(front: bytes) -> str:
+    """The words of the cites in the column `front`."""
+    return cited_words(front_of(unpack_front(front))[CITES])
+
+
+FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))  # Those that schema.sql calls.
 
 
 def _starts(shapes: bytes) -> list[int]:

@@ -13,6 +13,7 @@
 --   5  occurrences of entries; a phase that is unknown is none
 --   6  what an entry's text hashes to, so that a file that changed is not read whole
 --   7  verdicts on cited code
+--   8  the words of what is cited
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -79,16 +80,17 @@ CREATE TABLE feedback (
 CREATE INDEX feedback_by_path ON feedback (path);
 CREATE INDEX feedback_by_job ON feedback (job, entry) WHERE kind = 'ignored';
 
--- What the lexical lane reads. hidden_parts() is given to each connection by database.py.
+-- What the lexical lane reads. hidden_parts() and cited() are given to each connection by database.py.
 CREATE VIEW entries_text AS
-SELECT row, title, body, hidden_parts(title, body) AS parts FROM entries;
+SELECT row, title, body, hidden_parts(title, body) AS parts, cited(front) AS cited FROM entries;
 
--- The lexical lane. Only these three columns are searched: an id or a path never matches. It holds no text of its own
+-- The lexical lane. Only these four columns are searched: an id, or the path of a memory file, never matches. It holds no text of its own
 -- (content=): whoever deletes a row of entries first hands the old text to the 'delete' command.
 CREATE VIRTUAL TABLE entries_fts USING fts5 (
     title,
     body,
     parts,                                -- getUserName -> get user name; http_client is two words anyway
+    cited,                                -- the words of the paths and names that it cites
     content = 'entries_text',
     content_rowid = 'row',
     detail = full,

@@ -29,6 +29,8 @@ COLUMN_WEIGHT = 4.0
 """FTS5 multiplies the count of a term by this; its k1 is fixed at 1.2, so this is as good as a k1 of 0.3: in a text of
 few lines a word that comes twice says little more than one that comes once (docs/ranking.md)."""
 
+CITED_WEIGHT = 2.0  # Of the words of what is cited: where an entry belongs says less than what it says.
+
 
 class Filters(TypedDict, total=False):
     """Which entries may answer; what is None or not said does not limit.
@@ -58,7 +60,7 @@ COLUMNS = ", ".join(f"e.{column}" for column in ENTRY_COLUMNS.split(", "))
 LIST = f"SELECT {COLUMNS} FROM entries AS e WHERE {{filter}} ORDER BY e.path, e.line"  # noqa: S608
 SEARCH = f"""
 WITH best AS (
-    SELECT e.row, e.id, -bm25(entries_fts, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}) AS lexical
+    SELECT e.row, e.id, -bm25(entries_fts, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {CITED_WEIGHT}) AS lexical
     FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
     WHERE entries_fts MATCH :match AND {{filter}}
     ORDER BY lexical DESC, e.id, e.path, e.line
@@ -174,6 +176,12 @@ def list_feedback(index: Index, ids: Iterable[str], *, with_ignored: bool) -> li
     from memory_ci.records.episode import Feedback  # nobody pays for it of whose entries nothing was said
 
     return [(Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count) for entry, kind, at, by, ref, count in rows]
+
+
+def list_session_places(index: Index) -> list[tuple[str, str, int]]:
+    """(session, path, line) of every entry that comes from a session, in that order."""
+    sql = "SELECT session, path, line FROM entries WHERE session IS NOT NULL ORDER BY session, path, line"
+    return index.read(sql, (), lambda row: (str(row[0]), str(row[1]), int(row[2])))
 
 
 def list_held(index: Index, ids: Iterable[str]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 from memory_ci.lifecycle.consolidation import find_contradictions
-from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
+from memory_ci.lifecycle.prominence import floor_of, recency
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, find_partners, said
 from memory_ci.records.anchor import MARKED, VerdictKind
@@ -151,8 +151,9 @@ def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measur
     """The mean recency with the floor taken off: what is as old as can be counts nothing."""
     if not entries:
         return Measured(None, NO_ENTRY)
-    left = math.fsum((recency(entry, today, decay) - DECAY_FLOOR) / (1 - DECAY_FLOOR) for entry in entries)
-    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))}")
+    floor = floor_of(decay)
+    left = math.fsum((recency(entry, today, decay) - floor) / (1 - floor) for entry in entries)
+    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))} on the curve {decay}")
 
 
 def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = "") -> Measured:

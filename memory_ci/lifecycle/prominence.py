@@ -13,7 +13,10 @@ from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Priority
 
 HALF_LIFE_DAYS = 90
-DECAY_FLOOR = 0.1
+SEED_FLOOR, DECAY_FLOOR = 0.1, 0.01  # A tenth (TeaParty) on the curves of the seed's kind; the default goes on falling.
+AGELESS: frozenset[Priority] = frozenset(("pin", "permanent"))
+"""Priorities that do not age, but on the seed's own curve."""
+
 PRIORITY_FLOORS: Mapping[Priority, float] = {"high": 0.85, "pin": 0.80, "permanent": 0.95}
 """What a person's priority lifts importance to at least (Crewship's table)."""
 
@@ -35,15 +38,22 @@ def age_days(entry: Entry, today: date) -> int:
     return max(0, (today - entry.last_reinforced).days)
 
 
-def recency(entry: Entry, today: date, decay: Decay = "exp", retention: Retention | None = None) -> float:
-    """What is left after the entry's age on the curve `decay`, never below a tenth (TeaParty's floor).
+def recency(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None) -> float:
+    """What is left after the entry's age on the curve `decay`, never below its floor; what is pinned does not age.
 
     `fsrs` uses the entry's own `retention` where feedback gave it one. Raises UsageError (missing-extra) for `fsrs`
     without its package.
     """
+    if entry.priority in AGELESS and CURVES[decay] is not _seed:
+        return 1.0
     if decay == "fsrs" and retention is not None:
-        return max(DECAY_FLOOR, retrievability(entry, today, retention))
-    return max(DECAY_FLOOR, CURVES[decay](age_days(entry, today)))
+        return max(SEED_FLOOR, retrievability(entry, today, retention))
+    return max(floor_of(decay), CURVES[decay](age_days(entry, today)))
+
+
+def floor_of(decay: Decay) -> float:
+    """What a curve never falls below."""
+    return DECAY_FLOOR if decay == "hyperbolic" else SEED_FLOOR
 
 
 def retrievability(entry: Entry, today: date, retention: Retention) -> float:
@@ -62,14 +72,16 @@ def priority_floor(priority: Priority | None) -> float:
     return PRIORITY_FLOORS.get(priority, 0.0) if priority else 0.0
 
 
-def prominence(entry: Entry, today: date, decay: Decay = "exp", retention: Retention | None = None) -> float:
+def prominence(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None) -> float:
     """importance x recency x (1 + reinforcement_count); 0 for a retired entry (TeaParty)."""
     if entry.status == "retired":
         return 0.0
     return effective_importance(entry) * recency(entry, today, decay, retention) * (1 + entry.reinforcement_count)
 
 
-def ranking_prominence(entry: Entry, today: date, decay: Decay = "exp", retention: Retention | None = None) -> float:
+def ranking_prominence(
+    entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None
+) -> float:
     """Prominence with a bounded reinforcement: importance x recency x (1 + log2(1 + n) / 8).
 
     The form that ranks: with the linear one, what was retrieved once is retrieved ever after (docs/ranking.md).
@@ -83,7 +95,12 @@ def ranking_prominence(entry: Entry, today: date, decay: Decay = "exp", retentio
 # The curves: what is left after an age in days. S stands for the half-life.
 
 
-def _exp(age: int) -> float:
+def _hyperbolic(age: int) -> float:
+    """1 / (1 + t / S): half after S, a fifth after a year."""
+    return 1 / (1 + age / HALF_LIFE_DAYS)
+
+
+def _seed(age: int) -> float:
     """0.5 ^ (t / S), which is exp(-ln 2 / S x t) (TeaParty)."""
     return math.pow(0.5, age / HALF_LIFE_DAYS)
 
@@ -111,8 +128,15 @@ def _fsrs(age: int, stability: float = HALF_LIFE_DAYS) -> float:
 
 def missing_fsrs() -> UsageError:
     """What who asks for FSRS without its package is told."""
-    hint = "Install it: pip install 'memory-ci[fsrs]'. Or set prominence.decay to exp, linear or t4dm."
+    hint = "Install it: pip install 'memory-ci[fsrs]'. Or set prominence.decay to hyperbolic, seed, linear or t4dm."
     return UsageError("the decay curve fsrs needs the package fsrs", slug="missing-extra", hint=hint)
 
 
-CURVES: Mapping[Decay, Callable[[int], float]] = {"exp": _exp, "linear": _linear, "fsrs": _fsrs, "t4dm": _t4dm}
+CURVES: Mapping[Decay, Callable[[int], float]] = {
+    "hyperbolic": _hyperbolic,
+    "seed": _seed,
+    "exp": _seed,  # its older name
+    "linear": _linear,
+    "fsrs": _fsrs,
+    "t4dm": _t4dm,
+}

@@ -65,7 +65,7 @@ class Retrieve(Arguments, frozen=True):
     types: Annotated[Types, Meta(description="Only these types.")] = ()
     limit: Annotated[Count, Meta(description="At most this many entries.")] = 20
     max_chars: Annotated[
-        Annotated[int, Meta(ge=0, le=32_000)] | None, Meta(description="Characters of entries at most.")
+        Annotated[int, Meta(ge=0, le=32_000)] | None, Meta(description="Characters at most, everything counted.")
     ] = None
     at: Annotated[Word | None, Meta(description="Memory as it was at a revision, or at the end of a day.")] = None
     walk: Annotated[

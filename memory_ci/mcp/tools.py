@@ -50,7 +50,7 @@ ENTRY = "memory://entry/"
 def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
     workspace = caller.workspace()
     fields = {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"}
-    options = caller.options(**fields, total_chars=MAX_CHARS - len(ASK))
+    options = caller.options(**fields, total_chars=MAX_CHARS, reserved=len(ASK))
     answer = retrieve(workspace, asked.about or asked.task, options, caller.today, caller.environ)
     is_noted = asked.at is None  # the work at hand is given memory as it is now
     ids = injected_ids(answer)

@@ -9,7 +9,7 @@ import msgspec
 from memory_ci.records.entry import EntryType, ScopeName
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-Decay = Literal["exp", "linear", "fsrs", "t4dm"]
+Decay = Literal["hyperbolic", "seed", "exp", "linear", "fsrs", "t4dm"]
 EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
 Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
@@ -103,7 +103,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How prominence falls with age, and what renews it: to be used, or in the seed to be given (docs/lifecycle.md)."""
 
-    decay: Decay = "exp"
+    decay: Decay = "hyperbolic"
     reinforced_by: Literal["used", "given"] = "used"
 
 

@@ -35,13 +35,18 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What a query was given: the ids in order, with each score's factors, the verdict, and the seconds it took."""
+    """How a query was answered: the ranking before floor and budget, each score's factors, the verdict, the seconds.
+
+    `given` is what is left of the ranking, `characters` what is printed of it, the wrapper included.
+    """
 
     asking: Asking
     ranking: tuple[str, ...]
     factors: tuple[tuple[tuple[str, float], ...], ...]
     verdict: Strength
     seconds: float
+    given: tuple[str, ...] = ()
+    characters: int = 0
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -77,7 +82,7 @@ class Fall(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory now and at `rev`: whether nDCG@10 fell by more than `margin`, and where it fell, worst first."""
+    """Memory now and at `rev`: which measures got worse by more than `margin`, and where nDCG@10 fell, worst first."""
 
     rev: str
     margin: float
@@ -86,13 +91,23 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     falls: tuple[Fall, ...]
 
     @property
-    def has_fallen(self) -> bool:
-        return ndcg_of(self.now) < ndcg_of(self.before) - self.margin
+    def worse(self) -> tuple[tuple[str, float, float], ...]:
+        """Each measure that gates and got worse: its name, and what it was and is."""
+        now = {measure.name: measure.value for measure in self.now.measures}
+        pairs = ((one.name, one.value, now[one.name]) for one in self.before.measures if one.name in now)
+        return tuple(pair for pair in pairs if _loss(*pair) > self.margin)
 
 
-def ndcg_of(quality: Quality) -> float:
-    """The measure that gates."""
-    return next(measure.value for measure in quality.measures if measure.name == "nDCG@10")
+GATED = {"nDCG@10": 1, "recall at given": 1, "precision at given": 1, "kept": 1, "unrelated answered": -1}
+"""Measures that a change of memory may not worsen, and which way is better."""
+
+SIZES = {"entries given", "characters given"}  # They may grow by ten times the margin, as a share of what they were.
+
+
+def _loss(name: str, before: float, now: float) -> float:
+    if name in SIZES:
+        return (now - before) / before / 10 if before else 0.0
+    return GATED.get(name, 0) * (before - now)
 
 
 class GoldPiece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

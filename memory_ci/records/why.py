@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.records.anchor import Verdict
+from memory_ci.records.config import Decay
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import FeedbackKind, Outcome
 from memory_ci.records.report import Finding
@@ -42,15 +43,16 @@ class Retrievability(msgspec.Struct, frozen=True):
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """An entry and all that its rank depends on besides the words of a task.
 
-    `parts` multiply to `prominence`, the seed's figure; `factors` are those by which retrieve multiplies relevance,
-    none where the entry is not ranked. `given` and `used` count pieces of work. `notes` say why it is not ranked, and
-    what else is to be known.
+    `parts` multiply to `prominence`, the seed's figure with recency on the curve `decay`; `factors` are those by which
+    retrieve multiplies relevance, none where the entry is not ranked. `given` and `used` count pieces of work. `notes`
+    say why it is not ranked, and what else is to be known.
     """
 
     located: Located
     today: date
     prominence: float
     parts: tuple[tuple[str, float], ...]
+    decay: Decay
     utility: float
     given: int = 0
     used: int = 0

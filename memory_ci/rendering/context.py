@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from memory_ci.records.anchor import Verdict
-from memory_ci.records.entry import Entry, ScopeOf
+from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, SimilarTask, Task
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
@@ -53,8 +53,9 @@ CONTRADICTS = re.compile(r"(?:contradicts|refutes)\s+\S")
 HINTS = "## From git history, counted now; nobody reviewed these lines"
 ALIKE = "Earlier changes like this task:"
 HINT_LINES, HINT_CHARS = 12, 1_500
-MAX_NAMED = 10  # How many dropped entries are named; the line that says so must not itself fill the context.
-MAX_LEFT_OUT = 1_200  # Characters that the line of what was left out takes at most.
+MAX_NAMED = 3  # How many dropped entries are named; the line that says so must not itself fill the context.
+MAX_LEFT_OUT = 300  # Characters that the line of what was left out takes at most.
+MAX_SOURCE = 13  # `pr:123456789`, `commit:3f2ab9`: with an id and a day 40 characters.
 MAX_TITLE = 300
 MAX_FACT = 200
 MAX_LINE = 2_000  # Characters of a title, a fact and a line of text; what is longer is cut at a word.
@@ -125,8 +126,8 @@ def norm_cost(norm: Norm) -> int:
 
 
 def context_cost(retrieval: Retrieval) -> int:
-    """Characters of all but the entries, at most: the wrapper, norms, hints, the names of what was left out."""
-    return len(_wrapped([*_opening(retrieval), *_hints(retrieval.hints)])) + MAX_LEFT_OUT
+    """Characters of all but the entries, and but the line of what was left out: the wrapper, norms, hints."""
+    return len(_wrapped([*_opening(retrieval), *_hints(retrieval.hints)]))
 
 
 def _opening(retrieval: Retrieval) -> list[str]:
@@ -211,16 +212,11 @@ def _contradictions(entry: Entry) -> Iterator[str]:
 
 
 def _facts(hit: Hit) -> str:
-    """One line: type, id, where it applies, where it comes from, when it happened or was learned."""
+    """`id 3f2ab91c · pr:128 · 2026-09-01`, where the day is that on which it happened or was learned."""
     entry = hit.located.entry
-    facts = [
-        entry.type,
-        f"id {entry.id[:8]}",
-        f"{_scope(hit.located.scope)}, {hit.located.path}:{hit.located.line}",
-        f"source {entry.source}" if entry.source else "source not recorded",
-        (entry.occurred_at or entry.created_at or entry.last_reinforced).isoformat(),
-    ]
-    return " · ".join(_line(fact, MAX_FACT) for fact in facts)
+    source = "".join((entry.source or "").split()[:1])[:MAX_SOURCE]
+    day = entry.occurred_at or entry.created_at or entry.last_reinforced
+    return _line(" · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat()))), MAX_FACT)
 
 
 def _norm(norm: Norm) -> str:
@@ -236,15 +232,11 @@ def _left_out(names: Sequence[str]) -> str:
 def _name_of_hit(hit: Hit) -> str:
     entry = hit.located.entry
     prefix = "(tried and rejected) " if entry.adoption == "rejected" else ""
-    return f"{_line(entry.id[:8], MAX_FACT)} {prefix}{_line(entry.title, 60)}"
+    return f"{_line(entry.id[:8], MAX_FACT)} {prefix}{_line(entry.title, 40)}"
 
 
 def _name_of_norm(norm: Norm) -> str:
-    return _line(f"{(norm.entry_id or '')[:8] or f'{norm.path}:{norm.line}'} {shorten(norm.text, 60)}", 90)
-
-
-def _scope(scope: ScopeOf) -> str:
-    return f"{scope.name} {scope.where}" if scope.where else scope.name
+    return _line(f"{(norm.entry_id or '')[:8] or f'{norm.path}:{norm.line}'} {shorten(norm.text, 40)}", 69)
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -326,6 +318,9 @@ def render_hook(context: str, event: str) -> str:
         return ""
     answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
     return f"{msgspec.json.encode(answer).decode()}\n"
+
+
+FENCE_CHARS = 60  # What render_markdown adds.
 
 
 def render_markdown(context: str) -> str:

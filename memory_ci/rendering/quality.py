@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memory_ci.records.quality import Answered, Comparison, Evaluation, Quality, Share, ndcg_of
+from memory_ci.records.quality import GATED, SIZES, Answered, Comparison, Evaluation, Quality, Share
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 
@@ -23,10 +23,15 @@ def render_answers(answered: Iterable[Answered]) -> str:
 
 
 def render_comparison(done: Comparison) -> str:
-    """nDCG@10 before and now, and the queries that fell."""
-    before, now = ndcg_of(done.before), ndcg_of(done.now)
-    verdict = f"fell by more than {done.margin:g}" if done.has_fallen else f"within {done.margin:g}"
-    lines = [f"nDCG@10 at {printable(done.rev)} {before:.3f}, now {now:.3f}: {verdict}"]
+    """Each measure that gates before and now, and the queries whose nDCG@10 fell."""
+    now, worse = {one.name: one.value for one in done.now.measures}, {name for name, _, _ in done.worse}
+    lines = [f"at {printable(done.rev)}, and now:"]
+    lines += [
+        f"  {one.name} {one.value:.3f}, {now[one.name]:.3f}: {'worse by more than' if one.name in worse else 'within'}"
+        f" {done.margin:g}{' x 10 of it' if one.name in SIZES else ''}"
+        for one in done.before.measures
+        if one.name in now and one.name in {*GATED, *SIZES}
+    ]
     lines += [f"  {fall.before:.3f} -> {fall.now:.3f}  {_short(fall.name)}" for fall in done.falls[:SHOWN]]
     lines += [f"  and {len(done.falls) - SHOWN} more"] if len(done.falls) > SHOWN else []
     return "".join(f"{line}\n" for line in lines)

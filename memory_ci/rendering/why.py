@@ -16,7 +16,8 @@ def render_explanation(retrieval: Retrieval) -> str:
     """A block for each entry that is given, best first, and a line for each that is not."""
     lines = [" · ".join(_facts(retrieval))]
     for place, hit in enumerate(retrieval.hits, start=1):
-        lines += [f"{place:>2}. {_name(hit)}", *_reasons(hit)]
+        origin = f"; {hit.located.entry.source}" if hit.located.entry.source else ""
+        lines += [f"{place:>2}. {_name(hit)} {hit.located.path}:{hit.located.line}{origin}", *_reasons(hit)]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
     lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
     lines += [
@@ -73,7 +74,7 @@ def _lines(why: Why) -> Iterator[str]:
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
     yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
     yield from _origin(why)
-    yield f"prominence {why.prominence:.3f} = {_product(why.parts)}"
+    yield f"prominence {why.prominence:.3f} = {_product(why.parts)} (curve {why.decay})"
     yield f"utility    {why.utility:.3f} from {plural(len(why.heard), 'event')}{' (low)' if why.is_low else ''}"
     yield from (f"  {_say(heard)}" for heard in why.heard)
     rate = f" ({why.used / why.given:.0%})" if why.given else ""

@@ -27,8 +27,13 @@ MAX_TITLE_TERMS = 32
 MAX_BODY_TERMS = 20
 """A query costs time with each term, and measured on issue texts more of them move little (docs/ranking.md)."""
 
+MAX_PATH_TERMS = 20
 MAX_WEIGHED = 60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
 MAX_CHARS = 20_000  # How much of a task is read once code and logs are out; people write less.
+POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
+NUMBERED = re.compile(r"(?<=[^\W_]-)[a-z]+\d+|[a-z]+\d+(?=-[^\W_])")
+"""`o1` of `o1-preview`: the index has it whole, identifier_parts gives `o` and `1`."""
+
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 QUOTED = re.compile(
@@ -42,14 +47,14 @@ QUOTED = re.compile(
 )
 
 
-def build_terms(task: str, corpus: Corpus | None = None) -> tuple[str, ...]:
+def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = ()) -> tuple[str, ...]:
     """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
 
     Of the other lines the most frequent words are taken; with `corpus` those of the highest frequency x
-    rarity there, and none that no entry holds.
+    rarity there, and none that no entry holds. The words of `paths`, what the work touches, are asked once.
 
     Fenced code, HTML comments, quotations and log lines are left out, and so are stop words, each unless nothing else
-    is there. Identifiers are given whole and in parts. At most 52 different terms.
+    is there. Identifiers are given whole and in parts. At most 72 different terms.
     """
     title, _, body = told(task)[:MAX_CHARS].partition("\n")
     in_title, in_body = Counter(_terms(title)), Counter(_terms(body))
@@ -57,7 +62,17 @@ def build_terms(task: str, corpus: Corpus | None = None) -> tuple[str, ...]:
         in_title, in_body = _without(STOP_WORDS, in_title), _without(STOP_WORDS, in_body)
     first = tuple(in_title)[:MAX_TITLE_TERMS]
     rest = _telling(_without(first, in_body), corpus)
+    if first or rest:
+        rest += tuple(dict.fromkeys(part for part in _path_words(paths) if part not in {*first, *rest}))[
+            :MAX_PATH_TERMS
+        ]
     return first + first + rest if rest else first
+
+
+def _path_words(paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        stem = re.sub(r"\.\w+$", "", path)
+        yield from (part for part in (*words(stem), *identifier_parts(stem)) if len(part) > 2)
 
 
 def _telling(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
@@ -76,8 +91,9 @@ def told(task: str) -> str:
 
 
 def _terms(text: str) -> Iterator[str]:
+    text = POSSESSIVE.sub("", text)
     yield from words(text)
-    yield from (part for part in identifier_parts(text) if len(part) > 1)
+    yield from (part for part in (*identifier_parts(text), *NUMBERED.findall(text.lower())) if len(part) > 1)
 
 
 def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.entry import NO_FEEDBACK, Entry, Located, ScopeName, ScopeOf
 from memory_ci.records.retrieval import Hit, Match, Withheld
@@ -116,12 +117,14 @@ OWN_SESSION_FACTOR = 1.5
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry counts for besides its relevance; each function is asked with the entry.
 
-    `prominence` is bounded to 0.5 + p / (1 + p), unless `is_literal` (TeaParty's product). `truth`: 1.0 where the
-    code it cites stands or has moved, 0.5 where it changed, 0 where it is gone. `utility`: in [0, 1], what feedback
-    says. `session`: the caller's own job.
+    `prominence` is bounded to F(p) = 0.5 + p / (1 + p), and `traits` say what age alone takes: F(importance x
+    recency) / F(importance). Where `is_literal` (TeaParty's product) prominence counts as it stands, age only in it.
+    `truth`: 1.0 where the code it cites stands or has moved, 0.5 where it changed, 0 where it is gone. `utility`: in
+    [0, 1], what feedback says. `session`: the caller's own job.
     """
 
     prominence: Callable[[Entry], float]
+    traits: Callable[[Entry], Traits] = lambda _: Traits(1.0, 1.0)
     is_literal: bool = False
     truth: Callable[[Entry], float] = lambda _: 1.0
     utility: Callable[[Entry], float] = lambda _: NO_FEEDBACK
@@ -129,12 +132,12 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = None) -> list[Hit]:
-    """Hits, best first: relevance x (0.5 + p / (1 + p)) x scope x truth x (0.75 + 0.5 u).
+    """Hits, best first: relevance x F(prominence) x age x scope x truth x (0.75 + 0.5 u).
 
     `relevance` is what the lanes were fused to, by default the share of the best lexical score. Prominence moves a
-    score by a factor of 3 at most: unbounded, it would make relevance irrelevant. Where it is 0 the entry is retired,
-    where truth is 0 its code is gone: neither is served. Ties: last reinforced first, then by id. A value that is no
-    number counts as the least there is.
+    score by a factor of 3 at most, age by 2: unbounded, they would make relevance irrelevant. Where prominence is 0 the
+    entry is retired, where truth is 0 its code is gone: neither is served. Ties: last reinforced first, then by id. A
+    value that is no number counts as the least there is.
     """
     found = list(matches)
     fused = relevance if relevance is not None else shares({place_of(m.located): m.lexical for m in found})
@@ -150,6 +153,7 @@ def _hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
     factors = (
         ("relevance", relevance),
         ("prominence", _number(prominence) if weights.is_literal else _bounded(prominence)),
+        ("age", 1.0 if weights.is_literal else _age(weights.traits(entry))),
         ("scope", _scope_factor(match.located.scope, weights.session)),
         ("truth", truth),
         ("utility", 0.75 + 0.5 * weights.utility(entry)),
@@ -162,6 +166,10 @@ def _bounded(prominence: float) -> float:
     if math.isnan(prominence):
         return 0.5
     return 1.5 - 1 / (1 + prominence)
+
+
+def _age(traits: Traits) -> float:
+    return _bounded(traits.importance * traits.recency) / _bounded(traits.importance)
 
 
 def _number(value: float) -> float:
@@ -228,36 +236,38 @@ def _reach(start: str, olders: Mapping[str, Ids]) -> frozenset[str]:
     return frozenset(found)
 
 
-MMR_WEIGHT = 0.7  # Measured: near-duplicates go, quality stays (docs/ranking.md).
+REPEAT = 0.4  # What an entry loses that says what a better one said. Measured: quality stays (docs/ranking.md).
+NEAR = 0.5  # Likeness from which an entry is pushed down: what shares less is no near-duplicate.
 ALIKE = 0.8
 """Copies of one id whose words are no more alike than this are two entries, of which one has the other's id."""
 
 
-def diversify(hits: Sequence[Hit], *, weight: float = MMR_WEIGHT) -> list[Hit]:
-    """`hits`, best first, in the order of maximal marginal relevance; an entry that stands in two files is served once.
+def diversify(hits: Sequence[Hit]) -> list[Hit]:
+    """`hits`, best first, each near-duplicate of a better one pushed down; what stands in two files is served once.
 
-    At each step the next hit is the one with the highest weight x score - (1 - weight) x likeness, where a score is
-    a share of the best one and likeness is the Jaccard index of content words with the nearest hit already chosen
-    (Carbonell and Goldstein, SIGIR 1998). Likeness is carried from step to step instead of being computed anew.
+    At each step the next hit is the one with the highest score x novelty, after maximal marginal relevance (Carbonell
+    and Goldstein, SIGIR 1998): novelty is 1 - 0.4 x the Jaccard index of content words with the nearest hit already
+    chosen, and 1 where that is below a half. It is a factor of the score, so that the order is that of the scores.
+    Likeness is carried from step to step instead of being computed anew.
     """
     unique = list(_once_each(hits))
-    best = max((hit.score for hit in unique), default=1.0)
     bits = _bits([content_words(f"{hit.located.entry.title}\n{hit.located.entry.body}") for hit in unique])
     sizes = [own.bit_count() for own in bits]
-    gains = [weight * hit.score / best for hit in unique]
-    likeness = [0.0] * len(unique)
+    novelty = [1.0] * len(unique)
     left = list(range(len(unique)))
-    order: list[int] = []
+    order: list[Hit] = []
     while left:
-        chosen = max(left, key=lambda place: gains[place] - (1 - weight) * likeness[place])
+        chosen = max(left, key=lambda place: unique[place].score * novelty[place])
         left.remove(chosen)
-        order.append(chosen)
+        hit, share = unique[chosen], novelty[chosen]
+        factors = (*hit.factors, ("novelty", share))
+        order.append(hit if share == 1.0 else replace(hit, score=hit.score * share, factors=factors))
         for place in left:
             shared = (bits[chosen] & bits[place]).bit_count()
             alike = shared / (sizes[chosen] + sizes[place] - shared or 1)
-            if alike > likeness[place]:
-                likeness[place] = alike
-    return [unique[place] for place in order]
+            if alike >= NEAR:
+                novelty[place] = min(novelty[place], 1 - REPEAT * alike)
+    return order
 
 
 def _once_each(hits: Iterable[Hit]) -> Iterator[Hit]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
-from memory_ci.retrieval.query import Corpus, idf
-from memory_ci.text import identifier_parts, words
+from memory_ci.retrieval.query import Corpus, build_terms, idf, told
+from memory_ci.retrieval.relevance import most_letters
+from memory_ci.text import cited_words, content_words, identifier_parts, words
 
 HIT_COVERAGE = 0.45
 """From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md, calibration)."""
@@ -18,8 +20,14 @@ MISS_COVERAGE = 0.25  # Below it lie 6 to 10 of 100 tasks that have an answer, a
 LEAST_TOTAL = 100  # Fewer entries say too little of how rare a word is: of five entries one in two words looks common.
 BEST = 3  # How many of the best matches are looked at: the scores of a handful of entries are next to nothing.
 
-FLOOR, SMALL_FLOOR = 0.28, 0.24
-"""Coverage below which nothing is given: what shares a word with the task only is no answer to it."""
+FLOOR, SMALL_FLOOR = 0.46, 0.35
+"""Nearness below which nothing is given: what shares a word with the task only is no answer to it."""
+
+GRAM_SHARE = 0.5  # What all letters of a line count beside all its words.
+CLAUSE, LEAST_WORDS = re.compile(r"[;,.]\s"), 3
+"""Where a task names two things, each is asked for itself, if it has so many words that say something."""
+
+COSINE_SHIFT = 0.5  # A cosine of all-MiniLM-L6-v2 above this makes a task nearer, one below it farther.
 
 SMALL = 200  # Entries below which the lower floor holds.
 FLOOR_TOTAL = 1_000  # What LEAST_TOTAL is to the verdict.
@@ -54,21 +62,34 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, lea
     return max(held, default=0.0) / sought if sought else 0.0
 
 
-def is_close(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> bool:
-    """Whether one of the best matches holds enough of the subject's weight for anything to be given."""
-    covered = coverage([match.located.entry for match in matches[:BEST]], terms, corpus, FLOOR_TOTAL)
-    return covered >= (FLOOR if corpus.total >= SMALL else SMALL_FLOOR)
+def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> float:
+    """By how much one of the best matches is nearer to the task's first line, or to a clause of it, than the floor.
+
+    Near is the coverage of its words and half the share of its letters: what is below 0 only shares a word with it.
+    """
+    entries = [match.located.entry for match in matches[:BEST]]
+    line = told(task).partition("\n")[0]
+    clauses = [part for part in CLAUSE.split(line) if len(content_words(part)) >= LEAST_WORDS]
+    asked = [(line, terms), *((part, build_terms(part)) for part in clauses if part != line)]
+    near = (
+        coverage(entries, own, corpus, FLOOR_TOTAL) + GRAM_SHARE * most_letters(part, entries) for part, own in asked
+    )
+    return max(near) - (FLOOR if corpus.total >= SMALL else SMALL_FLOOR)
 
 
 def drop_weak(hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], bool]) -> list[Hit]:
-    """The hits that are worth their room: the best of what is near enough, and those that are exempt; in order."""
-    least = LEAST_SHARE * max((hit.score for hit in hits), default=0.0)
-    worth = [hit for hit in hits if hit.score >= least][:MOST] if is_near else []
+    """The hits that are worth their room: the best of what is near enough, and those that are exempt; in order.
+
+    What says again what a better one says is as near as that: its novelty is left out.
+    """
+    scores = [hit.score / dict(hit.factors).get("novelty", 1.0) for hit in hits]
+    least = LEAST_SHARE * max(scores, default=0.0)
+    worth = [hit for hit, score in zip(hits, scores, strict=True) if score >= least][:MOST] if is_near else []
     return [hit for hit in hits if hit in worth or is_exempt(hit)]
 
 
 def _words(entry: Entry) -> Set[str]:
-    text = _folded(f"{entry.title}\n{entry.body}")
+    text = _folded(f"{entry.title}\n{entry.body}\n{cited_words(entry.cites)}")
     return {*words(text), *identifier_parts(text)}
 
 

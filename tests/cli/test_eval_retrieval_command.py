@@ -33,8 +33,9 @@ def write_set(directory: Path) -> list[str]:
 def test_files_are_measured_and_the_run_is_written(run: Run, tmp_path: Path) -> None:
     done = run("eval", "retrieval", *write_set(tmp_path), "--run", str(tmp_path / "run.jsonl"), "--explain")
     assert done.exit_code == 0
-    assert "nDCG@10       1.000  [1.000, 1.000]" in done.stdout
-    assert "* key: relevance 1.00 x prominence 0.83" in done.stdout
+    assert "nDCG@10             1.000  [1.000, 1.000]" in done.stdout
+    assert "entries given       1.000" in done.stdout
+    assert "* key: relevance 1.40 x prominence 0.83" in done.stdout
     assert json.loads((tmp_path / "run.jsonl").read_text())["ranking"] == ["key"]
 
 
@@ -56,7 +57,7 @@ def test_the_gate_exits_1_and_names_what_fell(run: Run, project: Project) -> Non
     put(project, 2)
     done = run("eval", "retrieval", "--against", "HEAD~1")
     assert done.exit_code == 1
-    assert "fell by more than 0.02" in done.stdout
+    assert "nDCG@10 1.000, 0.500: worse by more than 0.02" in done.stdout
     assert "1.000 -> 0.000  derived:1" in done.stdout
     assert run("eval", "retrieval", "--against", "HEAD~1", "--margin", "1").exit_code == 0
 

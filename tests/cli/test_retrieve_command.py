@@ -59,7 +59,7 @@ def test_explain_names_each_factor_and_notes_nothing(run: Run, zoo: Project) -> 
     line = result.stdout.splitlines()[2]
     score, _, product = line.strip().partition(" = ")
     values = {name: float(value) for name, value in (part.split(" ") for part in product.split(" x "))}
-    assert list(values)[:4] == ["relevance", "prominence", "scope", "truth"]
+    assert list(values)[:4] == ["relevance", "prominence", "age", "scope"]
     total = 1.0
     for value in values.values():
         total *= value

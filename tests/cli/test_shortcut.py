@@ -63,7 +63,7 @@ ON_THE_PATH = set(
     memory_ci.records.report memory_ci.records.retrieval
     memory_ci.rendering memory_ci.rendering.context memory_ci.rendering.table
     memory_ci.retrieval memory_ci.retrieval.budget memory_ci.retrieval.query memory_ci.retrieval.rank
-    memory_ci.retrieval.similar_tasks memory_ci.retrieval.verdict
+    memory_ci.retrieval.relevance memory_ci.retrieval.similar_tasks memory_ci.retrieval.verdict
     memory_ci.store memory_ci.store.layout""".split()
 )
 """Our modules that a retrieval may load when nothing changed; who adds one pays for it at every prompt."""

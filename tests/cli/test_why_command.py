@@ -29,7 +29,7 @@ def test_json_has_every_number(run: Run, zoo: Project) -> None:
     run("feedback", make_id(1), "rejected")
     found = json.loads(run("why", make_id(1), "--json").stdout)
     assert found["utility"] == pytest.approx(0.2)
-    assert [name for name, _ in found["factors"]] == ["prominence", "scope", "truth", "utility"]
+    assert [name for name, _ in found["factors"]] == ["prominence", "age", "scope", "truth", "utility"]
 
 
 def test_a_title_moves_no_cursor(run: Run, zoo: Project) -> None:

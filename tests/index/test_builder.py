@@ -216,8 +216,8 @@ PARTS = {
     "a prose": "UPDATE files SET prose = x'90'",
     "an object id": "UPDATE files SET oid = 'x'",
     "the words": "DELETE FROM entries_fts_data",
-    "a word": "INSERT INTO entries_fts (entries_fts, rowid, title, body, parts) "
-    "SELECT 'delete', row, title, body, '' FROM entries WHERE row = 2",
+    "a word": "INSERT INTO entries_fts (entries_fts, rowid, title, body, parts, cited) "
+    "SELECT 'delete', row, title, body, '', '' FROM entries WHERE row = 2",
     "an entry elsewhere": "UPDATE entries SET path = 'other.md' WHERE row = 2",
     "a trigger": "CREATE TRIGGER evil AFTER INSERT ON files BEGIN DELETE FROM entries; END",
     "a view": "DROP VIEW entries_text",

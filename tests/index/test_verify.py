@@ -125,7 +125,7 @@ def test_words_that_are_not_those_of_the_text_are_found(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     connection = connect(path)
-    connection.execute("INSERT INTO entries_fts (rowid, title, body, parts) VALUES (1, 'planted', '', '')")
+    connection.execute("INSERT INTO entries_fts (rowid, title, body, parts, cited) VALUES (1, 'planted', '', '', '')")
     connection.close()
     assert len(differences(path, make_tree(3))) == 1
 

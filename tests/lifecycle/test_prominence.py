@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_ci.config import parse_config
 from memory_ci.errors import UsageError
-from memory_ci.lifecycle.prominence import CURVES, HALF_LIFE_DAYS, prominence, ranking_prominence, recency
+from memory_ci.lifecycle.prominence import CURVES, HALF_LIFE_DAYS, floor_of, prominence, ranking_prominence, recency
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Priority
 from tests.make import make_entry
@@ -21,8 +21,20 @@ TODAY = date(2026, 11, 21)
 
 
 @pytest.mark.parametrize(("age", "expected"), [(0, 1.0), (90, 0.5), (180, 0.25), (-5, 1.0), (36500, 0.1)])
-def test_recency_halves_in_ninety_days_and_stops_at_a_tenth(age: int, expected: float) -> None:
+def test_recency_of_the_seed_halves_in_ninety_days_and_stops_at_a_tenth(age: int, expected: float) -> None:
+    assert recency(make_entry(last_reinforced=TODAY - timedelta(days=age)), TODAY, "seed") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("age", "expected"), [(0, 1.0), (90, 0.5), (180, 1 / 3), (-5, 1.0), (36500, 0.01)])
+def test_recency_halves_in_ninety_days_and_goes_on_falling(age: int, expected: float) -> None:
     assert recency(make_entry(last_reinforced=TODAY - timedelta(days=age)), TODAY) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("priority", ["pin", "permanent"])
+def test_what_is_pinned_does_not_age_but_on_the_curve_of_the_seed(priority: Priority) -> None:
+    old = make_entry(priority=priority, importance=0.1, last_reinforced=TODAY - timedelta(days=3000))
+    assert recency(old, TODAY) == recency(old, TODAY, "linear") == 1.0
+    assert recency(old, TODAY, "seed") == pytest.approx(0.1)
 
 
 def test_prominence_is_the_product_of_the_seed() -> None:
@@ -32,8 +44,8 @@ def test_prominence_is_the_product_of_the_seed() -> None:
 
 def test_an_old_important_entry_stays_above_an_old_unimportant_one() -> None:
     old = TODAY - timedelta(days=5000)
-    assert prominence(make_entry(importance=0.9, last_reinforced=old), TODAY) == pytest.approx(0.09)
-    assert prominence(make_entry(importance=0.2, last_reinforced=old), TODAY) == pytest.approx(0.02)
+    assert prominence(make_entry(importance=0.9, last_reinforced=old), TODAY, "seed") == pytest.approx(0.09)
+    assert prominence(make_entry(importance=0.2, last_reinforced=old), TODAY, "seed") == pytest.approx(0.02)
 
 
 def test_a_retired_entry_has_none_whatever_else_it_has() -> None:
@@ -61,7 +73,14 @@ def entry_of_age(days: int) -> Entry:
 
 @pytest.mark.parametrize(
     ("decay", "at_half_life", "at_a_year"),
-    [("exp", 0.5, 0.1), ("linear", 0.5, 0.1), ("t4dm", 0.7255, 0.4638), ("fsrs", 0.9, 0.7808)],
+    [
+        ("hyperbolic", 0.5, 0.1978),
+        ("seed", 0.5, 0.1),
+        ("exp", 0.5, 0.1),
+        ("linear", 0.5, 0.1),
+        ("t4dm", 0.7255, 0.4638),
+        ("fsrs", 0.9, 0.7808),
+    ],
 )
 def test_each_curve_has_its_documented_value_at_the_half_life(
     decay: Decay, at_half_life: float, at_a_year: float
@@ -72,9 +91,9 @@ def test_each_curve_has_its_documented_value_at_the_half_life(
 
 @pytest.mark.parametrize("decay", get_args(Decay))
 @given(age=st.integers(-1000, 700_000), step=st.integers(0, 1000))
-def test_every_curve_starts_at_one_never_rises_and_keeps_a_tenth(decay: Decay, age: int, step: int) -> None:
+def test_every_curve_starts_at_one_never_rises_and_keeps_its_floor(decay: Decay, age: int, step: int) -> None:
     earlier, later = recency(entry_of_age(age), TODAY, decay), recency(entry_of_age(age + step), TODAY, decay)
-    assert 0.1 <= later <= earlier <= recency(entry_of_age(0), TODAY, decay) == 1.0
+    assert floor_of(decay) <= later <= earlier <= recency(entry_of_age(0), TODAY, decay) == 1.0
 
 
 def test_the_curve_that_is_chosen_changes_both_prominences() -> None:

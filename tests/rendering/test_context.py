@@ -103,6 +103,14 @@ def test_the_cost_of_an_entry_is_what_it_adds(fields: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("source", [None, "pr:123456", "commit:3f2ab91aa5a1 pr:12"])
+def test_what_is_said_of_an_entry_besides_its_text_is_short(source: str | None) -> None:
+    facts = render_context(make_retrieval(make_hit(source=source, occurred_at=date(2026, 9, 1)))).splitlines()[5]
+    assert facts.startswith("id 00000001 · ")
+    assert facts.endswith("2026-09-01")
+    assert len(facts) <= 40
+
+
 def test_the_cost_of_a_norm_is_what_it_adds() -> None:
     one, two = (render_context(make_retrieval(norms=norms)) for norms in ((NORM,), (NORM, NORM)))
     assert len(two) - len(one) == norm_cost(NORM)
@@ -112,7 +120,7 @@ def test_all_but_the_entries_takes_no_more_than_it_is_said_to() -> None:
     dropped = tuple(make_hit(n, title="w" * 200, adoption="rejected") for n in range(MAX_NAMED + 1))
     norms = (Norm(f"{'d/' * 100}institutional.md", 1, "x" * 500),) * 3
     full = make_retrieval(make_hit(), norms=norms, norms_dropped=norms, hits_dropped=dropped)
-    assert len(render_context(full)) - entry_cost(make_hit()) <= context_cost(full)
+    assert len(render_context(full)) - entry_cost(make_hit()) <= context_cost(full) + MAX_LEFT_OUT
     left_out = render_context(full).splitlines()[-2]
     assert len(left_out) + 2 <= MAX_LEFT_OUT
 

@@ -27,7 +27,7 @@ def test_every_factor_lane_and_verdict_and_every_reason_is_named() -> None:
     )
     assert render_explanation(retrieval) == (
         "mode lexical · verdict WEAK · 0 norms · 1 entry given · 2 not\n"
-        " 1. 00000001 Learning number 1 (procedural, project)\n"
+        " 1. 00000001 Learning number 1 (procedural, project) MEMORY.md:1\n"
         "      0.2500 = relevance 0.500 x truth 0.500\n"
         "      raw: lexical 3.250\n"
         "      changed: a.py:3\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_ci.records.retrieval import Hints, Retrieval, SimilarTask, Task
-from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, render_context, render_similar, render_task
+from memory_ci.rendering.context import context_cost, render_context, render_similar, render_task
 
 
 def make_task(**fields: Any) -> Task:  # noqa: ANN401 - any field of Task
@@ -53,4 +53,4 @@ def test_the_factors_stand_below() -> None:
 
 def test_what_the_lines_take_is_counted_before_entries_are_chosen() -> None:
     answer = Retrieval(task="", mode="lexical", hints=Hints((SimilarTask(make_task(), 0.36, ()),)))
-    assert context_cost(answer) == len(render_context(answer)) + MAX_LEFT_OUT
+    assert context_cost(answer) == len(render_context(answer))

@@ -32,6 +32,17 @@ def test_identifiers_are_asked_whole_and_in_parts() -> None:
     )
 
 
+def test_a_possessive_keeps_its_noun_and_a_numbered_name_its_number() -> None:
+    assert build_terms("Dave's hint on pytest\u2019s exit") == ("dave", "hint", "pytest", "exit")
+    assert set(build_terms("ask o1-preview")) == {"ask", "o1-preview", "o1", "preview"}
+
+
+def test_the_paths_at_hand_are_asked_once_beside_the_task_and_never_alone() -> None:
+    terms = build_terms("retry twice", paths=("src/http_client.py", "src/retry.py"))
+    assert terms == ("retry", "twice", "retry", "twice", "src/http_client", "src", "http", "client", "src/retry")
+    assert build_terms("", paths=("src/http_client.py",)) == ()
+
+
 LEFT_OUT = {
     "fenced code": "```python\nimport noise\n```\n",
     "a fence of tildes with a fence inside": "~~~~\nnoise\n~~~\n```\nnoise\n~~~~\n",

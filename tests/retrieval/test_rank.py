@@ -6,13 +6,14 @@ import math
 from datetime import date
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_ci.records.entry import ScopeName
 from memory_ci.records.retrieval import Hit, Match
-from memory_ci.retrieval.rank import Weights, rank
+from memory_ci.retrieval.rank import Traits, Weights, rank
 from tests.make import make_entry, make_id, make_located
 
 
@@ -72,9 +73,24 @@ def test_ties_go_to_the_last_reinforced_and_then_to_the_lower_id() -> None:
 
 def test_the_product_of_the_named_factors_is_the_score() -> None:
     (hit,) = rank([make_match(1, 3.0, scope="team", importance=1.0)], BY_IMPORTANCE)
-    assert hit.factors == (("relevance", 1.0), ("prominence", 1.0), ("scope", 1.5), ("truth", 1.0), ("utility", 1.0))
+    assert dict(hit.factors) == {
+        "relevance": 1.0,
+        "prominence": 1.0,
+        "age": 1.0,
+        "scope": 1.5,
+        "truth": 1.0,
+        "utility": 1.0,
+    }
     assert hit.score == 1.5
     assert hit.lanes == (("lexical", 3.0),)
+
+
+def test_age_counts_once_more_by_itself_but_in_the_product_of_the_seed() -> None:
+    weights = Weights(prominence=by_importance, traits=lambda _: Traits(1.0, 0.25))
+    (hit,) = rank([make_match(1, importance=1.0)], weights)
+    assert dict(hit.factors)["age"] == pytest.approx((0.5 + 0.25 / 1.25) / 1.0)
+    (literal,) = rank([make_match(1, importance=1.0)], msgspec.structs.replace(weights, is_literal=True))
+    assert dict(literal.factors)["age"] == 1.0
 
 
 def test_an_entry_whose_code_changed_comes_later_and_one_whose_code_is_gone_is_not_served() -> None:

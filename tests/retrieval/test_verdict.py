@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.records.retrieval import Hit, Match
 from memory_ci.retrieval.query import Corpus, build_terms, idf
-from memory_ci.retrieval.verdict import SMALL, coverage, drop_weak, is_close, verdict
+from memory_ci.retrieval.verdict import SMALL, coverage, drop_weak, margin, verdict
 from tests.make import make_entry, make_located
 
 RARE = Corpus(1000, lambda term: 3)
@@ -39,12 +39,24 @@ def test_nothing_found_or_nothing_asked_is_a_miss() -> None:
     assert verdict(make_matches("Retry"), (), RARE) == "MISS"
 
 
+def near(task: str, title: str, total: int = 1000) -> bool:
+    return margin(task, make_matches(title), build_terms(task), Corpus(total, RARE.df)) >= 0
+
+
 def test_what_shares_a_word_with_a_task_is_not_close_to_it() -> None:
-    terms = build_terms("retry failed charge of the customer")
-    assert is_close(make_matches("Retry the charge with a key"), terms, RARE)
-    assert not is_close(make_matches("Retry the upload"), terms, RARE)
-    assert is_close(make_matches("Retry the upload"), terms, Corpus(SMALL - 1, lambda term: 3))
-    assert not is_close([], terms, RARE)
+    task = "retry failed charge of the customer"
+    assert near(task, "Retry the charge with a key")
+    assert not near(task, "Retry the upload")
+    assert near("retry charge of the customer", "Retry the file", SMALL - 1)
+    assert not near("retry charge of the customer", "Retry the file")
+    assert margin(task, [], build_terms(task), RARE) < 0
+
+
+def test_a_task_that_names_two_things_is_near_to_each() -> None:
+    first, second = "number the invoices of each tenant", "wait between two uploads of a report"
+    assert not near(f"{second} and then {first}".replace(" and", ""), "Number invoices")
+    assert near(f"{second}; {first}", "Number invoices")
+    assert near(f"{second}, {first}", "Number invoices")
 
 
 def test_at_most_ten_are_given_none_of_them_far_behind_and_what_is_exempt_besides() -> None:

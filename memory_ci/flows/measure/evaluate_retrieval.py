@@ -32,6 +32,9 @@ from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.quality import Answered, Asking, Comparison, Fall, Golden, Measure, Quality
 from memory_ci.records.report import LoadedFile
+from memory_ci.records.retrieval import Retrieval
+from memory_ci.rendering.context import context_cost, entry_cost, render_context
+from memory_ci.retrieval.budget import fit
 from memory_ci.retrieval.metrics import (
     derive_golden,
     has_any,
@@ -42,6 +45,7 @@ from memory_ci.retrieval.metrics import (
     recall,
     reciprocal_rank,
 )
+from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.store.files import write_file
 
 T = TypeVar("T")
@@ -49,6 +53,9 @@ T = TypeVar("T")
 MAX_SET_BYTES = 200_000_000
 TIMELESS = datetime(2026, 1, 1, tzinfo=UTC)
 """When everything is that carries no time."""
+
+SESSION = 10
+"""So many tasks, one after the other, are taken for a session: what comes twice among them is a repeat."""
 
 GOLDEN_DIR = ".memory/eval"
 DERIVED = "derived.jsonl"
@@ -62,6 +69,9 @@ MEASURES: dict[str, Callable[[Answered], float]] = {
     "nDCG@10": lambda one: ndcg(one.ranking, one.asking.grades, 10),
     "MRR@10": lambda one: reciprocal_rank(one.ranking, one.asking.grades, 10),
     "zero results": lambda one: float(not one.ranking),
+    "entries given": lambda one: float(len(one.given)),
+    "characters given": lambda one: float(one.characters),
+    "recall at given": lambda one: recall(one.given, one.asking.grades, len(one.given)),
 }
 """What is averaged over the queries that have a relevant entry."""
 
@@ -73,6 +83,7 @@ class SetEntry(msgspec.Struct, frozen=True):
     text: str
     group: str = ""
     ts: datetime = TIMELESS
+    session: str | int | None = None
 
 
 class SetQuery(msgspec.Struct, frozen=True, rename={"kind": "class"}):
@@ -177,6 +188,7 @@ def _entry(entry: SetEntry) -> Entry:
         reinforcement_count=0,
         last_reinforced=day,
         status="active",
+        session=None if entry.session is None else str(entry.session),
         title=title,
         body=body,
     )
@@ -199,13 +211,23 @@ def answer_set(
 ) -> Iterator[Answered]:
     """Each query of a set, answered from what its group had learned by then; with an embedder, all of it embedded.
 
+    Each is followed by one of another group, without a name, of which its memory should know nothing.
     Raises EngineError when that fails: half of the entries with vectors would judge nothing.
     """
     vectors: dict[bytes, array[float]] = {}
+    dice = random.Random(len(of.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
+    group_of = {query.id: query.group for query in of.queries}
+    texts: dict[str, list[str]] = defaultdict(list)
+    for query in of.queries:
+        texts[query.group].append(query.text)
     for index, asking in replay(of):
         if embedder and embedder.embedder:
             _embed_all(index, embedder.embedder, vectors)
+        others = [group for group in texts if group != group_of[asking.name]]
         yield _answer(index, config, asking, clock, embedder)
+        if others:
+            unrelated = dice.choice(texts[dice.choice(others)])
+            yield _answer(index, config, replace(asking, name="", text=unrelated, grades={}), clock, embedder)
 
 
 def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice:
@@ -287,7 +309,7 @@ def init_golden(workspace: Workspace) -> tuple[Path, int]:
 
 def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]:
     """A run as JSON lines: query, ranking and verdict, and each hit's factors if they are asked for."""
-    for one in answered:
+    for one in (one for one in answered if one.asking.name):
         line = {"query": one.asking.name, "ranking": one.ranking, "verdict": one.verdict}
         yield msgspec.json.encode(line | ({"factors": [dict(hit) for hit in one.factors]} if explain else {})) + b"\n"
 
@@ -309,9 +331,19 @@ def _answer(
     asked = make_sound(options, config, asking.today)
     found = find_ranked(index, config, asking.text, asked, options, asking.today, embedder)
     hits, _ = arrange(found.hits, asked.limit)
+    answer = Retrieval(task=asking.text, mode=found.mode)
+    best = drop_weak(hits, is_near=found.margin >= 0, is_exempt=lambda _: False)
+    given, _ = fit(best, asked.max_chars - context_cost(answer), entry_cost, config.retrieve.type_max_chars)
     seconds = clock() - start
-    ranking = tuple(hit.located.entry.id for hit in hits)
-    return Answered(asking, ranking, tuple(hit.factors for hit in hits), found.verdict, seconds)
+    return Answered(
+        asking,
+        tuple(hit.located.entry.id for hit in hits),
+        tuple(hit.factors for hit in hits),
+        found.verdict,
+        seconds,
+        tuple(hit.located.entry.id for hit in given),
+        len(render_context(replace(answer, hits=given))),
+    )
 
 
 def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
@@ -319,6 +351,7 @@ def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
     guarded = [one for one in answered if one.asking.negative]
     empty = [one for one in answered if not one.asking.grades]
     measures = [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()] if asked else []
+    measures += _measure_given(asked, empty)
     stale = [has_any(one.ranking, one.asking.negative, 10) for one in guarded]
     times = [1000 * one.seconds for one in answered]
     return Quality(
@@ -329,6 +362,22 @@ def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
         unanswerable=len(empty),
         false_hits=sum(one.verdict == "HIT" for one in empty),
     )
+
+
+def _measure_given(asked: Sequence[Answered], unrelated: Sequence[Answered]) -> Iterator[Measure]:
+    """Shares of what was given: relevant, kept of the first ten, repeated; and of unrelated tasks that got anything."""
+    served = [one for one in asked if one.given]
+    if served:
+        hits = [len(one.asking.grades.keys() & set(one.given)) / len(one.given) for one in served]
+        yield _mean("precision at given", hits)
+        before = [{name for one in served[at - at % SESSION : at] for name in one.given} for at in range(len(served))]
+        repeats = [len(known & set(one.given)) / len(one.given) for known, one in zip(before, served, strict=True)]
+        yield _mean("repeats", repeats)
+    found = mean([MEASURES["recall@10"](one) for one in asked])
+    if found:
+        yield _mean("kept", [MEASURES["recall at given"](one) / found for one in asked])
+    if unrelated:
+        yield _mean("unrelated answered", [float(bool(one.given)) for one in unrelated])
 
 
 def _mean(name: str, values: Sequence[float]) -> Measure:

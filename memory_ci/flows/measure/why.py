@@ -104,6 +104,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
             place.entry, today, case.config.prominence.decay, standing.retentions.get(place.entry.id)
         ),
         parts=_parts(place, standing),
+        decay=case.config.prominence.decay,
         utility=standing.utility(place.entry),
         given=usage.given,
         used=usage.used,

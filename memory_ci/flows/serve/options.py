@@ -22,9 +22,10 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     """What is asked for. None leaves a value to the configuration, or a filter open.
 
     `at`: a revision or a day whose memory is asked. `base`: what a fork's branch was started from. `tree`: the revision
-    against which cited code is judged. `total_chars` bounds the whole text, norms and wrapper included. `walk`: entries
-    so many relations away from what is found are added. `all_matches`: weak matches are given, too, and what
-    the session was given before. `about`: a file, of which what is known is asked instead of what words find.
+    against which cited code is judged. `total_chars` bounds `max_chars`, and the caller prints `reserved` characters of
+    its own besides. `walk`: entries so many relations away from what is found are added. `all_matches`: weak matches
+    are given, too, and what the session was given before. `about`: a file, of which what is known is asked instead of
+    what words find.
     """
 
     max_chars: int | None = None
@@ -43,7 +44,8 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     base: str | None = None
     tree: str | None = None
     stale: bool = False
-    total_chars: int | None = None
+    total_chars: int = MAX_CHARS
+    reserved: int = 0
     walk: int | None = None
     all_matches: bool = False
     about: str | None = None
@@ -64,6 +66,7 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchR
     wanted = config.retrieve.max_chars if options.max_chars is None else options.max_chars
     limit = min(max(options.limit, 1), MAX_LIMIT)
     max_chars = min(max(wanted, 0), MAX_CHARS)
+    room = min(max_chars, options.total_chars) - options.reserved
     far = config.retrieve.walk if options.walk is None else options.walk
     walk = min(max(far, 0), MAX_WALK)
     scopes, role_note = _find_scopes(options, config.roles)
@@ -73,7 +76,7 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchR
         f"--walk {far} is out of range, {walk} is taken." if walk != far else "",
         role_note,
     )
-    return SearchRequest(limit, max_chars, _filters(options, scopes, today), tuple(filter(None, notes)), walk)
+    return SearchRequest(limit, room, _filters(options, scopes, today), tuple(filter(None, notes)), walk)
 
 
 def _filters(options: RetrieveOptions, scopes: Sequence[ScopeName], today: date) -> Filters:

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from functools import partial
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +27,7 @@ from memory_ci.index.search import (
     list_feedback,
     list_held,
     list_naming,
+    list_session_places,
     search,
 )
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, ranking_prominence, recency
@@ -45,7 +48,8 @@ from memory_ci.retrieval.rank import (
     rank,
     weigh_outcome,
 )
-from memory_ci.retrieval.verdict import is_close, verdict
+from memory_ci.retrieval.relevance import lexical_lane
+from memory_ci.retrieval.verdict import COSINE_SHIFT, margin, verdict
 
 if TYPE_CHECKING:
     from memory_ci.index.embedders.selection import EmbedderChoice
@@ -56,7 +60,7 @@ if TYPE_CHECKING:
 LEAST_JUDGED = 100
 """So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
 
-NEAR = 0.1
+NEAR = 0.01
 """What an entry of a file's team scope counts beside one that cites the file: it comes after that, whatever its age."""
 
 NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
@@ -65,17 +69,18 @@ NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
 class Ranked(msgspec.Struct, frozen=True):
     """The best matches of a task, ranked before the code they cite is judged, and how they are weighed.
 
-    `relevance` is what the lanes were fused to, None where only words were asked; `cosines` are those of the vector
-    lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing` is what feedback says of them.
+    `relevance` is what the lanes were fused to, that of the words where only these answered; `cosines` are those of the
+    vector lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing`: what feedback says of
+    them. Where `margin` is below 0 none is near enough to the task to be given.
     """
 
     matches: tuple[Match, ...]
     weights: Weights
     hits: tuple[Hit, ...]
     verdict: Strength
-    is_close: bool
+    margin: float
     standing: FeedbackWeights
-    relevance: Lane | None = None
+    relevance: Lane
     cosines: Lane = {}
     mode: Mode = "lexical"
     reason: str = ""
@@ -95,13 +100,14 @@ def find_ranked(
     Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
     """
     depth = max(LEAST_JUDGED, 2 * asked.limit)
-    corpus = Corpus(count_entries(index), partial(count_holding, index))
-    terms = build_terms(task, corpus)
+    corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
+    terms = build_terms(task, corpus, options.paths or ())
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
     standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)
-    strength, is_near = verdict(matches, terms, corpus), is_close(matches, terms, corpus)
-    found = Ranked(tuple(matches), weights, (), strength, is_near, standing)
+    strength, near = verdict(matches, terms, corpus), margin(task, matches, terms, corpus)
+    lane = lexical_lane(task, matches, _find_neighbours(index, matches))
+    found = Ranked(tuple(matches), weights, (), strength, near, standing, lane)
     found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
     return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
 
@@ -124,7 +130,7 @@ def find_about(
     standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)
     relevance = {place_of(place): 1.0 for place in citing} | {place_of(place): NEAR for place in near}
-    found = Ranked(matches, weights, (), "HIT", True, standing, relevance)
+    found = Ranked(matches, weights, (), "HIT", 0.0, standing, relevance)
     return replace(found, hits=tuple(_ranked(found, matches, weights)[:LEAST_JUDGED]))
 
 
@@ -145,23 +151,22 @@ def _with_vectors(
 
     depth = max(200, 2 * max(LEAST_JUDGED, 2 * asked.limit))
     answer = vector_matches(index, embedder.embedder, redact(task).text, depth=depth, **asked.filters)
-    known = {place_of(match.located): match.lexical for match in found.matches}
-    others = tuple(Match(located, 0.0) for place, located in answer.located.items() if place not in known)
+    others = tuple(Match(located, 0.0) for place, located in answer.located.items() if place not in found.relevance)
     located = {place_of(match.located): match.located for match in (*found.matches, *others)}
     standing = find_feedback_weights(index, config, [place.entry for place in located.values()], found.standing.today)
 
     def traits(place: Place) -> Traits:
-        entry = located[place].entry
-        return Traits(effective_importance(entry), standing.recency(entry), weigh_outcome(standing.utility(entry)))
+        return standing.traits(located[place].entry)
 
-    settings = config.retrieve
-    fused = fuse(settings.fusion, known, answer.matches, traits, weight=settings.vector_weight)
+    mode, weight = config.retrieve.fusion, config.retrieve.vector_weight
+    fused = fuse(mode, found.relevance, answer.matches, traits, weight=weight) if answer.matches else found.relevance
     return replace(
         found,
         matches=(*found.matches, *others),
         weights=weights_of(config, options, standing),
+        margin=found.margin + max(answer.matches.values()) - COSINE_SHIFT if answer.matches else found.margin,
         standing=standing,
-        relevance=fused if answer.matches else None,
+        relevance=fused,
         cosines=answer.matches,
         mode="degraded" if answer.reason else "hybrid",
         reason=answer.reason,
@@ -199,7 +204,13 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
         alive = replace(entry, status="active") if "retired" in options.statuses else entry
         return formula(alive, standing.today, decay, standing.retentions.get(entry.id))
 
-    return Weights(prominence=weigh, is_literal=is_literal, utility=standing.utility, session=options.session)
+    return Weights(
+        prominence=weigh,
+        traits=standing.traits,
+        is_literal=is_literal,
+        utility=standing.utility,
+        session=options.session,
+    )
 
 
 def _contradicted(entry: Entry) -> list[str]:
@@ -222,6 +233,10 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
     def recency(self, entry: Entry) -> float:
         """What its age leaves of an entry."""
         return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
+
+    def traits(self, entry: Entry) -> Traits:
+        """Importance, recency and outcome of an entry."""
+        return Traits(effective_importance(entry), self.recency(entry), weigh_outcome(self.utility(entry)))
 
     def mark(self, hit: Hit) -> Hit:
         """The hit with the number of events behind its utility."""
@@ -274,6 +289,17 @@ def make_standing(
     from memory_ci.lifecycle.stability import find_retentions  # for those who choose it
 
     return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))
+
+
+def _find_neighbours(index: Index, matches: Iterable[Match]) -> Mapping[Place, Sequence[Place]]:
+    """The notes beside each match in its session, as far as they match; what speaks of code stands alone."""
+    notes = {place_of(m.located) for m in matches if m.located.entry.session and not may_be_judged(m.located)}
+    beside: defaultdict[Place, list[Place]] = defaultdict(list)
+    for one, other in pairwise(list_session_places(index)) if len(notes) > 1 else ():
+        if {one[1:], other[1:]} <= notes and one[:2] == other[:2]:
+            beside[one[1:]].append(other[1:])
+            beside[other[1:]].append(one[1:])
+    return beside
 
 
 def may_be_judged(place: Located) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import synced_index
-from memory_ci.flows.serve.options import MAX_CHARS, RetrieveOptions, SearchRequest, make_sound
+from memory_ci.flows.serve.options import RetrieveOptions, SearchRequest, make_sound
 from memory_ci.flows.serve.ranking import Ranked, arrange, find_about, find_ranked, may_be_judged, weigh_again
 from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.repo import resolve_commit
@@ -26,7 +26,7 @@ from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
-from memory_ci.rendering.context import context_cost, entry_cost, norm_cost
+from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
 from memory_ci.retrieval.verdict import drop_weak
@@ -65,7 +65,7 @@ def retrieve(
     with open_view(workspace, options, today) as view:
         config = view.workspace.config
         asked = make_sound(options, config, view.today)
-        norms_room = min(config.retrieve.institutional_max_chars, (options.total_chars or MAX_CHARS) // 2)
+        norms_room = min(config.retrieve.institutional_max_chars, asked.max_chars // 2)
         always = [] if options.about else _norms(view.index, view.today, config.prominence.decay)
         fresh = list(filter(is_new, always))
         norms, norms_dropped = fit_norms(fresh, norms_room, norm_cost)
@@ -79,19 +79,17 @@ def retrieve(
     judged, gone = _judge(view, found, options)
     ranked, superseded = arrange(judged, min(asked.limit, MOST_ABOUT) if options.about else asked.limit)
     is_named = partial(_is_named, options.paths or ())
-    best = (
-        ranked
-        if options.all_matches or options.about
-        else drop_weak(ranked, is_near=_is_near(found), is_exempt=is_named)
-    )
+    is_all = options.all_matches or options.about is not None
+    best = ranked if is_all else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named)
     weak = len(ranked) - len(best)
     fresh_hits = list(filter(is_new, best))
     known = len(always) - len(fresh) + len(best) - len(fresh_hits)
     best = _name_edits(view, fresh_hits, options)
     answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
-    room = asked.max_chars if options.total_chars is None else options.total_chars - context_cost(answer)
-    room = min(asked.max_chars, room)
+    room = asked.max_chars - context_cost(answer) - (MAX_LEFT_OUT if norms_dropped or asked.walk else 0)
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
+    if dropped and not (norms_dropped or asked.walk):
+        kept, dropped = fit(best, room - MAX_LEFT_OUT, entry_cost, config.retrieve.type_max_chars)
     answer = replace(
         answer,
         hits=kept,
@@ -100,7 +98,7 @@ def retrieve(
         notes=(
             *filter(None, (view.note, *asked.notes)),
             *_explain(found),
-            *_explain_silence(task, kept, dropped, gone, weak, known),
+            *_explain_silence(task, kept, dropped, gone, weak, known, asked.max_chars - room),
         ),
         findings=findings,
         verdict=found.verdict,
@@ -110,7 +108,7 @@ def retrieve(
     if asked.walk and kept:
         answer = _walk(workspace, answer, asked, options, today, room)
         answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
-    return _add_hints(answer, view, options, is_new)
+    return _add_hints(answer, view, options, asked.max_chars, is_new)
 
 
 def _find_new(workspace: Workspace, options: RetrieveOptions) -> Callable[[Given], bool]:
@@ -168,11 +166,6 @@ def _name_edits(view: View, hits: list[Hit], options: RetrieveOptions) -> list[H
     return with_edits(view.workspace, hits, view.commit if options.tree is None else options.tree)
 
 
-def _is_near(found: Ranked) -> bool:
-    """Whether anything may be given; words cannot tell it where vectors answered."""
-    return found.is_close or bool(found.cosines)
-
-
 def _is_named(paths: Iterable[str], hit: Hit) -> bool:
     """Whether an entry cites one of the files at hand, or one below a directory at hand."""
     return any(f"{one.path}/".startswith(f"{path.rstrip('/')}/") for one in hit.verdicts for path in paths)
@@ -214,7 +207,9 @@ def _explain(found: Ranked) -> Iterator[str]:
         yield f"Words alone were asked: {found.reason}."
 
 
-def _add_hints(answer: Retrieval, view: View, options: RetrieveOptions, is_new: Callable[[Given], bool]) -> Retrieval:
+def _add_hints(
+    answer: Retrieval, view: View, options: RetrieveOptions, max_chars: int, is_new: Callable[[Given], bool]
+) -> Retrieval:
     """The answer, with what git history says where it holds fewer than two entries, if there is room.
 
     None for a file, and for a moment of the past, which did not know what was merged since.
@@ -228,11 +223,17 @@ def _add_hints(answer: Retrieval, view: View, options: RetrieveOptions, is_new: 
     hints = find_hints(view.workspace, answer.task, options.paths or (), is_new, has_entries=bool(answer.hits))
     told = replace(answer, hints=hints)
     total = context_cost(told) + sum(map(entry_cost, answer.hits))
-    return told if options.total_chars is None or total <= options.total_chars else answer
+    return told if total <= max_chars else answer
 
 
 def _explain_silence(
-    task: str, kept: tuple[Hit, ...], dropped: tuple[Hit, ...], gone: tuple[Withheld, ...], weak: int, known: int
+    task: str,
+    kept: tuple[Hit, ...],
+    dropped: tuple[Hit, ...],
+    gone: tuple[Withheld, ...],
+    weak: int,
+    known: int,
+    besides: int,
 ) -> Iterator[str]:
     """What the caller should know of what is not shown."""
     if task.strip() and not build_terms(task):
@@ -242,8 +243,8 @@ def _explain_silence(
     if known:
         yield f"This session was given {plural(known, 'entry')} before; `--all` shows {'it' if known == 1 else 'them'}."
     if dropped and not kept:
-        least = min(map(entry_cost, dropped))
-        yield f"{plural(len(dropped), 'entry')} found, but the smallest takes {least} characters: there is no room."
+        least = min(map(entry_cost, dropped)) + besides
+        yield f"{plural(len(dropped), 'entry')} found, but no room: with the smallest it takes {least} characters."
     if gone:
         yield f"Withheld, because the code cited is gone: {plural(len(gone), 'entry')}. --stale shows them."
 

@@ -70,7 +70,8 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
     from memory_ci.rendering.context import ASK, HOOK_CHARS, render_asking, render_context
 
     line = nudge_agent(where, event.session or None, now.date()) if event.kind == "prompt" else ""
-    options = RetrieveOptions(session=event.session or None, total_chars=HOOK_CHARS - len(ASK) - len(line) - 1)
+    own = len(ASK) + len(line) + 1
+    options = RetrieveOptions(session=event.session or None, total_chars=HOOK_CHARS, reserved=own)
     files: list[str | None] = [repository_path(where, Path(event.cwd or ".") / path) for path in event.paths]
     answer = Retrieval(task=event.prompt, mode="lexical")
     for about in files or [None]:

@@ -103,7 +103,7 @@ def test_a_run_holds_the_ranking_and_on_demand_the_factors(tmp_path: Path) -> No
     (short,) = [json.loads(line) for line in run_lines(answered, explain=False)]
     (long,) = [json.loads(line) for line in run_lines(answered, explain=True)]
     assert short == {"query": "q", "ranking": ["key", "log"], "verdict": "HIT"}
-    assert list(long["factors"][0]) == ["relevance", "prominence", "scope", "truth", "utility"]
+    assert list(long["factors"][0]) == ["relevance", "prominence", "age", "scope", "truth", "utility"]
 
 
 @pytest.mark.parametrize("line", ["{", '{"id": 1, "text": "x"}', "[]"])
@@ -151,10 +151,34 @@ def test_the_gate_closes_when_an_entry_is_lost_and_names_the_query(project: Proj
     goldens = load_golden(project.workspace)
     answered = answer_golden(project.workspace, goldens, TODAY, ticking)
     lost = compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.02, ticking)
-    assert lost.has_fallen
+    assert {name for name, _, _ in lost.worse} >= {"nDCG@10", "recall at given"}
     assert [(fall.name, fall.before, fall.now) for fall in lost.falls] == [("own:1", 1.0, 0.0)]
-    assert not compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.5, ticking).has_fallen
-    assert not compare_golden(project.workspace, goldens, answered, "HEAD", 0.0, ticking).has_fallen
+    assert not compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.7, ticking).worse
+    assert not compare_golden(project.workspace, goldens, answered, "HEAD", 0.0, ticking).worse
+
+
+def test_what_is_given_is_measured_apart_from_the_ranking(tmp_path: Path) -> None:
+    again = QUERY | {"id": "again", "text": "retry charges with an idempotency key"}
+    bank = {"id": "b", "text": "paint the barn doors red", "group": "bank"}
+    answered = answer(tmp_path, QUERY, again, bank, qrels=(("q", "key", 1), ("again", "key", 1)))
+    assert [one.asking.name for one in answered] == ["q", "", "again", ""], (
+        "each with a task of another group behind it"
+    )
+    found = values(measure(answered)[0])
+    assert (found["entries given"], found["recall at given"], found["kept"]) == (1.5, 1.0, 1.0)
+    assert (found["precision at given"], found["repeats"], found["unrelated answered"]) == (0.75, 0.5, 0.0)
+    assert found["characters given"] > 0
+    assert len(list(run_lines(answered, explain=False))) == 2
+
+
+def test_the_gate_watches_what_is_given_to_unrelated_tasks(project: Project) -> None:
+    put_entries(project, "Retry a charge with a key")
+    put_golden(project, RETRY, {"query": "paint the barn doors"})
+    put_entries(project, "Retry a charge with a key", "Paint the barn doors red")
+    goldens = load_golden(project.workspace)
+    answered = answer_golden(project.workspace, goldens, TODAY, ticking)
+    compared = compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.02, ticking)
+    assert compared.worse == (("unrelated answered", 0.0, 1.0),)
 
 
 def test_global_memory_takes_no_part(project: Project, home: Path) -> None:

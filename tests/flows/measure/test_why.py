@@ -64,7 +64,7 @@ def why(project: Project, prefix: str = ID, at: str | None = None) -> Why:
 
 def test_the_parts_multiply_to_the_prominence_of_the_seed(zoo: Project) -> None:
     found = why(zoo)
-    assert dict(found.parts) == pytest.approx({"importance": 0.8, "recency": 0.5 ** (81 / 90), "reinforcement": 2.0})
+    assert dict(found.parts) == pytest.approx({"importance": 0.8, "recency": 1 / (1 + 81 / 90), "reinforcement": 2.0})
     assert found.prominence == pytest.approx(math.prod(value for _, value in found.parts))
 
 

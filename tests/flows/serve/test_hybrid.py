@@ -69,6 +69,15 @@ def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(memory: 
     assert lanes["Retry the nightly import"]["vectors"] < 0.5
 
 
+def test_the_best_cosine_counts_for_the_floor(memory: Project, server: Server) -> None:
+    def given(task: str) -> list[str]:
+        return titles(retrieve(memory.workspace, task, RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url}))
+
+    assert given("a payment bounced") == ["Send a key with each charge", "A refund needs two people"]
+    memory.commit("Forget", {"MEMORY.md": format_entry(make_entry(2, title="Retry the nightly import"))})
+    assert given("each payment of the yearly tax bounces on retry") == []
+
+
 def test_the_weight_of_the_vectors_decides_who_comes_first(memory: Project, server: Server) -> None:
     first = {}
     for weight in (0.1, 0.9):

@@ -117,7 +117,7 @@ def test_entries_of_other_sessions_are_seen_only_on_demand(project: Project) -> 
 
 def test_a_type_takes_no_more_than_its_share(project: Project) -> None:
     put(project, "MEMORY.md", 1, 2, 3)
-    project.write(".memory-ci.yaml", "retrieve:\n  type_max_chars: {procedural: 200}\n")
+    project.write(".memory-ci.yaml", "retrieve:\n  type_max_chars: {procedural: 80}\n")
     answer = project.retrieve("zebra")
     assert (len(answer.hits), len(answer.hits_dropped)) == (1, 2)
 
@@ -127,7 +127,22 @@ def test_a_budget_below_the_smallest_entry_says_so_and_prints_no_empty_wrapper(p
     answer = project.retrieve("zebra", max_chars=20)
     assert render_context(answer) == ""
     (note,) = answer.notes
-    assert note.startswith("2 entries found, but the smallest takes 1")
+    assert note.startswith("2 entries found, but no room: ")
+
+
+@pytest.mark.parametrize("chars", [600, 900, 1_500])
+def test_max_chars_counts_everything_that_is_printed(project: Project, chars: int) -> None:
+    put(project, "MEMORY.md", *range(1, 12), body=" ".join(["word"] * 20))
+    project.write("institutional.md", format_entry(make_entry(100, title="Norm", body="Never on Fridays.")))
+    shown = render_context(project.retrieve("zebra", max_chars=chars, reserved=50))
+    assert chars - 400 < len(shown) <= chars - 50
+
+
+def test_what_the_caller_prints_besides_takes_of_the_room(project: Project) -> None:
+    put(project, "MEMORY.md", 1, 2)
+    exact = len(render_context(project.retrieve("zebra")))
+    assert len(project.retrieve("zebra", max_chars=exact).hits) == 2
+    assert len(project.retrieve("zebra", max_chars=exact + 9, reserved=10).hits) < 2
 
 
 def test_the_whole_text_stays_within_its_bound_however_much_there_is(project: Project) -> None:

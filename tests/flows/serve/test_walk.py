@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.flows.serve.retrieve import injected_ids
 from memory_ci.records.retrieval import Hit, Retrieval
-from memory_ci.rendering.context import entry_cost, render_context
+from memory_ci.rendering.context import MAX_LEFT_OUT, entry_cost, render_context
 from memory_ci.rendering.why import render_explanation
 from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
@@ -234,8 +234,7 @@ def test_an_entry_that_must_not_be_given_to_agents_is_not_reached(project: Proje
 
 
 def test_a_related_entry_takes_only_the_room_that_hits_leave(pair: Project) -> None:
-    one, two = walk(pair).hits
-    exact = entry_cost(one) + entry_cost(two)
+    exact = len(render_context(walk(pair))) + MAX_LEFT_OUT
     assert ids(walk(pair, max_chars=exact)) == [make_id(1), make_id(2)]
     answer = walk(pair, max_chars=exact - 1)
     assert ids(answer) == [make_id(1)]
@@ -253,7 +252,7 @@ def test_a_related_entry_displaces_no_hit_by_the_limit_or_by_the_room_of_its_typ
 def test_a_hit_that_found_no_room_does_not_come_back_by_a_relation(project: Project) -> None:
     hit = make_entry(1, title=ZEBRA, importance=0.9, relations=(f"supports {make_id(2)}",))
     put(project, hit, make_entry(2, title=ZEBRA, body="long " * 99 + "text", importance=0.1))
-    answer = walk(project, max_chars=400)
+    answer = walk(project, max_chars=1_000)
     assert ids(answer) == [make_id(1)]
     assert len(answer.hits_dropped) == 1
 
