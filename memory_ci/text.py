@@ -57,14 +57,14 @@ def identifier_parts(text: str) -> Iterator[str]:
 CITED = re.compile(r"(?P<path>[^@\n]+?)(?:\.\w+)?(?::\d[\d-]*)?@\S+(?:\s+symbol:(?P<symbol>\S+))?")
 
 
-def cited_words(cites: Iterable[str]) -> str:
-    """The words of what an entry cites: paths without their endings, and names. They say where it belongs.
+def cited_words(cites: Iterable[str], aka: str | None = None) -> str:
+    """The words of what an entry cites, paths without their endings and names, and those that it goes by besides.
 
-    >>> cited_words(["src/http_client.py:3-9@3f2ab91aa5a1 symbol:Client.getUser words:0f"])
-    'src/http_client Client.getUser src http client client get user'
+    >>> cited_words(["src/http_client.py:3-9@3f2ab91aa5a1 symbol:Client.getUser words:0f"], "timeout")
+    'src/http_client Client.getUser src http client client get user timeout'
     """
     found = [part for cite in cites if (match := CITED.match(cite)) for part in match.groups() if part]
-    return " ".join([*found, *(part for one in found for part in identifier_parts(one))])
+    return " ".join([*found, *(part for one in found for part in identifier_parts(one)), *([aka] if aka else [])])
 
 
 def content_words(text: str) -> frozenset[str]:

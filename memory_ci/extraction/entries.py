@@ -7,6 +7,7 @@ Crewship's table, in which an escalation or a regression weighs more than routin
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Iterable
 from datetime import date
@@ -17,6 +18,16 @@ from memory_ci.extraction.scopes import Selector
 from memory_ci.records.candidate import Candidate, Quote
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, Severity
+from memory_ci.text import STOP_WORDS, identifier_parts, words
+
+MAX_AKA = 10
+AKA = re.compile(r"[^\W\d_][\w-]{2,29}")
+WORK_WORDS = frozenset(
+    """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature fix fixed fixes
+    issue main master merge merged pull refactor release remove removed request revert support test tests update
+    wip""".split()
+)
+"""What work is called whatever it is about."""
 
 
 def entry_id(candidate: Candidate) -> str:
@@ -36,7 +47,7 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
     """All free text of an entry, piece by piece: what the gate looks at, joined."""
     unknown = (f"{key}: {raw}" for key, raw in entry.extra)
     lines = (*entry.evidence, *entry.occurrences, *entry.cites, *entry.relations, *unknown)
-    fields = (entry.instead, entry.source, entry.session, entry.engine, entry.scope, entry.promoted_from)
+    fields = (entry.instead, entry.source, entry.session, entry.engine, entry.scope, entry.promoted_from, entry.aka)
     return (entry.title, entry.body, *filter(None, fields), *lines)
 
 
@@ -46,7 +57,19 @@ def check_entry(entry: Entry) -> list[str]:
     return list(dict.fromkeys(reasons + (["unknown-fields"] if entry.extra else [])))
 
 
-def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: date) -> Entry:
+def find_aka(title: str, body: str, called: str) -> str | None:
+    """At most MAX_AKA words of what the work was `called` that an entry does not say: who asks may use them.
+
+    >>> find_aka("Send an idempotency key", "", "fix: charge a card once (#128) payments")
+    'charge card once payments'
+    """
+    own = frozenset((*words(f"{title}\n{body}"), *identifier_parts(f"{title}\n{body}")))
+    asked = (word for word in words(called) if AKA.fullmatch(word) and word not in own | STOP_WORDS | WORK_WORDS)
+    found = " ".join(list(dict.fromkeys(asked))[:MAX_AKA])
+    return found if found and not check_words(found) else None
+
+
+def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: date, aka: str | None = None) -> Entry:
     """The entry to write: learned `today`, last seen to hold when it was merged, with the words that prove it."""
     return Entry(
         id=entry_id,
@@ -64,6 +87,7 @@ def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: dat
         engine=candidate.engine,
         evidence=tuple(f"{quote.origin} {' '.join(quote.text.split())}" for quote in candidate.quotes),
         cites=candidate.cites,
+        aka=aka,
         adoption=candidate.adoption,
         instead=candidate.instead,
         title=candidate.title,

@@ -157,4 +157,4 @@ def _keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Se
 
 def _text_row(row: int, located: Located) -> Row:
     title, body = located.entry.title, located.entry.body
-    return row, title, body, hidden_parts(title, body), cited_words(located.entry.cites)
+    return row, title, body, hidden_parts(title, body), cited_words(located.entry.cites, located.entry.aka)

@@ -40,7 +40,7 @@ Front = msgspec.defstruct(
     array_like=True,
 )
 front_of = attrgetter(*FRONT)
-CITES = FRONT.index("cites")
+CITES, AKA = FRONT.index("cites"), FRONT.index("aka")
 pack = msgspec.msgpack.Encoder().encode
 unpack_front = msgspec.msgpack.Decoder(Front).decode
 
@@ -146,8 +146,9 @@ def hidden_parts(title: str, body: str) -> str:
 
 
 def cited(front: bytes) -> str:
-    """The words of the cites in the column `front`."""
-    return cited_words(front_of(unpack_front(front))[CITES])
+    """The words of the cites and of `aka` in the column `front`."""
+    fields = front_of(unpack_front(front))
+    return cited_words(fields[CITES], fields[AKA])
 
 
 FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))  # Those that schema.sql calls.

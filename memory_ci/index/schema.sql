@@ -13,7 +13,7 @@
 --   5  occurrences of entries; a phase that is unknown is none
 --   6  what an entry's text hashes to, so that a file that changed is not read whole
 --   7  verdicts on cited code
---   8  the words of what is cited
+--   8  the words of what is cited, and of aka
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -90,7 +90,7 @@ CREATE VIRTUAL TABLE entries_fts USING fts5 (
     title,
     body,
     parts,                                -- getUserName -> get user name; http_client is two words anyway
-    cited,                                -- the words of the paths and names that it cites
+    cited,                                -- the words of the paths and names that it cites, and aka
     content = 'entries_text',
     content_rowid = 'row',
     detail = full,

@@ -188,6 +188,7 @@ def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]]
         evidence=_union(entry.evidence for entry in ranked),
         occurrences=unite_occurrences(kept, ranked),
         cites=_union(entry.cites for entry in ranked),
+        aka=_first(entry.aka for entry in ranked),
         relations=_union((r for r in entry.relations if ids.isdisjoint(r.split()[1:])) for entry in ranked),
         adoption=_first(entry.adoption for entry in ranked),
         instead=_first(entry.instead for entry in ranked),

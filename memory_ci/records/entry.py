@@ -23,6 +23,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One learning. Fields are those of the front matter, in canonical order, then the Markdown.
 
     `extra` holds the keys this version does not know, as (key, raw YAML after the colon): they survive.
+    `aka` is search words that the text does not say, with blanks between them.
     `scope` is a target ("project", "team:src/api", "session:job-7"); only inbox fragments carry one.
     """
 
@@ -46,6 +47,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: tuple[str, ...] = ()
     occurrences: tuple[str, ...] = ()
     cites: tuple[str, ...] = ()
+    aka: str | None = None
     relations: tuple[str, ...] = ()
     adoption: Adoption | None = None
     instead: str | None = None

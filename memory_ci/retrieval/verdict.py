@@ -89,7 +89,7 @@ def drop_weak(hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], 
 
 
 def _words(entry: Entry) -> Set[str]:
-    text = _folded(f"{entry.title}\n{entry.body}\n{cited_words(entry.cites)}")
+    text = _folded(f"{entry.title}\n{entry.body}\n{cited_words(entry.cites, entry.aka)}")
     return {*words(text), *identifier_parts(text)}
 
 

@@ -118,6 +118,7 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "evidence": _texts,
     "occurrences": _texts,
     "cites": _texts,
+    "aka": _text,
     "relations": _texts,
     "adoption": _choice(get_args(Adoption)),
     "instead": _text,

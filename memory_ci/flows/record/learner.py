@@ -13,19 +13,21 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
+from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.entries import content_key, entry_id, to_entry
+from memory_ci.extraction.entries import content_key, entry_id, find_aka, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory
 from memory_ci.flows.anchors import cite_touched
-from memory_ci.flows.eligible import merged_on
+from memory_ci.flows.eligible import merged_on, title_of
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
 from memory_ci.flows.stage import find_project
+from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository, find_commit
@@ -61,15 +63,21 @@ Authorship = tuple[str, str, str]
 
 
 class WorkItem(NamedTuple):
-    """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed."""
+    """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed.
+
+    `called` are its title, branch and labels, masked.
+    """
 
     label: str
     tip: str
     day: date
+    called: str = ""
 
     @classmethod
-    def merged(cls, merged: MergedChange) -> WorkItem:
-        return cls(merged.label, merged.tip.sha, merged_on(merged))
+    def merged(cls, merged: MergedChange, request: PullRequest | None) -> WorkItem:
+        names = (request.title, request.branch, *request.labels) if request else (find_branch(merged.tip.message),)
+        called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
+        return cls(merged.label, merged.tip.sha, merged_on(merged), called)
 
     @classmethod
     def declined(cls, request: PullRequest) -> WorkItem:
@@ -183,7 +191,7 @@ class Learner:
 
     def _learn(self, merged: MergedChange) -> list[Change]:
         gathered = self._run.gatherer.gather(merged)
-        judged, changes = self._study(WorkItem.merged(merged), gathered)
+        judged, changes = self._study(WorkItem.merged(merged, gathered.request), gathered)
         self._note_strangers(merged, gathered.request)
         uses = self._find_uses(merged, gathered, judged)
         ref = work_ref(merged.number, merged.tip.sha)
@@ -290,7 +298,8 @@ class Learner:
 
     def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         day = min(max(work.day, EARLIEST), self._run.today)
-        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day)
+        aka = find_aka(candidate.title, candidate.body, work.called)
+        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka)
         project = find_project(parse_target(candidate.scope).where, self._run.phases)
         return replace(entry, phase=self._run.phases.get(project))
 

@@ -47,7 +47,7 @@ KINDS: Mapping[Step, tuple[str, ...]] = {
 COUNTERS = ("reinforcement_count", "last_reinforced")
 MERGED = (
     *COUNTERS, "importance", "priority", "created_at", "occurred_at", "supersedes", "evidence", "occurrences", "cites",
-    "relations", "source", "title", "body", "instead", "adoption", "status", "valid_until", "phase", "session",
+    "aka", "relations", "source", "title", "body", "instead", "adoption", "status", "valid_until", "phase", "session",
     "engine", "domain",
 )  # fmt: skip
 FREE: Mapping[Step, tuple[str, ...]] = {
