@@ -35,7 +35,7 @@ def test_install_says_which_settings_are_not_to_be_committed(project: Project, r
     file = ".claude/settings.local.json"
     assert f"Do not commit {file}" in run("install", "--agent", "claude-code", "--dry-run").stdout
     shown = run("install", "--agent", "claude-code").stdout
-    assert f"Do not commit {file}: it names an interpreter of this machine (git passes over it in this clone)" in shown
+    assert f"Do not commit {file}: it is of this clone alone (git passes over it in this clone)" in shown
     steps = json.loads(run("install", "--agent", "claude-code", "--json").stdout)["steps"]
     assert ("exclude", "kept") in [(step["part"], step["result"]) for step in steps]
     project.git("add", "-f", file)
