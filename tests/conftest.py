@@ -30,11 +30,10 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY")
 """With a proxy set, a request to a loopback double would leave the machine."""
 
 SEALED = {
-    "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
     # Not GIT_AUTHOR_NAME: that beats `git -c user.name`, so a commit of ours without an identity would go unseen.
-    **git_settings({"user.name": "Tess Tester", "user.email": "tess@example.com", **QUICK}),
+    **git_settings({"user.name": "Tess Tester", "user.email": "tess@example.com"}),
     "MEMORY_CI_EMBEDDER": "none",  # with the extra installed, every retrieval would load a model
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
@@ -73,6 +72,10 @@ def sealed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             patch.delenv(name)
         for name, value in SEALED.items():
             patch.setenv(name, value)
+        quick = tmp_path_factory.mktemp("config") / "gitconfig"
+        pairs = [(*key.split("."), value) for key, value in QUICK.items()]
+        quick.write_text("".join(f"[{section}]\n\t{name} = {value}\n" for section, name, value in pairs))
+        patch.setenv("GIT_CONFIG_GLOBAL", str(quick))  # the product's git reads it, too
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         time.tzset()
         for method in ("connect", "connect_ex"):
