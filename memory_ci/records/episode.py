@@ -130,12 +130,15 @@ class Recalled(msgspec.Struct, frozen=True):
     """The episodes, best first, by which ranking, and what the caller should know.
 
     `likeness` says how words were compared: `tf-idf`, or the name of the model whose vectors were; "" if neither was.
+    `changes` are merged changes that answer too, as git tells of them; `address` is the repository's on the web.
     """
 
     ranking: Ranking
     likeness: str = ""
     hits: tuple[RecalledEpisode, ...] = ()
     notes: tuple[str, ...] = ()
+    changes: tuple[RecalledEpisode, ...] = ()
+    address: str = ""
 
 
 State = Literal["open", "held", "failed"]
