@@ -292,7 +292,7 @@ def test_a_plan_that_others_were_faster_than_lands_on_their_tip_and_the_next_run
     assert "memory: extract 2 learnings from #128" in subjects
     del shop.act.variables["DOUBLE_MEANWHILE"]
     assert shop.run().jobs == {"extract": "success", "apply": "success"}
-    assert "memory: fold 1 entry from the inbox" in shop.subjects(first)
+    assert any(subject.startswith("memory: fold 1 entry from the inbox") for subject in shop.subjects(first))
     assert len(shop.titles()) == 3
 
 

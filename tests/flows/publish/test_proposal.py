@@ -665,16 +665,15 @@ def test_a_memory_branch_that_may_not_be_pushed_is_an_error(remote: Remote, publ
     assert caught.value.slug == "push-refused"
 
 
-def test_the_api_makes_a_commit_of_each_step_and_the_local_branch_follows(
+def test_the_api_makes_the_commits_and_the_local_branch_follows(
     project: Project, remote: Remote, publish: Publisher
 ) -> None:
     project.put_fragment(make_entry(7, title="Waits in the inbox"))
     project.git("push", "-q", "origin", "main")
     published = publish("api")
     assert published.mode == "api"
-    assert remote.git("log", "-2", "--format=%s", "main").splitlines() == [
-        "memory: extract 2 learnings from #128",
-        "memory: fold 1 entry from the inbox",
+    assert remote.git("log", "-1", "--format=%s", "main").splitlines() == [
+        "memory: fold 1 entry from the inbox, extract 2 learnings from #128",
     ]
     assert remote.sha("main") == published.tip == project.sha("main")
     assert project.status() == ""
