@@ -685,6 +685,8 @@ def test_a_branch_that_moves_between_two_commits_of_the_api_loses_nothing(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     project.put_fragment(make_entry(7, title="Waits in the inbox"))
+    retired = format_entry(make_entry(9, title="Long gone", status="retired"))  # compaction is a commit of its own
+    project.commit("Retire", {"MEMORY.md": f"{project.show('HEAD', 'MEMORY.md')}\n{retired}"})
     project.git("push", "-q", "origin", "main")
 
     def push_other() -> None:
