@@ -114,13 +114,15 @@ def find_similar(
     return tuple(take_diverse(sorted(others, key=_order), top, lambda one: one.task.title))
 
 
-def find_answers(question: str, tasks: Sequence[Task], prompts: Prompts, top: int) -> tuple[SimilarTask, ...]:
-    """The best `top` of the tasks that a person's question is about: two of its terms at least, and enough of it."""
+def find_answers(
+    question: str, tasks: Sequence[Task], prompts: Prompts, top: int, is_wanted: Callable[[Task], bool]
+) -> tuple[SimilarTask, ...]:
+    """The best `top` of the wanted tasks that a question is about: two of its terms at least, and enough of it."""
     found, reach = _score(question, prompts)
     near = (
         _weigh(tasks[place], score)
         for place, (score, shared) in found.items()
-        if shared >= LEAST_ASKED and score >= ASKED_SHARE * reach
+        if shared >= LEAST_ASKED and score >= ASKED_SHARE * reach and is_wanted(tasks[place])
     )
     return tuple(take_diverse(sorted(near, key=_order), top, lambda one: one.task.title))
 

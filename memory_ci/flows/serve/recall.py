@@ -26,18 +26,9 @@ from memory_ci.index.embedders.choose import choose_embedder
 from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import EpisodesConfig
-from memory_ci.records.episode import (
-    Action,
-    Episode,
-    Factor,
-    Outcome,
-    Ranking,
-    Recalled,
-    RecalledEpisode,
-    Situation,
-)
+from memory_ci.records.episode import Action, Episode, Factor, Outcome, Ranking, Recalled, RecalledEpisode, Situation
 from memory_ci.records.names import SHA_WIDTH, SHORT_ID
-from memory_ci.records.retrieval import SimilarTask
+from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.retrieval.episodes import (
     POOL,
     Near,
@@ -107,21 +98,19 @@ def _search_history(
     workspace: Workspace, asked: RecallQuery, hits: Sequence[RecalledEpisode]
 ) -> tuple[RecalledEpisode, ...]:
     """The merged changes that answer too and that no episode of the answer tells of; none in a shallow clone."""
-    named = {name for hit in hits for name in (hit.episode.action.pr, hit.episode.action.commit[:SHA_WIDTH])}
+    named = {name for hit in hits for name in (hit.episode.action.pr, hit.episode.action.commit[:SHA_WIDTH]) if name}
     first, last = asked.occurred or (date.min, date.max)
+
+    def is_wanted(task: Task) -> bool:
+        is_told = not named.isdisjoint((task.number, task.sha[:SHA_WIDTH]))
+        is_asked = first <= task.merged_on <= last and (not asked.outcomes or task.outcome in asked.outcomes)
+        return task.is_merged and is_asked and not is_told
+
+    room = min(MAX_CHANGES, asked.limit - len(hits))
     with suppress(RepositoryError):
-        if (tip := read_tips(workspace.repo).commit) is not None:
+        if room > 0 and (tip := read_tips(workspace.repo).commit) is not None:
             kept = load_tasks(workspace, tip)
-            found = find_answers(asked.query, kept.tasks, kept.prompts, MAX_LIMIT)
-            wanted = (
-                one
-                for one in found
-                if one.task.is_merged
-                and named.isdisjoint((one.task.number or "", one.task.sha[:SHA_WIDTH]))
-                and first <= one.task.merged_on <= last
-                and (not asked.outcomes or one.task.outcome in asked.outcomes)
-            )
-            return tuple(map(_told_by_git, islice(wanted, max(0, min(MAX_CHANGES, asked.limit - len(hits))))))
+            return tuple(map(_told_by_git, find_answers(asked.query, kept.tasks, kept.prompts, room, is_wanted)))
     return ()
 
 

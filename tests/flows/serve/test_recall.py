@@ -114,6 +114,15 @@ def test_what_an_episode_of_the_answer_tells_is_not_told_again_by_git(museum: Pr
     assert (names(found), found.changes) == (["pr-150"], ())
 
 
+def test_a_note_of_no_commit_hides_no_change_without_a_number(shop: Project) -> None:
+    shop.commit("Retry declined refunds of the bank", {"src/client.py": "two\n"})
+    tell(shop, make_episode("note-1", "Retry declined refunds"))
+    found = recall(shop, "why do we retry declined refunds")
+    assert (names(found), [one.episode.situation.summary for one in found.changes]) == (
+        ["note-1"], ["Retry declined refunds of the bank"]
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "options",
     [
