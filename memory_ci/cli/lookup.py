@@ -40,13 +40,13 @@ def list_command(
     where = workspace()
     ranked, findings = list_ranked(where, view, today(), Selection(types, scopes, statuses))
     warn(findings)
-    usage = load_usage(where, view) if as_json else {}
+    usage = load_usage(where, view)
     found = [
         {"prominence": value, "given": counted.given, "used": counted.used, "located": place}
         for value, place in ranked
         for counted in (usage.get(place.entry.id, UseCount()),)
     ]
-    show(found, render_entries(ranked), as_json)
+    show(found, render_entries(ranked, usage), as_json)
 
 
 @click.command("show")
