@@ -38,9 +38,11 @@ def list_command(
     from memory_ci.flows.lookup import Selection, list_ranked
 
     where = workspace()
-    ranked, findings = list_ranked(where, view, today(), Selection(types, scopes, statuses))
+    every, findings = list_ranked(where, view, today(), Selection())
     warn(findings)
-    usage = load_usage(where, view)
+    usage = load_usage(where, view, [place.entry for _, place in every])
+    selection = Selection(types, scopes, statuses)
+    ranked = [(value, place) for value, place in every if selection.holds(place)]
     found = [
         {"prominence": value, "given": counted.given, "used": counted.used, "located": place}
         for value, place in ranked
