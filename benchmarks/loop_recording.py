@@ -379,7 +379,7 @@ def learn(story: Story) -> None:
         "Without a model it writes what authors and reviewers marked; what the person told the agent is a candidate.",
     )
     _show_scene(recorder, story.run_workflow())
-    recorder.say("Commits on main, each step its own")
+    recorder.say("One commit on main")
     story.show_commits(before)
     recorder.run(story.shop, "memory-ci", "list")
     recorder.run(story.shop, "git", "show", "main:.memory/episodes/2026-11/pr-128.md")

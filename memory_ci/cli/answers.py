@@ -108,7 +108,8 @@ def recall_command(
 ) -> None:
     """Print the episodes that answer a question: what was done, and what came of it.
 
-    Episodes are noted by `record` for each merged or declined change, and by hand with `memory-ci episode`. Without
+    Below them stand merged changes of git's history that answer it and have no episode there. Episodes are noted by
+    `record` for merged and declined changes, and by hand with `memory-ci episode`. Without
     QUERY the text is read from standard input. Nothing like it: nothing printed.
 
     \b
@@ -117,7 +118,7 @@ def recall_command(
       memory-ci recall "what did we try for retries" --ranking t4dm --outcome failure --explain
     """
     from memory_ci.flows.serve.recall import RecallQuery, recall_episodes
-    from memory_ci.rendering.sessions import render_recalled
+    from memory_ci.rendering.context import render_recall
 
     if not query and not has_input():
         raise click.UsageError('Say what is asked: memory-ci recall "…", or pipe it in.')
@@ -127,4 +128,4 @@ def recall_command(
     recalled = recall_episodes(where, asked, os.environ)
     for note in recalled.notes:
         click.echo(f"Note: {printable(note)}", err=True)
-    show(recalled, render_recalled(recalled, explain=explain), as_json)
+    show(recalled, render_recall(recalled, explain=explain), as_json)

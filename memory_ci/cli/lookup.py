@@ -38,17 +38,19 @@ def list_command(
     from memory_ci.flows.lookup import Selection, list_ranked
 
     where = workspace()
-    ranked, findings = list_ranked(where, view, today(), Selection(types, scopes, statuses))
+    every, findings = list_ranked(where, view, today(), Selection())
     warn(findings)
-    usage = load_usage(where, view) if as_json else {}
+    usage = load_usage(where, view, [place.entry for _, place in every])
+    selection = Selection(types, scopes, statuses)
+    ranked = [(value, place) for value, place in every if selection.holds(place)]
     found = [
         {"prominence": value, "given": counted.given, "used": counted.used, "located": place}
         for value, place in ranked
         for counted in (usage.get(place.entry.id, UseCount()),)
     ]
-    if not as_json:
+    if ranked and not as_json:
         click.echo(f"Prominence on the curve {where.config.prominence.decay}.", err=True)
-    show(found, render_entries(ranked), as_json)
+    show(found, render_entries(ranked, usage), as_json)
 
 
 @click.command("show")

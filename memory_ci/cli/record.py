@@ -69,8 +69,9 @@ def record_command(
     """Turn merged work into committed memory.
 
     Reads what was merged since the last run, with the sessions and the reviews behind it, folds the inbox, extracts
-    learnings and reinforces what the work was given. Each step is a commit of its own, made only if it changes
-    something; running again changes nothing. Your index and your other files are not touched.
+    learnings, reinforces what the work used and notes an episode of it, in one commit; promotion, retirement and
+    compaction are commits of their own where they change something. Running again changes nothing. Your index and your
+    other files are not touched.
 
     The first run begins where `.memory-ci.yaml` was committed; --since or --from-root take older history. More than 50
     new episodes are asked about on that run, unless one of these or --yes is given. A branch that is not the default

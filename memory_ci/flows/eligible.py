@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from datetime import UTC, date, timedelta
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.evidence.filters import MERGE_LINE, OWN
+from memory_ci.evidence.filters import MARK, MERGE_LINE, OWN, TRAILER
 from memory_ci.evidence.trust import is_author
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, memory_test
@@ -17,6 +17,7 @@ from memory_ci.lifecycle.health import SHORT, names_of_change
 from memory_ci.lifecycle.reverts import find_reverts, is_revert
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.retrieval.query import told
 from memory_ci.sources.commits import author_of
 
 WINDOW = timedelta(days=90)
@@ -59,9 +60,12 @@ def window_start(today: date) -> date:
 
 
 def count_judged(workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]) -> int:
-    """How many of `changes` a record run has covered, or are among `names`: an entry or an episode comes from them."""
+    """How many of `changes` a record run has covered, teach nothing, or are among `names`: of an entry or episode."""
     pending = _list_pending(workspace, tip)
-    return sum(1 for one in changes if one.tip.sha not in pending or not names_of(one).isdisjoint(names))
+    return sum(
+        one.tip.sha not in pending or is_routine(title_of(one)) or not names_of(one).isdisjoint(names)
+        for one in changes
+    )
 
 
 def names_of(change: MergedChange) -> frozenset[str]:
@@ -86,6 +90,28 @@ def _list_pending(workspace: Workspace, tip: str) -> frozenset[str]:
 def own_commits(change: MergedChange) -> list[Commit]:
     """The commits that did the work: all but merges, or the merge itself where there is nothing else."""
     return [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
+
+
+def prose_of(commit: Commit) -> str:
+    """What a message says, without what git, forges and tools add to it. Of a merge only its body is its own."""
+    return _without_added(commit.message if len(commit.parents) < 2 else commit.message.partition("\n")[2])
+
+
+def _without_added(text: str) -> str:
+    forms = (TRAILER, MERGE_LINE, MARK)
+    return "\n".join(line for line in text.splitlines() if not any(form.fullmatch(line.strip()) for form in forms))
+
+
+def list_prose(change: MergedChange) -> list[str]:
+    """What the messages of a change say below their subjects: that of the merge, then those of its commits."""
+    return [prose_of(commit).partition("\n")[2] for commit in (change.tip, *change.commits)]
+
+
+def list_paragraphs(texts: Iterable[str]) -> Iterator[str]:
+    """The paragraphs of prose in texts of Markdown, each in one line: no headings, lists, code or quotations."""
+    for text in texts:
+        paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", told(_without_added(text))))
+        yield from (one for one in paragraphs if one and one[0] not in "*-#/<|>`")
 
 
 def is_routine(title: str) -> bool:

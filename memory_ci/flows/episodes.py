@@ -10,9 +10,10 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.flows.screening import find_credentials, find_unsafe_text
-from memory_ci.flows.workspace import Workspace, list_view, load_memory, readable_path, work_tree
+from memory_ci.flows.workspace import Workspace, list_view, readable_path, work_tree
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among
+from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Telling, UseCount
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import (
@@ -50,10 +51,9 @@ def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
     )
 
 
-def load_usage(workspace: Workspace, view: str | None) -> Mapping[str, UseCount]:
-    """The usage of each entry of a view that some work was given, by id."""
-    heirs = find_heirs_among(place.entry for place in load_memory(workspace, view).located)
-    return count_usage(combine(load_episodes(workspace, view).tellings), heirs)
+def load_usage(workspace: Workspace, view: str | None, entries: Iterable[Entry]) -> Mapping[str, UseCount]:
+    """The usage of each of the entries of a view that some work was given, by id."""
+    return count_usage(combine(load_episodes(workspace, view).tellings), find_heirs_among(entries))
 
 
 def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[tuple[bytes, ParsedEpisodes]]:

@@ -15,8 +15,16 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.evidence.filters import MARK, MERGE_LINE, TRAILER
-from memory_ci.flows.eligible import is_routine, is_work, merged_on, own_commits, title_of
+from memory_ci.flows.eligible import (
+    is_routine,
+    is_work,
+    list_paragraphs,
+    list_prose,
+    merged_on,
+    own_commits,
+    prose_of,
+    title_of,
+)
 from memory_ci.flows.episodes import list_episode_files
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
@@ -290,7 +298,7 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[s
 
 def _done(change: MergedChange) -> Done:
     title = title_of(change)
-    prose, files = "\n\n".join(map(_prose, change.commits)), _files(change)
+    prose, files = "\n\n".join(map(prose_of, change.commits)), _files(change)
     quote = _quote(change)
     return Done(
         title=title,
@@ -316,9 +324,8 @@ def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, floa
 
 def _quote(change: MergedChange) -> str:
     """The first paragraph of prose that a change's messages hold below their subjects, cut at a word."""
-    bodies = (_prose(commit).partition("\n")[2] for commit in (change.tip, *change.commits))
-    paragraphs = (" ".join(part.split()) for body in bodies for part in re.split(r"\n\s*\n", body))
-    return next((shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one[0] not in "*-#"), "")
+    paragraphs = list_paragraphs(list_prose(change))
+    return next((shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one != change.title), "")
 
 
 def _choose_touched(paths: Sequence[str]) -> tuple[str, ...]:
@@ -328,13 +335,6 @@ def _choose_touched(paths: Sequence[str]) -> tuple[str, ...]:
         return path.endswith(PROSE), "test" in path
 
     return tuple(sorted(paths, key=place)[:TOUCHED])
-
-
-def _prose(commit: Commit) -> str:
-    """What a message says, without what git, forges and tools add to it. Of a merge only its body is its own."""
-    text = commit.message if len(commit.parents) < 2 else commit.message.partition("\n")[2]
-    forms = (TRAILER, MERGE_LINE, MARK)
-    return "\n".join(line for line in text.splitlines() if not any(form.fullmatch(line.strip()) for form in forms))
 
 
 def _files(change: MergedChange) -> tuple[str, ...]:

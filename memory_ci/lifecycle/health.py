@@ -19,6 +19,7 @@ from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, find_partners, said
 from memory_ci.records.anchor import MARKED, VerdictKind
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
+from memory_ci.records.episode import UseCount
 from memory_ci.records.health import Band, Health, Metric, MetricName, Profile
 from memory_ci.records.names import ORIGIN
 from memory_ci.text import plural
@@ -30,6 +31,7 @@ WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
 """They sum to 100. Ours share Crewship's weight of freshness between truth and recency."""
 
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
+OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
 SHORT = 7  # Digits of a commit id that a source gives at least.
 _said = lru_cache(maxsize=16_384)(said)
@@ -197,6 +199,11 @@ def score_efficiency(asked: int, empty: int, jobs: Jobs, silence: str = "") -> M
     rate = jobs.used / jobs.given
     basis += f"; {plural(jobs.jobs, 'job')} used {jobs.used} of {_entries(jobs.given)} given ({rate:.0%})"
     return Measured(100 * ((found + rate) / 2 if jobs.jobs >= ENOUGH_JOBS else found), basis)
+
+
+def is_idle(count: UseCount | None) -> bool:
+    """Whether an entry was given often and never used."""
+    return count is not None and count.given >= OFTEN and not count.used
 
 
 def score_reachability(reached: int, total: int) -> Measured:

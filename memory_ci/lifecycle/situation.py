@@ -1,11 +1,10 @@
-"""What a piece of work was about, told from its paths, its labels and its title; and when it was done."""
+"""What a piece of work was about, told from its paths, its labels and its title."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from datetime import datetime
 
 from memory_ci.records.episode import Situation
 from memory_ci.text import content_words, shorten, words
@@ -25,9 +24,6 @@ CONTAINERS = frozenset(
 
 ASIDE = frozenset({"tests", "test", "docs", "doc", "spec", "examples", "benchmarks", ".github", "changelog.d"})
 """Where work leaves traces whatever it is about."""
-
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-PARTS = ((5, "night"), (12, "morning"), (17, "afternoon"), (22, "evening"), (24, "night"))
 
 
 def situation_of(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
@@ -56,20 +52,6 @@ def find_topic(title: str) -> str:
     plain = KIND.sub("", title, count=1)
     telling = content_words(plain)
     return " ".join(list(dict.fromkeys(word for word in words(plain) if word in telling))[:MAX_TOPIC_WORDS])
-
-
-def part_of_day(hour: int) -> str:
-    """The part of the day of an hour from 0 to 23, where the work was done.
-
-    >>> [part_of_day(hour) for hour in (4, 5, 12, 17, 22)]
-    ['night', 'morning', 'afternoon', 'evening', 'night']
-    """
-    return next(name for end, name in PARTS if hour < end)
-
-
-def time_context(at: datetime) -> dict[str, str]:
-    """The weekday and the part of the day, in the zone that the time has."""
-    return {"weekday": WEEKDAYS[at.weekday()], "part_of_day": part_of_day(at.hour)}
 
 
 def _part_of(path: str) -> str:

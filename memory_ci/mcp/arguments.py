@@ -151,12 +151,13 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Recollection(msgspec.Struct, frozen=True):
-    """Episodes, best first."""
+    """Episodes, best first, and the merged changes that answer too."""
 
     context: str
     ranking: Ranking
     episodes: tuple[Told, ...]
     notes: tuple[str, ...] = ()
+    changes: tuple[Told, ...] = ()
 
 
 class Kept(msgspec.Struct, frozen=True):

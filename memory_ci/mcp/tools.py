@@ -27,12 +27,11 @@ from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, 
 from memory_ci.mcp.caller import Caller
 from memory_ci.records.anchor import MARKED
 from memory_ci.records.entry import NEW_IMPORTANCE
-from memory_ci.records.episode import Feedback, FeedbackKind, Recalled
+from memory_ci.records.episode import Feedback, FeedbackKind, Recalled, RecalledEpisode
 from memory_ci.records.health import Health
 from memory_ci.records.retrieval import Hints, Hit, Retrieval
-from memory_ci.rendering.context import ASK, render_asking, render_context, render_hints
+from memory_ci.rendering.context import ASK, render_asking, render_context, render_recall
 from memory_ci.rendering.health import render_health
-from memory_ci.rendering.sessions import render_recalled
 from memory_ci.rendering.table import printable
 
 MAX_CHARS = 40_000
@@ -80,7 +79,7 @@ def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tup
     recalled = recall_episodes(caller.workspace(), query, caller.environ)
     if asked.session_filter:
         mine = (hit for hit in recalled.hits if hit.episode.context.get("session") == session)
-        recalled = replace(recalled, hits=tuple(mine)[: asked.limit])
+        recalled = replace(recalled, hits=tuple(mine)[: asked.limit], changes=())
     return _tell(recalled)
 
 
@@ -251,12 +250,15 @@ def _target(caller: Caller, scope: str) -> str:
 
 
 def _tell(recalled: Recalled) -> tuple[str, Recollection]:
-    told = tuple(
-        Told(hit.episode.id, hit.episode.occurred_at.isoformat(), hit.episode.outcome, hit.episode.valence, hit.score)
-        for hit in recalled.hits
-    )
-    context = render_hints(render_recalled(recalled))
-    return _say(context or NOTHING, recalled.notes), Recollection(context, recalled.ranking, told, recalled.notes)
+    told, changes = (tuple(map(_told, hits)) for hits in (recalled.hits, recalled.changes))
+    context = render_recall(recalled)
+    told_all = Recollection(context, recalled.ranking, told, recalled.notes, changes)
+    return _say(context or NOTHING, recalled.notes), told_all
+
+
+def _told(hit: RecalledEpisode) -> Told:
+    episode = hit.episode
+    return Told(episode.id, episode.occurred_at.isoformat(), episode.outcome, episode.valence, hit.score)
 
 
 def _keep(noted: Noted) -> tuple[str, Kept]:

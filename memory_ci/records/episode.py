@@ -63,8 +63,8 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
     """One merged or declined change (docs/episodes.md). `id` is `pr-128`, else `commit-<12 digits>`.
 
-    `used` are the entries that the work said it used; `context` is a snapshot (branch, agent, stage, weekday,
-    part_of_day, session); `valence` in [0, 1] is how much the episode matters; `text` is one line.
+    `used` are the entries that the work said it used; `context` is a snapshot (branch, agent, stage, session);
+    `valence` in [0, 1] is how much the episode matters; `text` is one line.
     """
 
     id: str
@@ -130,12 +130,15 @@ class Recalled(msgspec.Struct, frozen=True):
     """The episodes, best first, by which ranking, and what the caller should know.
 
     `likeness` says how words were compared: `tf-idf`, or the name of the model whose vectors were; "" if neither was.
+    `changes` are merged changes that answer too, as git tells of them; `address` is the repository's on the web.
     """
 
     ranking: Ranking
     likeness: str = ""
     hits: tuple[RecalledEpisode, ...] = ()
     notes: tuple[str, ...] = ()
+    changes: tuple[RecalledEpisode, ...] = ()
+    address: str = ""
 
 
 State = Literal["open", "held", "failed"]

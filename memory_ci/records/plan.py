@@ -16,6 +16,10 @@ STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promo
 """In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do."""
 
 
+ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})
+"""Steps that are a commit of their own."""
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry added, updated, moved or taken out.
 
@@ -80,7 +84,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of one step, which become one commit."""
+    """The changes of one step. Those of ALONE become a commit of their own, the others one with the episodes."""
 
     step: Step
     changes: tuple[Change, ...]

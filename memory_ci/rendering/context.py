@@ -8,10 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry
+from memory_ci.records.episode import Recalled
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, SimilarTask, Task
+from memory_ci.rendering.sessions import render_recalled
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 
@@ -109,10 +112,12 @@ def render_context(retrieval: Retrieval) -> str:
     return _wrapped([*blocks, *_hints(retrieval.hints)])
 
 
-def render_hints(text: str) -> str:
-    """A text that is no entry in the same wrapper, each of its lines marked as a quotation; "" for none."""
-    lines = "\n".join(_quoted(text))
-    return _wrapped([PREAMBLE, lines]) if lines else ""
+def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
+    """Episodes in the same wrapper, each line marked as a quotation, and below them changes of history; "" for none."""
+    by_git = replace(recalled, hits=recalled.changes, likeness="")
+    told, found = ("\n".join(_quoted(render_recalled(one, explain=explain))) for one in (recalled, by_git))
+    blocks = (told, f"{HINTS}\n{found}" if found else "")
+    return _wrapped([PREAMBLE, *filter(None, blocks)]) if any(blocks) else ""
 
 
 def entry_cost(hit: Hit) -> int:

@@ -134,40 +134,34 @@ MAX_LISTED = 50
 WHY_WIDTH = 200
 
 
-def render_commit_message(step: PlannedStep, plan: Plan) -> str:
-    """Subject, one line per entry, trailers that say what this commit is and how far the run came.
+def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int = 0) -> str:
+    """Subject, one line per entry and new episode, trailers that say what this commit is and how far the run came.
 
-    Nothing in it moves a cursor, acts on a forge or is a credential: a line that holds one is only the entry's id.
+    `noted` is how many files of episodes it changes. Nothing in it moves a cursor, acts on a forge or is a credential:
+    a line that holds one is only the entry's id.
     """
-    trailers = [f"Memory-CI-Step: {step.step}"]
-    if plan.until is not None:
-        trailers.append(f"Memory-CI-Source: {plan.until}")
-    if step.step == "reinforce":
+    names = [file.path.rpartition("/")[2].removesuffix(".md") for file in plan.episodes] if noted else []
+    done = [_subject(step) for step in steps]
+    if not done:
+        done = [f"note {plural(len(names), 'episode')}" if names else f"fold {plural(noted, 'file')} of episodes"]
+    lines = [_line(change) for step in steps for change in step.changes]
+    lines += [f"- {name}" for name in names[:MAX_LISTED]]
+    lines += [f"- and {len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
+    trailers = [f"Memory-CI-Step: {name}" for name in (*(step.step for step in steps), *(["episode"] if noted else []))]
+    trailers += [f"Memory-CI-Source: {plan.until}"] if plan.until is not None else []
+    if any(step.step == "reinforce" for step in steps):
         trailers += [f"Memory-CI-Counted: {sha}" for sha in plan.counted]
-    lines = [_line(change) for change in step.changes]
-    return "\n".join([printable(_subject(step)), "", *lines, "", *trailers]) + "\n"
-
-
-def render_episode_message(plan: Plan, count: int) -> str:
-    """The message of the commit that notes the episodes of a run; `count` is how many files it changes."""
-    new = len(plan.episodes)
-    subject = f"memory: note {plural(new, 'episode')}" if new else f"memory: fold {plural(count, 'file')} of episodes"
-    trailers = ["Memory-CI-Step: episode", *([f"Memory-CI-Source: {plan.until}"] if plan.until is not None else [])]
-    names = [file.path.rpartition("/")[2].removesuffix(".md") for file in plan.episodes]
-    lines = [f"- {name}" for name in names[:MAX_LISTED]]
-    if new > MAX_LISTED:
-        lines.append(f"- and {new - MAX_LISTED} more")
-    return "\n".join([subject, "", *lines, *([""] if lines else []), *trailers]) + "\n"
+    return "\n".join([printable(f"memory: {', '.join(done)}"), "", *lines, *([""] if lines else []), *trailers]) + "\n"
 
 
 def _subject(step: PlannedStep) -> str:
     count = len({change.entry.id for change in step.changes})
     if step.step == "fold":
-        return f"memory: fold {plural(count, 'entry')} from the inbox"
+        return f"fold {plural(count, 'entry')} from the inbox"
     if step.step == "extract":
-        return f"memory: extract {plural(count, 'learning')}{_named(step.changes, 'from ')}"
+        return f"extract {plural(count, 'learning')}{_named(step.changes, 'from ')}"
     used_by = _named(step.changes, "for ") if step.step == "reinforce" else ""
-    return f"memory: {step.step} {plural(count, 'entry')}{used_by}"
+    return f"{step.step} {plural(count, 'entry')}{used_by}"
 
 
 def _named(changes: tuple[Change, ...], word: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from memory_ci.records.config import NudgeConfig
 from memory_ci.records.episode import Factor, Recalled, RecalledEpisode, Risk
 from memory_ci.records.event import MID_TURN, Event, Session
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.rendering.table import printable, printable_lines
 from memory_ci.text import shorten
 
@@ -81,18 +82,30 @@ def _label(event: Event) -> str:
     return f"[{event.kind}{f' {event.tool}' if event.tool else ''}] "
 
 
+LABEL = re.compile(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
+"""How the text of an episode ended when it was its title again."""
+
 MAX_TITLE = 120
-MAX_TEXT = 300
+MAX_TEXT = 600
 
 
 def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
     """Each episode in a line, best first, and below it what its text says more; with `explain`, its score too."""
-    lines = (line for hit in recalled.hits for line in _lines(hit, recalled.likeness, explain=explain))
+    lines = (line for hit in recalled.hits for line in _lines(hit, recalled, explain=explain))
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def render_episode(hit: RecalledEpisode) -> str:
-    """`pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; success)`."""
+def link_to(address: str, number: int | None, sha: str) -> str:
+    """The web address of a request, else of a commit; "" where the repository has none."""
+    if not address or (number is None and not sha):
+        return ""
+    is_gitlab = "gitlab" in address
+    place = f"commit/{sha[:SHA_WIDTH]}" if number is None else f"{'merge_requests' if is_gitlab else 'pull'}/{number}"
+    return f"{address}/{'-/' if is_gitlab else ''}{place}"
+
+
+def render_episode(hit: RecalledEpisode, address: str) -> str:
+    """`pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; success)`, then its link."""
     episode, situation = hit.episode, hit.episode.situation
     about = shorten(": ".join(filter(None, (situation.domain, situation.topic))), MAX_TITLE)
     files = len(episode.action.files)
@@ -100,7 +113,8 @@ def render_episode(hit: RecalledEpisode) -> str:
     told = ", ".join(filter(None, (episode.occurred_at.date().isoformat(), about, still)))
     outcome = "tried, did not work" if episode.outcome == "failure" else episode.outcome
     title = shorten(situation.summary or episode.text, MAX_TITLE)
-    return f"{episode.id} {title} ({told}; {outcome})"
+    link = link_to(address, episode.action.pr, episode.action.commit)
+    return f"{episode.id} {title} ({told}; {outcome}) {link}".rstrip()
 
 
 def explain_episode(hit: RecalledEpisode, likeness: str) -> str:
@@ -111,13 +125,14 @@ def explain_episode(hit: RecalledEpisode, likeness: str) -> str:
     return f"{hit.score:.4f} = {parts}{by}"
 
 
-def _lines(hit: RecalledEpisode, likeness: str, *, explain: bool) -> Iterator[str]:
-    yield render_episode(hit)
+def _lines(hit: RecalledEpisode, recalled: Recalled, *, explain: bool) -> Iterator[str]:
+    yield render_episode(hit, recalled.address)
     text = shorten(hit.episode.text, MAX_TEXT)
-    if text and shorten(text, MAX_TITLE) != shorten(hit.episode.situation.summary, MAX_TITLE):
+    said = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
+    if " " in text and said != shorten(hit.episode.situation.summary, MAX_TITLE):  # `Merged.` was said above
         yield f"      {text}"
     if explain:
-        yield f"      {explain_episode(hit, likeness)}"
+        yield f"      {explain_episode(hit, recalled.likeness)}"
 
 
 def _part(factor: Factor) -> str:

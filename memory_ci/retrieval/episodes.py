@@ -29,8 +29,12 @@ Near = tuple[Episode, float]  # An episode, and how like the question it is.
 
 def prompt_of(episode: Episode) -> str:
     """The words by which an episode is found."""
+    return "\n".join(filter(None, (heading_of(episode), episode.text)))
+
+
+def heading_of(episode: Episode) -> str:
     situation = episode.situation
-    return "\n".join(filter(None, (situation.domain, situation.topic, situation.summary, episode.text)))
+    return "\n".join(filter(None, (situation.domain, situation.topic, situation.summary)))
 
 
 def find_near(query: str, episodes: Sequence[Episode]) -> list[Near]:
@@ -76,13 +80,23 @@ def age_of(episode: Episode, now: datetime) -> timedelta:
 
 
 def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[Near]:
-    """Each episode with its TF-IDF cosine; 0 where one word brings more than `max_share` of it."""
+    """Each episode with its TF-IDF cosine, that of its heading alone where it is greater: a long text hides no title.
+
+    0 where one word brings more than `max_share` of it.
+    """
     counts = [count_terms(prompt_of(episode)) for episode in episodes]
     df = Counter(term for terms in counts for term in terms)
     total = max(len(counts) + BLANKS, FEW)
     asked = _unit(count_terms(query), df, total)
-    parts = ([asked[t] * weight for t, weight in _unit(own, df, total).items() if t in asked] for own in counts)
-    return [(episode, _cosine(own, max_share)) for episode, own in zip(episodes, parts, strict=True)]
+
+    def compare(terms: Mapping[str, int]) -> float:
+        parts = [asked[term] * weight for term, weight in _unit(terms, df, total).items() if term in asked]
+        return _cosine(parts, max_share)
+
+    return [
+        (episode, max(compare(own), compare(count_terms(heading_of(episode)))))
+        for episode, own in zip(episodes, counts, strict=True)
+    ]
 
 
 def _cosine(parts: Sequence[float], max_share: float) -> float:

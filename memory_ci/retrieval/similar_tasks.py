@@ -24,6 +24,7 @@ GATE_SHARE = 0.3
 YOUNG = 200
 FEW = 30  # Changes that there are taken to be at least: with fewer, what one of them says would count as common.
 LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
+LEAST_ASKED, ASKED_SHARE = 2, 0.2  # For a question less will do: a person asks, and judges the answer.
 CLASSES = ("fix", "inner", "other")
 FIX = re.compile(r"(?i)\W*(?:bug|hot)?fix")
 INNER = re.compile(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
@@ -111,6 +112,19 @@ def find_similar(
     )
     others = [one for one in near if not _is_same(one.task, asked) and set(count_terms(one.task.title)) != wanted]
     return tuple(take_diverse(sorted(others, key=_order), top, lambda one: one.task.title))
+
+
+def find_answers(
+    question: str, tasks: Sequence[Task], prompts: Prompts, top: int, is_wanted: Callable[[Task], bool]
+) -> tuple[SimilarTask, ...]:
+    """The best `top` of the wanted tasks that a question is about: two of its terms at least, and enough of it."""
+    found, reach = _score(question, prompts)
+    near = (
+        _weigh(tasks[place], score)
+        for place, (score, shared) in found.items()
+        if shared >= LEAST_ASKED and score >= ASKED_SHARE * reach and is_wanted(tasks[place])
+    )
+    return tuple(take_diverse(sorted(near, key=_order), top, lambda one: one.task.title))
 
 
 def _score(title: str, prompts: Prompts) -> tuple[dict[int, tuple[float, int]], float]:

@@ -68,9 +68,9 @@ def test_a_push_is_recorded_and_the_job_is_told(project: Project, runner: Runner
     runner.start("push")
     result = run("ci")
     assert result.exit_code == 0, result.stderr
-    assert project.subjects(before) == ["memory: note 1 episode", "memory: extract 2 learnings from #128"]
+    assert project.subjects(before) == ["memory: extract 2 learnings from #128"]
     told = runner.outputs
-    assert (told["job"], told["learned"], told["commits"], told["tip"]) == ("record", "2", "2", project.sha())
+    assert (told["job"], told["learned"], told["commits"], told["tip"]) == ("record", "2", "1", project.sha())
     assert told["index-key"].startswith("memory-ci-index-v")
     page = runner.summary_file.read_text(encoding="utf-8")
     assert "## Memory: 2 learnings" in page
@@ -143,8 +143,8 @@ def test_a_plan_is_applied_where_others_pushed_other_work_meanwhile(
     project.git("push", "-q", "origin", "main")
     result = run("ci", "--apply", str(plan), "--push", "push")
     assert result.exit_code == 0, result.stderr
-    assert remote.git("log", "-3", "--format=%s", "main").splitlines() == [
-        "memory: extract 2 learnings from #128", "memory: note 1 episode", "Work"
+    assert remote.git("log", "-2", "--format=%s", "main").splitlines() == [
+        "memory: extract 2 learnings from #128", "Work"
     ]  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def toy(project: Project, run: Run) -> Project:
         ("check", 4),
         ("check --staged", 6),
         ("retrieve card", 15),
-        ("list", 3),
+        ("list", 5),
     ],
 )
 def test_a_command_asks_git_nothing_twice(

@@ -63,9 +63,10 @@ def test_what_cannot_be_noted_ends_with_its_status(
 
 def test_an_episode_is_a_line_and_a_failure_is_marked(noted: Project, run: Run) -> None:
     name = json.loads(run("recall", ASK, "--json").stdout)["hits"][0]["episode"]["id"]
-    expected = f"{name} {TRIED} (2026-11-21, payments: retries; tried, did not work)\n"
-    assert run("recall", ASK).stdout == expected
-    assert run("recall", stdin=ASK).stdout == expected
+    expected = f"\n> {name} {TRIED} (2026-11-21, payments: retries; tried, did not work)\n</recalled-memory>\n"
+    assert run("recall", ASK).stdout.startswith("<recalled-memory>\nUNTRUSTED HINTS")
+    assert run("recall", ASK).stdout.endswith(expected)
+    assert run("recall", stdin=ASK).stdout.endswith(expected)
 
 
 def test_nothing_like_it_prints_nothing(noted: Project, run: Run) -> None:
@@ -85,12 +86,12 @@ def test_nothing_like_it_prints_nothing(noted: Project, run: Run) -> None:
     ],
 )
 def test_every_factor_is_shown(noted: Project, run: Run, ranking: str, parts: list[str]) -> None:
-    explained = run("recall", ASK, "--ranking", ranking, "--explain").stdout.splitlines()[1]
+    explained = run("recall", ASK, "--ranking", ranking, "--explain").stdout.splitlines()[5]
     assert [part for part in parts if part not in explained] == []
 
 
 def test_a_weighted_sum_adds_up_to_the_score(noted: Project, run: Run) -> None:
-    line = run("recall", ASK, "--ranking", "mempalace", "--explain").stdout.splitlines()[1]
+    line = run("recall", ASK, "--ranking", "mempalace", "--explain").stdout.splitlines()[5].removeprefix("> ")
     score, _, terms = line.partition(" = ")
     parts = [term.split() for term in terms.split(" + ")]
     assert float(score) == pytest.approx(sum(float(part[0]) * float(part[-1]) for part in parts), abs=0.001)
@@ -132,4 +133,4 @@ def test_an_episode_that_moves_the_cursor_is_not_given(project: Project, run: Ru
 def test_what_the_text_says_more_stands_below(project: Project, run: Run) -> None:
     told = Episode(id="pr-1", occurred_at=NOW, situation=Situation(summary="Queue for retries"), text="It starved.")
     project.write(telling_path(told), format_telling(told))
-    assert run("recall", "queue for retries").stdout.splitlines()[1] == "      It starved."
+    assert run("recall", "queue for retries").stdout.splitlines()[5] == ">       It starved."

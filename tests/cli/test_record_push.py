@@ -14,7 +14,9 @@ def test_record_pushes_and_says_where_it_went(project: Project, run: Run, tmp_pa
     project.git("remote", "add", "origin", str(bare.path))
     result = run("record", "--push", "push")
     assert result.exit_code == 0
-    assert f"Published by push for main, now at {bare.sha('main')[:10]}:\n  memory: note 1 episode" in result.stdout
+    assert (
+        f"Published by push for main, now at {bare.sha('main')[:10]}:\n  memory: extract 2 learnings" in result.stdout
+    )
     again = json.loads(run("record", "--push", "auto", "--json").stdout)
     assert again["applied"]["subjects"] == []
     assert again["published"]["mode"] == "push"

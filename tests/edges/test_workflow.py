@@ -292,13 +292,13 @@ def test_a_plan_that_others_were_faster_than_lands_on_their_tip_and_the_next_run
     assert "memory: extract 2 learnings from #128" in subjects
     del shop.act.variables["DOUBLE_MEANWHILE"]
     assert shop.run().jobs == {"extract": "success", "apply": "success"}
-    assert "memory: fold 1 entry from the inbox" in shop.subjects(first)
+    assert any(subject.startswith("memory: fold 1 entry from the inbox") for subject in shop.subjects(first))
     assert len(shop.titles()) == 3
 
 
 def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_is_rebuilt(shop: Shop) -> None:
     shop.run()
-    (saved,) = shop.act.cache.glob("*/file")
+    (saved,) = shop.act.cache.glob("*/index.db")
     honest = saved.read_bytes()
     assert "brought up to date" in shop.run("schedule").summary
     with closing(sqlite3.connect(saved)) as connection:

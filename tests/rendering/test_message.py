@@ -27,7 +27,7 @@ def make_message(why: str = "from #128", path: str = "MEMORY.md", step: Step = "
         counts=Counts(),
         steps=(planned,),
     )
-    return render_commit_message(planned, plan)
+    return render_commit_message([planned], plan)
 
 
 def test_a_message_says_what_was_learned_from_where_and_how_far_it_came() -> None:

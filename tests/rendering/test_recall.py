@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+from msgspec.structs import replace
+
 from memory_ci.records.episode import Action, Episode, Factor, Recalled, RecalledEpisode, Situation
+from memory_ci.rendering.context import render_recall
 from memory_ci.rendering.sessions import render_recalled
 
 OCCURRED = datetime(2026, 11, 20, 14, tzinfo=UTC)
@@ -23,6 +27,34 @@ def test_an_episode_says_when_what_about_and_what_came_of_it() -> None:
     told = make_episode("retry failed charges", domain="payments", topic="retries")
     expected = "pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; neutral)\n"
     assert render_recalled(make_recalled(told, still=1)) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "action", "link"),
+    [
+        ("https://github.com/acme/shop", Action(pr=128, commit="9" * 40), "https://github.com/acme/shop/pull/128"),
+        ("https://gitlab.com/a/b", Action(pr=128), "https://gitlab.com/a/b/-/merge_requests/128"),
+        ("https://gitlab.com/a/b", Action(commit="9" * 40), "https://gitlab.com/a/b/-/commit/999999999999"),
+        ("https://github.com/acme/shop", Action(), ""),
+        ("", Action(pr=128), ""),
+    ],
+)
+def test_number_date_and_link_are_said_once(address: str, action: Action, link: str) -> None:
+    told = replace(make_episode("Retry failed charges", "Retry failed charges (#128)"), action=action)
+    said = render_recalled(replace(make_recalled(told), address=address))
+    assert said == f"pr-128 Retry failed charges (2026-11-20; neutral) {link}".rstrip() + "\n"
+
+
+def test_what_git_tells_stands_below_the_episodes_and_says_so() -> None:
+    recalled = replace(make_recalled(make_episode("retry")), likeness="tf-idf")
+    hit = RecalledEpisode(make_episode("Charge once", "Merged."), 8.0, (Factor("bm25", 8.0),))
+    lines = render_recall(replace(recalled, changes=(hit,)), explain=True).splitlines()
+    assert lines[4] == "> pr-128 retry (2026-11-20; neutral)"
+    assert lines[7:10] == [
+        "## From git history, counted now; nobody reviewed these lines",
+        "> pr-128 Charge once (2026-11-20; neutral)",
+        ">       8.0000 = bm25 8.000",
+    ]
 
 
 def test_files_are_not_spoken_of_where_nobody_looked() -> None:

@@ -45,12 +45,14 @@ from memory_ci.index.database import Index
 from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import combine, count_usage
 from memory_ci.lifecycle.health import (
+    OFTEN,
     Jobs,
     Measured,
     find_alike,
     find_related,
+    is_idle,
     is_in_force,
     names_of_source,
     score_age,
@@ -303,7 +305,11 @@ def _efficiency(scene: Scene) -> Measured:
     empty = [change for change in reversed(asked) if not _finds(scene, change)]
     silence = scene.silence or (NOT_ASKED if ranked else "there is no entry that would be ranked")
     measured = score_efficiency(len(asked), len(empty), _count_jobs(scene), silence)
-    return measured._replace(missing=tuple(map(name_question, empty[:MAX_NAMED])))
+    usage = count_usage(scene.episodes)
+    idle = [place.entry.id[:8] for place in ranked if is_idle(usage.get(place.entry.id))]
+    said = f"; given {OFTEN} times or more and never used, to review: {', '.join(idle[:MAX_NAMED])}" if idle else ""
+    missing = tuple(map(name_question, empty[:MAX_NAMED]))
+    return measured._replace(missing=missing, basis=measured.basis + said)
 
 
 def _newest_asked(scene: Scene) -> list[MergedChange]:

@@ -12,13 +12,13 @@ from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.flows.record import episode_files as telling
 from memory_ci.flows.record.referee import find_objections
 from memory_ci.flows.workspace import Workspace, branch_tip, workspace_at
-from memory_ci.records.plan import PLAN_VERSION, Plan
-from memory_ci.rendering.plan import render_commit_message, render_episode_message
+from memory_ci.records.plan import ALONE, PLAN_VERSION, Plan
+from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.edits import apply_changes
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What was committed: the new tip of the branch (the old one if nothing changed), and a commit per step."""
+    """What was committed: the new tip of the branch (the old one if nothing changed), and what commits say first."""
 
     ref: str
     tip: str
@@ -40,7 +40,7 @@ def parse_plan(data: bytes) -> Plan:
 
 
 def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: bool = False) -> Applied:
-    """Perform a plan: one commit per step that changes something, all or none of them.
+    """Perform a plan: one commit with entries and episodes, and one for each step of upkeep; all or none of them.
 
     Raises RepositoryError (ref-moved) when the branch is not where the plan was made, FindingsError (plan-refused)
     when the plan does what a plan of its kind may not, and what the writer raises.
@@ -86,15 +86,19 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
     workspace = workspace_at(workspace.repo, tip)
     for reason in chain(find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)):
         raise _refusal(reason)
+    noted = telling.list_changes(workspace, plan)
+    run = [step for step in plan.steps if step.step not in ALONE]
+    groups = [*([run] if run or noted else []), *([step] for step in plan.steps if step.step in ALONE)]
     prepared = []
-    if noted := telling.list_changes(workspace, plan):
-        prepared.append((render_episode_message(plan, len(noted)), noted))
     changes = [change for step in plan.steps for change in step.changes]
     content = workspace.at(tip).read(path for change in changes for path in (change.path, change.moved_from) if path)
-    for step in plan.steps:
-        files = apply_changes(content, step.changes)
-        content = {path: data for path, data in {**content, **files}.items() if data is not None}
-        prepared.append((render_commit_message(step, plan), files))
+    for steps in groups:
+        told = noted if steps is run else {}
+        files = dict(told)
+        for step in steps:
+            files |= (changed := apply_changes(content, step.changes))
+            content = {path: data for path, data in {**content, **changed}.items() if data is not None}
+        prepared.append((render_commit_message(steps, plan, len(told)), files))
     return prepared
 
 

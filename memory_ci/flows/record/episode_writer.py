@@ -1,6 +1,7 @@
 """The episodes of a record run: one for each change, amended by what later changes say of it.
 
-They are made of facts alone: commits, trailers, reviews. Words of outsiders are no part of them.
+They are made of facts: commits, trailers, reviews. What they quote is what the merged commits say, and what members
+wrote in the request: words of outsiders that are not in the history are no part of them.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
 
 from memory_ci.evidence.content import redact
-from memory_ci.flows.eligible import is_work, own_commits, title_of
+from memory_ci.flows.eligible import is_routine, is_work, list_paragraphs, list_prose, own_commits, title_of
 from memory_ci.flows.episodes import Episodes
 from memory_ci.flows.record.gatherer import Gathered, RecordRun
 from memory_ci.flows.screening import is_unsafe
@@ -33,8 +36,8 @@ from memory_ci.lifecycle.episodes import (
     undone_feedback,
 )
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.lifecycle.reverts import Revert
-from memory_ci.lifecycle.situation import situation_of, time_context
+from memory_ci.lifecycle.reverts import Revert, find_reverts
+from memory_ci.lifecycle.situation import situation_of
 from memory_ci.records.candidate import Judged
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
 from memory_ci.records.event import Event
@@ -54,7 +57,13 @@ MAX_IDS = 100
 MAX_FILES = 50
 MAX_PATH = 300
 MAX_TOOLS = 12
-TEXT_WIDTH = 200
+MAX_TEXT, MAX_REVIEW = 600, 200
+"""Characters of the text of an episode, and what of them reviewers may take up."""
+
+MERGED_AS: Mapping[Outcome, str] = MappingProxyType(
+    {"success": "Merged.", "partial": "Merged after requested changes.", "neutral": "Merged; no file was changed."}
+)
+DECLINED = "Closed without a merge."
 
 SOLVED, ROUTINE = 0.6, 0.4
 """How much an episode matters (the rubric of importance): an error or a detour; everyday work."""
@@ -123,9 +132,25 @@ def weigh_episode(judged: Iterable[Judged], outcome: Outcome) -> float:
     return max([*learned, SOLVED if outcome == "partial" else ROUTINE])
 
 
-def summary_line(title: str, label: str) -> str:
-    """The one line of an episode."""
-    return shorten(f"{title} ({label})" if title else label, TEXT_WIDTH)
+def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: str) -> str:
+    """The one line of an episode: what was said of the change, what reviewers asked for, and how it ended."""
+    own = () if request is None or is_outside(request, request.permission) else list_paragraphs([request.body])
+    words = dict.fromkeys(line for line in map(safe, (*own, *list_paragraphs(said))) if line and line != title)
+    asked = "; ".join(dict.fromkeys(_asked_for(request)))
+    asked = shorten(asked and f"Asked in review: {asked}", MAX_REVIEW)
+    parts = (shorten(" ".join(words), MAX_TEXT - len(f" {asked}. {ended}.")), asked)
+    text = " ".join([*(part if part[-1] in ".!?…" else f"{part}." for part in parts if part), ended])
+    return ended if is_unsafe(text) else text
+
+
+def _asked_for(request: PullRequest | None) -> Iterator[str]:
+    """What members asked to be changed: a review that requests it, and what begins a thread at a line."""
+    if request is None:
+        return
+    for review in request.reviews:
+        is_member = review.permission == "write" and not review.is_bot and review.author != request.author
+        if is_member and (review.state == "changes_requested" or (review.path and not review.in_reply_to)):
+            yield from islice(filter(None, map(safe, list_paragraphs([review.body]))), 1)
 
 
 def safe(text: str) -> str:
@@ -182,13 +207,15 @@ class EpisodeWriter:
         return self._episodes
 
     def add_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
-        """The episode of a merged change; none of a bot's, or of one that touched memory alone.
+        """The episode of a merged change; none of a bot's, of one that touched memory alone, or that teaches nothing.
 
         What reviewers said of entries by command counts in any case.
         """
         commands = tuple(self.list_commands(gathered.request))
         if is_work(self._run.workspace, merged):
-            self._add(self._merged_episode(merged, gathered, uses, judged, commands))
+            episode = self._merged_episode(merged, gathered, uses, judged, commands)
+            if not is_routine(title_of(merged)) or self._tells_more(episode, merged, judged):
+                self._add(episode)
         else:
             self._add_feedback(commands)
 
@@ -206,14 +233,14 @@ class EpisodeWriter:
             id=f"pr-{request.number}",
             occurred_at=at,
             situation=situation_of(title, keep_safe(reviewed), keep_safe(request.labels)),
-            context=self._context(at, request.branch),
+            context=self._context(request.branch),
             retrieved=list_given(uses.given, ""),
             used=tuple(sorted(uses.used)),
             action=Action(pr=request.number),
             outcome="failure" if request.commits else "neutral",
             valence=SOLVED,
             feedback=(*derive_feedback(work), *commands),
-            text=summary_line(title, f"#{request.number}"),
+            text=tell(title, (), request, DECLINED),
         )
         self._add(episode)
 
@@ -290,15 +317,22 @@ class EpisodeWriter:
             id=self._free_id(number, merged.tip.sha),
             occurred_at=merged.tip.committed_at.astimezone(UTC),
             situation=situation_of(title, files, keep_safe(request.labels if request else ())),
-            context=self._context(own[-1].authored_at, branch, gathered),
+            context=self._context(branch, gathered),
             retrieved=list_given(uses.given, next(iter(own[0].parents), "")[:SHA_WIDTH]),
             used=tuple(sorted(uses.used)),
             action=Action(pr=number, commit=merged.tip.sha, files=tuple(files), tools=list_tools(gathered.events)),
             outcome=outcome,
             valence=weigh_episode(judged, outcome),
             feedback=(*derive_feedback(work), *commands),
-            text=summary_line(title, f"#{number}" if number is not None else merged.tip.sha[:7]),
+            text=tell(title, list_prose(merged), request, MERGED_AS[outcome]),
         )
+
+    def _tells_more(self, episode: Episode, merged: MergedChange, judged: Sequence[Judged]) -> bool:
+        """Whether a change of a class that teaches nothing did: of entries, of review, or of earlier work."""
+        is_amending = f"pr-{merged.number}" in self._episodes or any(find_reverts(merged.commits))
+        is_learned = any(one.verdict == "written" for one in judged)
+        said = (episode.retrieved, episode.used, episode.feedback, episode.outcome == "partial")
+        return is_amending or is_learned or any(said)
 
     def _free_id(self, number: int | None, sha: str) -> str:
         """`pr-128`; if another change has that number, the commit is added."""
@@ -308,7 +342,7 @@ class EpisodeWriter:
         known = self._episodes.get(name)
         return name if known is None or known.action.commit == sha else f"{name}-{sha[:SHA_WIDTH]}"
 
-    def _context(self, at: datetime, branch: str, gathered: Gathered | None = None) -> dict[str, str]:
+    def _context(self, branch: str, gathered: Gathered | None = None) -> dict[str, str]:
         joined = [join.id for join in gathered.joins if join.kind == "session"] if gathered else []
         sessions = keep_safe(joined, MAX_SESSIONS)
         found = {
@@ -316,7 +350,6 @@ class EpisodeWriter:
             "agent": ", ".join(sorted({key.partition(":")[0] for key in sessions})),
             "sessions": ", ".join(sessions),
             "stage": self._run.phases.get("") or "",
-            **time_context(at),
         }
         return {key: value for key, value in found.items() if value}
 

@@ -222,7 +222,7 @@ def promote_globally(
         engine=EngineUse("none", ""),
         counts=Counts(),
     )
-    message = render_commit_message(PlannedStep(step="promote", changes=changes), plan)
+    message = render_commit_message([PlannedStep(step="promote", changes=changes)], plan)
     commit = PlannedCommit(files=apply_changes(content, changes), message=message)
     commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now)
     return fresh

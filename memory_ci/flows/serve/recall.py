@@ -1,9 +1,10 @@
-"""Recall: the episodes that answer a question, of the work tree or of a moment of the past."""
+"""Recall: the episodes that answer a question, of the work tree or of a moment of the past; where none, history."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from itertools import islice
 from operator import mul
@@ -11,20 +12,23 @@ from operator import mul
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import MemoryCIError
+from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.flows.episodes import Episodes, load_episodes
 from memory_ci.flows.past_index import PastMoment, find_instant, find_moment
+from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
 from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.gitrepo.forges import find_address
 from memory_ci.gitrepo.log import find_objects, follow_renames, list_renames
-from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.config import EpisodesConfig
-from memory_ci.records.episode import Episode, Outcome, Ranking, Recalled, RecalledEpisode
-from memory_ci.records.names import SHORT_ID
+from memory_ci.records.episode import Action, Episode, Factor, Outcome, Ranking, Recalled, RecalledEpisode, Situation
+from memory_ci.records.names import SHA_WIDTH, SHORT_ID
+from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.retrieval.episodes import (
     POOL,
     Near,
@@ -35,10 +39,11 @@ from memory_ci.retrieval.episodes import (
     rank_similar,
     rank_t4dm,
 )
-from memory_ci.retrieval.similar_tasks import count_terms
+from memory_ci.retrieval.similar_tasks import count_terms, find_answers
 from memory_ci.text import plural
 
 MAX_LIMIT = 100
+MAX_CHANGES = 3  # Of history that are named below the episodes.
 MAX_EMBEDDED = 100
 """Episodes that are embedded for a question: about a second of the local model's work."""
 
@@ -80,7 +85,47 @@ def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[
     episodes = [episode for episode in combine(told.tellings) if _is_asked(episode, asked)]
     recalled = _rank(workspace, asked, episodes, told, moment, environ)
     notes = (moment.note if moment else "", *_explain(told, wanted.limit, asked), *recalled.notes)
-    return replace(recalled, notes=tuple(filter(None, notes)))
+    recalled = replace(recalled, notes=tuple(filter(None, notes)))
+    if moment is None:
+        recalled = replace(recalled, changes=_search_history(workspace, asked, recalled.hits))
+    if not recalled.hits and not recalled.changes:
+        return recalled
+    remote = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url")
+    return replace(recalled, address=find_address(remote or ""))
+
+
+def _search_history(
+    workspace: Workspace, asked: RecallQuery, hits: Sequence[RecalledEpisode]
+) -> tuple[RecalledEpisode, ...]:
+    """The merged changes that answer too and that no episode of the answer tells of; none in a shallow clone."""
+    named = {name for hit in hits for name in (hit.episode.action.pr, hit.episode.action.commit[:SHA_WIDTH]) if name}
+    first, last = asked.occurred or (date.min, date.max)
+
+    def is_wanted(task: Task) -> bool:
+        is_told = not named.isdisjoint((task.number, task.sha[:SHA_WIDTH]))
+        is_asked = first <= task.merged_on <= last and (not asked.outcomes or task.outcome in asked.outcomes)
+        return task.is_merged and is_asked and not is_told
+
+    room = min(MAX_CHANGES, asked.limit - len(hits))
+    with suppress(RepositoryError):
+        if room > 0 and (tip := read_tips(workspace.repo).commit) is not None:
+            kept = load_tasks(workspace, tip)
+            return tuple(map(_told_by_git, find_answers(asked.query, kept.tasks, kept.prompts, room, is_wanted)))
+    return ()
+
+
+def _told_by_git(found: SimilarTask) -> RecalledEpisode:
+    """A merged change as the episode that it would have."""
+    task = found.task
+    episode = Episode(
+        id=f"commit-{task.sha[:SHA_WIDTH]}" if task.number is None else f"pr-{task.number}",
+        occurred_at=datetime.combine(task.merged_on, time.min, UTC),
+        situation=Situation(summary=task.title),
+        action=Action(pr=task.number, commit=task.sha, files=task.touched),
+        outcome=task.outcome,
+        text=task.quote,
+    )
+    return RecalledEpisode(episode, found.score, tuple(Factor(name, value) for name, value in found.factors))
 
 
 def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:

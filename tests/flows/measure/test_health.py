@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from memory_ci.flows.anchors import anchor_entries
 from memory_ci.flows.episodes import save_telling
@@ -281,6 +282,19 @@ def test_what_jobs_used_counts_once_there_are_twenty(project: Project, jobs: int
     assert value(project, "efficiency") == expected
     (metric,) = (one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency")
     assert metric.basis.endswith(f"{jobs} jobs used {jobs} of {2 * jobs} entries given (50%)")
+
+
+@pytest.mark.parametrize(("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)])
+def test_what_was_given_often_and_never_used_is_proposed_for_review(
+    project: Project, given: int, used: int, is_named: bool
+) -> None:
+    project.record()
+    own = project.entries()[0].id
+    for number in range(given):
+        told = replace(make_episode(f"pr-{1000 + number}"), retrieved=(Given(id=own),))
+        save_telling(project.workspace, replace(told, used=(own,) if number < used else ()))
+    (metric,) = (one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency")
+    assert (f"given 10 times or more and never used, to review: {own[:8]}" in metric.basis) == is_named
 
 
 # -- reachability

@@ -51,7 +51,7 @@ def test_how_often_an_entry_was_given_and_used_is_told(zoo: Project) -> None:
     why = explain_entry(zoo.workspace, ID, TODAY)
     assert (why.given, why.used) == (3, 2), "what was used was given, noted or not"
     assert "given      to 3 jobs, used by 2 (67%)\n" in render_why(why)
-    assert load_usage(zoo.workspace, None) == {ID: UseCount(3, 2)}
+    assert load_usage(zoo.workspace, None, zoo.entries()) == {ID: UseCount(3, 2)}
 
 
 def note(project: Project, *feedback: Feedback) -> None:

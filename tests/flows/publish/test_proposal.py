@@ -665,16 +665,15 @@ def test_a_memory_branch_that_may_not_be_pushed_is_an_error(remote: Remote, publ
     assert caught.value.slug == "push-refused"
 
 
-def test_the_api_makes_a_commit_of_each_step_and_the_local_branch_follows(
+def test_the_api_makes_the_commits_and_the_local_branch_follows(
     project: Project, remote: Remote, publish: Publisher
 ) -> None:
     project.put_fragment(make_entry(7, title="Waits in the inbox"))
     project.git("push", "-q", "origin", "main")
     published = publish("api")
     assert published.mode == "api"
-    assert remote.git("log", "-2", "--format=%s", "main").splitlines() == [
-        "memory: extract 2 learnings from #128",
-        "memory: fold 1 entry from the inbox",
+    assert remote.git("log", "-1", "--format=%s", "main").splitlines() == [
+        "memory: fold 1 entry from the inbox, extract 2 learnings from #128",
     ]
     assert remote.sha("main") == published.tip == project.sha("main")
     assert project.status() == ""
@@ -686,6 +685,8 @@ def test_a_branch_that_moves_between_two_commits_of_the_api_loses_nothing(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     project.put_fragment(make_entry(7, title="Waits in the inbox"))
+    retired = format_entry(make_entry(9, title="Long gone", status="retired"))  # compaction is a commit of its own
+    project.commit("Retire", {"MEMORY.md": f"{project.show('HEAD', 'MEMORY.md')}\n{retired}"})
     project.git("push", "-q", "origin", "main")
 
     def push_other() -> None:

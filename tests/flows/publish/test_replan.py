@@ -54,17 +54,12 @@ def test_a_plan_lands_on_a_newer_tip_and_what_came_between_is_for_the_next_run(p
     project.put_fragment(make_entry(8, title="Said meanwhile"))
     tip = project.sha()
     apply_plan(project.workspace, move(project, plan), NOW)
-    extracted, reinforced = project.subjects(tip)[1:]
-    assert extracted == "memory: extract 2 learnings from #128"
-    assert reinforced.startswith("memory: reinforce 1 entry")
+    (subject,) = project.subjects(tip)
+    assert subject.startswith("memory: extract 2 learnings from #128, reinforce 1 entry")
     cursor = find_cursor(project.workspace.repo, "main")
     assert cursor is not None
     assert cursor.source == plan.base
-    assert project.record().subjects == (
-        "memory: note 1 episode",
-        "memory: fold 1 entry from the inbox",
-        "memory: reinforce 2 entries for #129",
-    )
+    assert project.record().subjects == ("memory: fold 1 entry from the inbox, reinforce 2 entries for #129",)
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[make_id(7)] == 1
 
 

@@ -21,12 +21,16 @@ from tests.repos import make_repo
 def test_marked_learnings_of_a_merged_pull_request_become_entries(project: Project) -> None:
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: note 1 episode", "memory: extract 2 learnings from #128"]
+    assert project.subjects(start) == ["memory: extract 2 learnings from #128"], "one commit, with the episode in it"
+    assert project.git("show", "--format=", "--name-only").split() == [
+        ".memory/episodes/2026-01/pr-128.md",
+        "MEMORY.md",
+    ]
     by_type = {entry.type: entry for entry in project.entries()}
     cause = by_type["corrective"]
     assert "retried a POST after a timeout" in cause.title
     assert "idempotency key" in cause.body
-    work = project.sha("HEAD~2^2")
+    work = project.sha("HEAD~1^2")
     assert cause.source == f"pr:128 commit:{work[:12]}"
     assert [cite.partition(" ")[0] for cite in cause.cites] == [f"src/client.py@{work[:12]}"]
     assert " words:" in cause.cites[0]
@@ -61,7 +65,9 @@ def test_the_commit_says_what_it_is_and_how_far_the_run_came(project: Project) -
     covered = project.sha()
     project.record()
     trailers = project.git("log", "-1", "--format=%(trailers:only,unfold)")
-    assert trailers.strip().splitlines() == ["Memory-CI-Step: extract", f"Memory-CI-Source: {covered}"]
+    steps = ["Memory-CI-Step: extract", "Memory-CI-Step: episode"]
+    assert trailers.strip().splitlines() == [*steps, f"Memory-CI-Source: {covered}"]
+    assert "\n- pr-128\n" in project.git("log", "-1", "--format=%B")
     assert project.git("log", "-1", "--format=%an|%cn") == "memory-ci|memory-ci"
 
 
@@ -70,7 +76,7 @@ def test_the_inbox_is_folded_into_the_file_of_each_scope(project: Project) -> No
     two = project.put_fragment(make_entry(2, scope="project", title="For the project"))
     start = project.sha()
     project.record()
-    assert project.subjects(start)[1] == "memory: fold 2 entries from the inbox"
+    assert project.subjects(start)[0].startswith("memory: fold 2 entries from the inbox, ")
     assert project.titles("src/MEMORY.md") == {"For the sources"}
     assert "For the project" in project.titles()
     assert all(entry.scope is None for entry in project.entries("src/MEMORY.md"))
@@ -119,7 +125,7 @@ def test_what_the_work_used_is_reinforced_once_per_merged_change(project: Projec
     project.merge("more", message="Merge pull request #129 from ada/more\n\nMore")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: note 1 episode", "memory: reinforce 1 entry for #129"]
+    assert project.subjects(start) == ["memory: reinforce 1 entry for #129"]
     (entry,) = [entry for entry in project.entries() if entry.id == make_id(1)]
     assert entry.reinforcement_count == 1
     assert entry.last_reinforced == date(2026, 9, 1), "a merge of January does not turn the clock back"
@@ -165,7 +171,7 @@ def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Projec
 
 def test_a_copy_of_a_commit_does_not_say_its_learning_again(project: Project) -> None:
     project.record()
-    work = project.sha("HEAD~2^2")
+    work = project.sha("HEAD~1^2")
     project.branch("release", "HEAD~2")
     project.commit("Other", {"other.txt": "x"})
     project.git("cherry-pick", "--allow-empty", "--keep-redundant-commits", work)
@@ -173,7 +179,7 @@ def test_a_copy_of_a_commit_does_not_say_its_learning_again(project: Project) ->
     project.merge("release", message="Merge pull request #141 from ada/release\n\nRelease")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: note 1 episode"]
+    assert project.subjects(start) == [], "a release teaches nothing"
 
 
 def test_the_limit_of_a_merged_change_holds_over_all_runs(project: Project) -> None:
@@ -363,7 +369,7 @@ def test_a_branch_that_moved_while_we_planned_is_not_overwritten(project: Projec
 
 def test_a_plan_is_the_same_after_a_round_trip_and_applies(project: Project) -> None:
     plan = parse_plan(format_plan(project.plan()))
-    assert preview_plan(project.workspace, plan, NOW).subjects[1:] == ("memory: extract 2 learnings from #128",)
+    assert preview_plan(project.workspace, plan, NOW).subjects == ("memory: extract 2 learnings from #128",)
     assert project.status() == ""
     apply_plan(project.workspace, plan, NOW)
     assert len(project.entries()) == 2

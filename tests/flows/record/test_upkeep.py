@@ -155,7 +155,7 @@ def test_what_is_written_knows_its_stage(project: Project) -> None:
 def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_revert_is_reverted(project: Project) -> None:
     project.record()
     before = {entry.id: entry for entry in project.entries()}
-    project.git("revert", "--no-edit", "-m", "1", "HEAD~2")
+    project.git("revert", "--no-edit", "-m", "1", "HEAD~1")
     project.record()
     assert {entry.adoption for entry in project.entries()} == {"rejected"}
     assert all(entry.importance < before[entry.id].importance for entry in project.entries())
@@ -226,7 +226,7 @@ def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> 
     project.commit("Move the client")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: note 1 episode", "memory: consolidate 2 entries"]
+    assert project.subjects(start) == ["memory: consolidate 2 entries"]
     assert all(cite.startswith("src/gateway.py@") for entry in project.entries() for cite in entry.cites)
     after = project.sha()
     project.record()
@@ -250,7 +250,7 @@ def test_upkeep_alone_moves_no_cursor(project: Project) -> None:
     assert "Memory-CI-Source" not in project.git("log", "-1", "--format=%B")
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: note 1 episode", "memory: extract 2 learnings from #128"]
+    assert project.subjects(start) == ["memory: extract 2 learnings from #128"]
 
 
 def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project) -> None:

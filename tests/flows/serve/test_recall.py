@@ -18,7 +18,7 @@ from memory_ci.flows.workspace import open_workspace
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Outcome, Recalled, Situation
 from memory_ci.records.retrieval import Task
-from memory_ci.rendering.context import render_task
+from memory_ci.rendering.context import render_recall, render_task
 from memory_ci.store.edits import format_entry
 from memory_ci.store.episodes import format_telling, telling_path
 from tests.flows.project import NOW, Project, copy_project
@@ -79,6 +79,71 @@ def test_an_unrelated_question_finds_nothing_and_no_words_are_noted(shop: Projec
     tell(shop, make_episode())
     assert recall(shop, "translate the manual into French") == Recalled("similar", "tf-idf")
     assert recall(shop, "the of").notes == ("The question has no words to search for.",)
+
+
+def test_a_long_text_does_not_hide_what_an_episode_is_called(shop: Project) -> None:
+    tell(shop, make_episode(text=" ".join(f"gateway{n} answered{n} slowly{n}" for n in range(25))))
+    assert names(recall(shop, "why do we retry failed charges")) == ["pr-128"]
+
+
+@pytest.fixture
+def museum(shop: Project) -> Project:
+    """Three merged changes, of which none has an episode."""
+    shop.git("remote", "add", "origin", "https://ann:s3cret@github.com/acme/shop.git")
+    why = "The entropy example was misleading: it divided by a constant that nobody could explain to readers."
+    shop.commit(f"Remove the entropy example (#150)\n\n{why}", {"src/entropy.py": "one\n"})
+    shop.commit("Bump ruff from 1 to 2 (#151)", {"src/client.py": "two\n"})
+    shop.commit("Translate the manual (#152)", {"src/client.py": "three\n"})
+    return shop
+
+
+def test_history_answers_where_no_episode_does(museum: Project) -> None:
+    found = recall(museum, "why was the entropy example removed")
+    (hit,) = found.changes
+    assert (found.hits, hit.episode.id, hit.episode.action.pr) == ((), "pr-150", 150)
+    assert hit.episode.text.startswith("The entropy example was misleading")
+    assert "https://github.com/acme/shop/pull/150" in render_recall(found)
+    assert "s3cret" not in render_recall(found)
+    assert recall(museum, "ruff version bump").changes == ()
+    assert recall(museum, "example of a login form").changes == (), "one word in common is no answer"
+
+
+def test_what_an_episode_of_the_answer_tells_is_not_told_again_by_git(museum: Project) -> None:
+    tell(museum, make_episode("pr-150", "Remove the entropy example", action=Action(pr=150)))
+    found = recall(museum, "why was the entropy example removed")
+    assert (names(found), found.changes) == (["pr-150"], ())
+
+
+def test_a_note_of_no_commit_hides_no_change_without_a_number(shop: Project) -> None:
+    shop.commit("Retry declined refunds of the bank", {"src/client.py": "two\n"})
+    tell(shop, make_episode("note-1", "Retry declined refunds"))
+    found = recall(shop, "why do we retry declined refunds")
+    assert (names(found), [one.episode.situation.summary for one in found.changes]) == (
+        ["note-1"], ["Retry declined refunds of the bank"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"at": "HEAD"},
+        {"outcomes": ("failure",)},
+        {"occurred": (date(2020, 1, 1), date(2020, 1, 2))},
+        {"limit": 1, "query": "entropy example and translated manual", "ranking": "mempalace"},
+    ],
+    ids=["of the past", "of another outcome", "of other days", "no room"],
+)
+def test_history_is_not_searched_for(museum: Project, options: dict[str, Any]) -> None:
+    tell(museum, make_episode())
+    assert recall(museum, **{"query": "why was the entropy example removed"} | options).changes == ()
+
+
+def test_a_shallow_clone_recalls_its_episodes_alone(museum: Project, tmp_path: Path) -> None:
+    tell(museum, make_episode())
+    museum.git("clone", "-q", "--depth", "1", museum.path.as_uri(), str(tmp_path / "shallow"))
+    workspace = open_workspace(tmp_path / "shallow")
+    found = recall_episodes(workspace, RecallQuery("retry failed charges of the entropy example", NOW))
+    assert (names(found), found.changes) == (["pr-128"], ())
 
 
 def test_the_configuration_names_the_ranking_and_an_argument_another(shop: Project) -> None:
