@@ -14,7 +14,7 @@ MAX_INPUT = 8 * 1024 * 1024
 """Bytes read of an event; a prompt is what a person typed or pasted."""
 
 OPTIONS = (
-    Option("--for", "agent", "Whose hooks these are.", choices=NAMES, default="claude-code"),
+    Option("--for", "agent", "Whose hooks these are.", default="claude-code", metavar="NAME"),
     Option("--event", "event", "The event, where the input does not name it.", default="", metavar="NAME"),
 )
 

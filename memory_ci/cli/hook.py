@@ -67,7 +67,7 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
 
 
 @hook_command.command("agent", hidden=True)
-@click.option("--for", "agent", type=click.Choice(AGENTS), default=AGENTS[0], help="Whose hooks these are.")
+@click.option("--for", "agent", default=AGENTS[0], metavar="NAME", help="Whose hooks these are.")
 @click.option("--event", default="", metavar="NAME", help="The event, where the input does not name it.")
 def agent(agent: str, event: str) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input; always exit status 0.

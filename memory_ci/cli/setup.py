@@ -115,7 +115,7 @@ def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
     """Which settings are not to be committed, and whether git passes them over."""
     from memory_ci.flows.setup.agents import local_files
 
-    for file in local_files(agents):
+    for file in local_files(agents).values():
         how = "git passes over it in this clone" if is_excluded else f"where git tracks it, `git rm --cached {file}`"
         click.echo(f"\nDo not commit {file}: it is of this clone alone ({how}). --shared is for the team.")
 

@@ -21,11 +21,14 @@ from memory_ci.records.event import Evidence, Severity
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 MAX_AKA = 10
-AKA = re.compile(r"[^\W\d_][\w-]{2,29}")
+AKA = re.compile(r"[^\W\d_][\w-]{3,29}|[^\W\d_a-zA-Z][\w-]+")
 WORK_WORDS = frozenset(
     """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature fix fixed fixes
     issue main master merge merged pull refactor release remove removed request revert support test tests update
-    wip""".split()
+    wip again allow allows also always avoid being better check checks clean correct does error errors even every
+    failed fails first handle instead into last leave less let lets like made make makes more most move moved names
+    never next none only other over place rename right same save says set show some take than then there too under
+    using when where wrong""".split()
 )
 """What work is called whatever it is about."""
 

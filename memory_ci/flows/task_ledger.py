@@ -289,6 +289,7 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[s
     title = title_of(change)
     return (
         title != ""
+        and not (title != change.title and len(own_commits(change)) > 1)  # git's merge of a whole branch
         and not is_revert([commit.sha for commit in own_commits(change)], reverting)
         and is_work(workspace, change)
         and not is_routine(title)

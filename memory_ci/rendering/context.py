@@ -12,9 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry
-from memory_ci.records.episode import Recalled
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, SimilarTask, Task
-from memory_ci.rendering.sessions import render_recalled
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 
@@ -225,7 +223,7 @@ def _facts(hit: Hit) -> str:
 
 
 def _norm(norm: Norm) -> str:
-    place = f"from {norm.path}:{norm.line}" + (f" · id {norm.entry_id}" if norm.entry_id else "")
+    place = f"from {norm.path}:{norm.line}" + (f" · id {norm.entry_id[:8]}" if norm.entry_id else "")
     return "\n".join([_line(place, MAX_FACT), *_quoted(norm.text)])
 
 

@@ -17,6 +17,10 @@ class Corpus(NamedTuple):
     total: int
     df: Callable[[str], int]
 
+    def is_common(self, df: int) -> bool:
+        """Whether a term that `df` entries hold says nothing of any: most have it, of five or more."""
+        return self.total >= 5 and 2 * df > self.total
+
 
 def idf(df: int, total: int) -> float:
     """log(1 + (N - n + 0.5) / (n + 0.5)), as Lucene has it: above zero also for what every entry says."""

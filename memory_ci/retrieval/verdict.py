@@ -51,12 +51,13 @@ def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> S
 def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, least: int = LEAST_TOTAL) -> float:
     """The largest share of the subject's weight that one of `entries` holds, in [0, 1].
 
-    How rare a term is, is reckoned as in a memory of `least` entries at least.
+    How rare a term is, is reckoned as in a memory of `least` entries at least; what most entries hold weighs nothing.
     """
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
     total = max(corpus.total, least)
-    weights = {term: idf(corpus.df(term), total) for term in subject}
+    held_by = {term: corpus.df(term) for term in subject}
+    weights = {term: 0.0 if corpus.is_common(n) else idf(n, total) for term, n in held_by.items()}
     sought = sum(weights.values())
     held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
     return max(held, default=0.0) / sought if sought else 0.0

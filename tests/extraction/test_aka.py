@@ -12,7 +12,7 @@ TITLE, BODY = "Send an idempotency key", "The gateway books a retried POST twice
 @pytest.mark.parametrize(
     ("called", "expected"),
     [
-        ("fix: charge a card once (#128)\nfeat payments", "charge card once payments"),
+        ("fix: charge a card once (#128)\nfeat payments say failed", "charge card once payments"),
         ("Send the idempotency key", None),
         ("Merge branch main", None),
         ("", None),

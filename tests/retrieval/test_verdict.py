@@ -103,3 +103,12 @@ def test_the_third_best_entry_still_counts_and_the_fourth_does_not() -> None:
 def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_are_there() -> None:
     corpus = Corpus(2, lambda term: 0 if term == "overnight" else 2)
     assert verdict(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus) == "HIT"
+
+
+def test_what_most_entries_hold_opens_no_floor() -> None:
+    matches = make_matches("Retry the flask upload", "Charge with flask", "Sign flask cookies")
+    common = Corpus(5, lambda term: 4 if term == "flask" else 1)
+    assert margin("flask", matches, build_terms("flask"), common) < 0
+    assert margin("hello, what does this flask do", matches, build_terms("hello, what does this flask do"), common) < 0
+    assert margin("flask upload retry", matches, build_terms("flask upload retry"), common) >= 0
+    assert margin("flask", matches, build_terms("flask"), Corpus(4, lambda term: 4)) >= 0, "of four nothing is common"

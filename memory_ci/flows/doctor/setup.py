@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +13,7 @@ import msgspec
 
 from memory_ci import __version__
 from memory_ci.flows.doctor.case import Surroundings, interpreter_fault, peek_text
-from memory_ci.flows.setup.agents import AGENTS, plan_agents_out
+from memory_ci.flows.setup.agents import AGENTS, PROGRAM, plan_agents_out
 from memory_ci.flows.setup.hook_managers import (
     HUSKY,
     WITH_ARGUMENT,
@@ -243,6 +244,9 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
             yield from _shared(case, name)
         if fault := interpreter_fault(case, python, may_run=False):
             yield Probe("agents", "fail", f"the hook of {name} {fault}", f"{INSTALL} --agent {name}")
+        elif python is None and shutil.which(PROGRAM) is None:
+            what = f"the hook of {name} calls {PROGRAM} by name, which is not on the PATH: it does nothing"
+            yield Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {INSTALL} --agent {name}")
         else:
             reads = any(event in text for event in READING)
             yield Probe("agents", "ok", f"{name} {'reads memory' if reads else 'captures each session'}")

@@ -26,17 +26,12 @@ def find_hints(
     task: str,
     paths: Sequence[str],
     is_new: Callable[[SimilarTask | str], bool],
-    *,
-    has_entries: bool,
 ) -> Hints:
-    """Earlier changes like a task, and habits with them; those that `is_new` says the session was not given.
-
-    Habits alone, where nothing else was found, say nothing of the task.
-    """
+    """Earlier changes like a task, and habits with them; those that `is_new` says the session was not given."""
     changes, kept = recall_tasks(workspace, task)
     fresh = tuple(filter(is_new, changes))
-    if kept is None or not (fresh or has_entries):
-        return Hints(fresh)
+    if kept is None or not fresh:  # habits alone say nothing of the task
+        return Hints()
     named = {*paths, *(path for one in fresh for path in one.task.touched)}
     return Hints(fresh, tuple(filter(is_new, _list_habits(kept.habits, task, named))))
 

@@ -98,7 +98,7 @@ def retrieve(
         notes=(
             *filter(None, (view.note, *asked.notes)),
             *_explain(found),
-            *_explain_silence(task, kept, dropped, gone, weak, known, asked.max_chars - room),
+            *_explain_silence(task, kept, dropped, gone, weak, known, asked.max_chars - room, options.about),
         ),
         findings=findings,
         verdict=found.verdict,
@@ -220,7 +220,7 @@ def _add_hints(
 
     if len(answer.hits) >= FEW:
         return answer
-    hints = find_hints(view.workspace, answer.task, options.paths or (), is_new, has_entries=bool(answer.hits))
+    hints = find_hints(view.workspace, answer.task, options.paths or (), is_new)
     told = replace(answer, hints=hints)
     total = context_cost(told) + sum(map(entry_cost, answer.hits))
     return told if total <= max_chars else answer
@@ -234,8 +234,11 @@ def _explain_silence(
     weak: int,
     known: int,
     besides: int,
+    about: str | None,
 ) -> Iterator[str]:
     """What the caller should know of what is not shown."""
+    if about is not None and not kept and not dropped and not known:
+        yield f"Nothing is known of {about}."
     if task.strip() and not build_terms(task):
         yield "The task has no words to search for."
     if weak and not kept and not dropped:

@@ -1,7 +1,7 @@
 """The hooks of coding agents, in the agent's own settings of this project: memory is read, and sessions are captured.
 
 Every event calls the same command, which an agent is asked to trust once. Where the settings are of this clone alone it
-may call the interpreter that memory-ci is installed for; where they are committed, it calls `memory-ci` by name.
+calls the interpreter that memory-ci is installed for; where they are committed, `memory-ci` by name.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ class AgentEdit(msgspec.Struct, frozen=True):
     is_out: bool = False
 
 
-def local_files(names: Collection[str]) -> tuple[str, ...]:
-    """Settings of the agents of these names that are of this clone alone, so that no commit should have them."""
-    return tuple(agent.file for agent in AGENTS if agent.name in names)
+def local_files(names: Collection[str]) -> dict[str, str]:
+    """By agent, the settings that are of this clone alone, so that no commit should have them."""
+    return {agent.name: agent.file for agent in AGENTS if agent.name in names}
 
 
 def plan_agent(root: Path, name: str, python: str, *, is_shared: bool = False, is_reading: bool = True) -> AgentEdit:
@@ -155,8 +155,7 @@ def plan_agent(root: Path, name: str, python: str, *, is_shared: bool = False, i
             hint = "Rename it; opencode reads each file of that folder. Nothing was changed."
             raise UsageError(f"{path} is not ours", slug="agent-settings", hint=hint)
         return AgentEdit(path, before, PLUGIN, root)
-    is_local = agent.shared != "" and not is_shared
-    call = f"{shlex.quote(python)} -P -m memory_ci" if is_local else PROGRAM
+    call = PROGRAM if is_shared else f"{shlex.quote(python)}{MODULE}"
     events = [event for event in agent.events if is_reading or not event.is_reading]
     with _reading(path):
         after = _without(before or _base(agent), agent)

@@ -85,9 +85,14 @@ def install(
     if with_hook:
         refuse_hooks(repo)
     root = work_tree(workspace) if agents else Path()
-    hooked = [plan_agent(root, name, python, is_shared=is_shared, is_reading=is_reading) for name in agents]
+    local = local_files(agents)
+    tracked = {file.path for file in list_staged(repo, list(local.values()))} if local else set()
+    hooked = [
+        plan_agent(root, name, python, is_shared=is_shared or local[name] in tracked, is_reading=is_reading)
+        for name in agents
+    ]
     block = _make_block(attribute_lines(workspace.config.scopes))
-    exclude = _plan_exclude(repo, () if is_shared else local_files(agents))
+    exclude = _plan_exclude(repo, [] if is_shared else [file for file in local.values() if file not in tracked])
     set_driver = _set_driver(repo, driver_command(python), dry_run)
     put_block = put_text(attributes, _with_block(read_text(attributes), block), dry_run)
     return (
@@ -189,15 +194,14 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
 
 
 def _plan_exclude(repo: Repository, files: Sequence[str]) -> tuple[tuple[Path, str], ...]:
-    """The file that makes git pass over those of `files` that it does not track, as it will be; nothing for none.
+    """The file that makes git pass over `files`, as it will be; nothing for none.
 
     One that is a symbolic link is not ours to replace.
     """
-    path, tracked = _exclude_file(repo), {file.path for file in list_staged(repo, files)} if files else set()
-    untracked = [f"/{file}" for file in files if file not in tracked]
-    if not untracked or path.is_symlink():
+    path = _exclude_file(repo)
+    if not files or path.is_symlink():
         return ()
-    return ((path, _with_block(read_text(path), _make_block(untracked))),)
+    return ((path, _with_block(read_text(path), _make_block([f"/{file}" for file in files]))),)
 
 
 def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:

@@ -104,6 +104,15 @@ def test_a_merge_of_git_is_called_by_its_first_commit(shop: Project) -> None:
     assert find(shop, "the ledger should round cents elsewhere").title == "Round cents of the ledger up"
 
 
+def test_a_merge_of_a_whole_branch_is_no_task(shop: Project) -> None:
+    shop.branch("2.0.x")
+    for title in ("Round cents of the ledger up", "Something else in the ledger"):
+        shop.commit(title, {f"src/{len(title)}.py": "1\n"})
+    shop.checkout("main")
+    shop.merge("2.0.x")
+    assert recall_tasks(shop.workspace, "the ledger should round cents elsewhere")[0] == ()
+
+
 @pytest.mark.parametrize(
     ("message", "author"),
     [

@@ -186,9 +186,13 @@ def test_a_hook_that_calls_another_interpreter_is_replaced(project: Project) -> 
 
 
 @pytest.mark.parametrize("name", ["codex", "gemini"])
-def test_a_file_that_is_committed_holds_no_path_of_this_machine(project: Project, name: str) -> None:
+def test_a_file_that_git_tracks_holds_no_path_of_this_machine(project: Project, name: str) -> None:
     set_up(project, name)
-    assert "/python" not in (project.path / FILES[name]).read_text()
+    assert sys.executable in (project.path / FILES[name]).read_text()
+    uninstall(project.workspace)
+    project.commit("Share", {FILES[name]: "{}\n"})
+    set_up(project, name)
+    assert sys.executable not in (project.path / FILES[name]).read_text()
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, // mine\n}', "[]", '{"hooks": []}', '{"hooks": {"SessionEnd": {}}}', "{"])
