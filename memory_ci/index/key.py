@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-SCHEMA_VERSION = 7  # Version of schema.sql, whose head says when to raise it.
+SCHEMA_VERSION = 8  # Version of schema.sql, whose head says when to raise it.
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """English stems, any script, accents folded: the tokenizer that schema.sql names."""
 

@@ -86,4 +86,5 @@ def _folded(text: str) -> str:
     """`text` without accents, as the index sees it."""
     if text.isascii():
         return text
-    return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    bare = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    return unicodedata.normalize("NFC", bare)  # Hangul syllables again
