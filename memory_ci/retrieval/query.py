@@ -42,6 +42,9 @@ QUOTED = re.compile(
 )
 
 
+INFLECTED = re.compile("[\u0370-\u052f]{5,}")
+
+
 def build_terms(task: str, corpus: Corpus | None = None) -> tuple[str, ...]:
     """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
 
@@ -76,8 +79,13 @@ def told(task: str) -> str:
 
 
 def _terms(text: str) -> Iterator[str]:
-    yield from words(text)
+    yield from map(_stem, words(text))
     yield from (part for part in identifier_parts(text) if len(part) > 1)
+
+
+def _stem(word: str) -> str:
+    """A Cyrillic or Greek word as a prefix without its ending: there a noun has a dozen forms, and Porter knows none."""
+    return f"{word[: max(4, len(word) - 3)]}*" if INFLECTED.fullmatch(word) else word
 
 
 def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:

@@ -78,6 +78,8 @@ def _holds(own: Set[str], term: str) -> bool:
     The index asks Porter's stemmer, which is not at hand here; measured, this tells tasks apart as well.
     """
     term = _folded(term).lower()
+    if term.endswith("*"):
+        return any(word.startswith(term[:-1]) for word in own)
     stem = term[: max(4, len(term) - 3)]
     return term in own or any(word.startswith(stem) and abs(len(word) - len(term)) <= 3 for word in own)
 
