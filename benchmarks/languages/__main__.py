@@ -2,15 +2,16 @@
 
     python -m benchmarks.languages
 
-One memory of 200 entries, 25 in each of eight languages, and 100 questions a language in other words than the entry's. The
-files were written for this by a language model: an entry a line, its questions below it after a question mark. "Given":
-the share of questions whose entry is given after the floor and the cap of `retrieve`.
+One memory of 200 entries, 25 in each of eight languages, and 100 questions a language in other words than the entry's.
+The files were written for this by a language model: an entry a line, its questions below it after a question mark.
+"Given": the share of questions whose entry is given after the floor and the cap of `retrieve`. "Unrelated": how many of
+the questions are answered from five entries a language that have nothing to do with them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -30,6 +31,7 @@ from memory_ci.retrieval.metrics import recall
 from memory_ci.retrieval.verdict import drop_weak
 
 LANGUAGES = ("en", "de", "es", "fr", "pt", "ru", "ja", "zh")
+EACH, FIFTH = 25, 5
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -63,18 +65,37 @@ def find_given(of: RetrievalSet) -> dict[str, bool]:
     return given
 
 
+def find_answered(of: RetrievalSet) -> dict[str, bool]:
+    """Of each question whether anything is given from a fifth of the entries, which is about something else."""
+    answered = {}
+    entry_of = {one.query: one.entry for one in of.judgements}
+    fifth = {entry.id: place % EACH // FIFTH for place, entry in enumerate(of.entries)}
+    for part in range(EACH // FIFTH):
+        entries = tuple(entry for entry in of.entries if fifth[entry.id] == part)
+        queries = tuple(one for one in of.queries if fifth[entry_of[one.id]] == (part + 2) % (EACH // FIFTH))
+        config, options = Config(), RetrieveOptions()
+        for index, asking in replay(RetrievalSet(entries, queries, of.judgements)):
+            asked = make_sound(options, config, asking.today)
+            answered[asking.name] = find_ranked(index, config, asking.text, asked, options, asking.today).is_close
+    return answered
+
+
 def main() -> None:
     data = load_languages()
     answered = list(answer_set(data, Config(), time.perf_counter))
-    given = find_given(data)
+    given, unrelated = find_given(data), find_answered(data)
     scores = {
         language: mean(recall(one.ranking, one.asking.grades, 5) for one in answered if one.asking.kind == language)
         for language in LANGUAGES
     }
-    print("| language | R@5 | of English | given |\n|---|---|---|---|")
+    print("| language | R@5 | of English | given | unrelated |\n|---|---|---|---|---|")
     for language, score in scores.items():
-        share = mean(found for name, found in given.items() if name.startswith(language))
-        print(f"| {language} | {score:.2f} | {score / scores['en']:.2f} | {share:.2f} |")
+        shares = [_share(of, language) for of in (given, unrelated)]
+        print(f"| {language} | {score:.2f} | {score / scores['en']:.2f} | {shares[0]:.2f} | {shares[1]:.2f} |")
+
+
+def _share(found: Mapping[str, bool], language: str) -> float:
+    return mean(is_found for name, is_found in found.items() if name.startswith(language))
 
 
 if __name__ == "__main__":

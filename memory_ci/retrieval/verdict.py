@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
 from memory_ci.retrieval.query import Corpus, idf
-from memory_ci.text import identifier_parts, words
+from memory_ci.text import UNSPACED, identifier_parts, words
 
 HIT_COVERAGE = 0.45
 """From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md, calibration)."""
@@ -20,6 +20,9 @@ BEST = 3  # How many of the best matches are looked at: the scores of a handful 
 
 FLOOR, SMALL_FLOOR = 0.28, 0.24
 """Coverage below which nothing is given: what shares a word with the task only is no answer to it."""
+
+CROSSING = 0.5
+"""What a pair of letters of a script without blanks weighs that no entry holds: every second one crosses two words."""
 
 SMALL = 200  # Entries below which the lower floor holds.
 FLOOR_TOTAL = 1_000  # What LEAST_TOTAL is to the verdict.
@@ -48,10 +51,14 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, lea
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
     total = max(corpus.total, least)
-    weights = {term: idf(corpus.df(term), total) for term in subject}
+    weights = {term: _weigh(term, corpus.df(term), total) for term in subject}
     sought = sum(weights.values())
     held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
     return max(held, default=0.0) / sought if sought else 0.0
+
+
+def _weigh(term: str, df: int, total: int) -> float:
+    return idf(df, total) * (1 if df or term.isascii() or not UNSPACED.match(term) else CROSSING)
 
 
 def is_close(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> bool:

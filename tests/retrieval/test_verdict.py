@@ -91,3 +91,10 @@ def test_the_third_best_entry_still_counts_and_the_fourth_does_not() -> None:
 def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_are_there() -> None:
     corpus = Corpus(2, lambda term: 0 if term == "overnight" else 2)
     assert verdict(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus) == "HIT"
+
+
+def test_pairs_of_letters_that_cross_two_words_weigh_half() -> None:
+    terms = build_terms("缓存过期")  # two words, and the pair between them, which no entry holds
+    corpus = Corpus(1000, lambda term: 0 if term == "存过" else 3)
+    matches = make_matches("缓存", "过期")
+    assert coverage([match.located.entry for match in matches], terms, corpus) == pytest.approx(0.374, abs=0.001)
