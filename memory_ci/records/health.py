@@ -78,7 +78,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return 2 if "fail" in states else 1 if "warn" in states else 0
 
 
-class Effect(msgspec.Struct, frozen=True):
+class ArmComparison(msgspec.Struct, frozen=True):
     """How often something happened where memory was given and where it was held out.
 
     `low`, `high`: the 95 % interval of the difference. `needed`: so many in both arms together, within so many `weeks`,
@@ -99,4 +99,4 @@ class EffectReport(msgspec.Struct, frozen=True):
 
     holdout: float
     since: date | None = None
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[ArmComparison, ...] = ()

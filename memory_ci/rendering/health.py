@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from memory_ci.records.health import Diagnosis, Effect, EffectReport, Health, Metric, Probe, ProbeState
+from memory_ci.records.health import ArmComparison, Diagnosis, EffectReport, Health, Metric, Probe, ProbeState
 from memory_ci.records.quality import Share
 from memory_ci.rendering.table import printable
 
@@ -81,7 +81,7 @@ def render_effect(report: EffectReport) -> str:
     return head + "".join(f"{_effect(effect)}\n" for effect in report.effects)
 
 
-def _effect(effect: Effect) -> str:
+def _effect(effect: ArmComparison) -> str:
     shares = f"{effect.name:<18} given {_part(effect.given)}, held out {_part(effect.held_out)}"
     if effect.low is None or effect.high is None:
         return f"{shares}: an arm is empty"

@@ -16,7 +16,7 @@ from memory_ci.lifecycle.episodes import combine
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event, Session
-from memory_ci.records.health import Effect, EffectReport
+from memory_ci.records.health import ArmComparison, EffectReport
 from memory_ci.records.quality import Share
 from memory_ci.text import content_words
 
@@ -59,14 +59,16 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
     return EffectReport(part, start.date(), effects)
 
 
-def compare(name: str, found: Iterable[tuple[bool, bool]], weeks: float, part: float) -> Effect:
+def compare(name: str, found: Iterable[tuple[bool, bool]], weeks: float, part: float) -> ArmComparison:
     """What was found in both arms: (is held out, did it happen) of each session or change within so many weeks."""
     known = list(found)
     given, held = (_share([happened for arm, happened in known if arm is of]) for of in (False, True))
     low, high = newcombe(given, held) if given.total and held.total else (None, None)
     rate = sum(happened for _, happened in known) / len(known) if known else 0.0
     needed = find_needed(rate, part or held.total / len(known)) if 0 < rate < 1 and held.total else None
-    return Effect(name, given, held, low, high, needed, round(needed * weeks / len(known), 1) if needed else None)
+    return ArmComparison(
+        name, given, held, low, high, needed, round(needed * weeks / len(known), 1) if needed else None
+    )
 
 
 def newcombe(one: Share, other: Share) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from memory_ci.flows.measure.effect import compare, find_needed, measure_effect,
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.serve.session_note import is_held_out, mark_session, note_given
 from memory_ci.flows.sessions.capture import capture
-from memory_ci.records.health import Effect
+from memory_ci.records.health import ArmComparison
 from memory_ci.rendering.health import render_effect
 from memory_ci.store.edit import format_entry
 from tests.flows.project import NOW, TODAY, Project
@@ -24,7 +24,7 @@ from tests.make import make_entry
 PART = 0.3
 
 
-def simulate(rate: float, factor: float, number: int, seed: int) -> Effect:
+def simulate(rate: float, factor: float, number: int, seed: int) -> ArmComparison:
     """Arms by the hash of the session; memory multiplies the rate by `factor`."""
     dice = random.Random(seed)  # noqa: S311 - the same each time
     arms = [is_held_out(mark_session(f"{seed}-{one}"), PART) for one in range(number)]
@@ -32,7 +32,7 @@ def simulate(rate: float, factor: float, number: int, seed: int) -> Effect:
     return compare("steered", found, 10, PART)
 
 
-def is_seen(effect: Effect) -> bool:
+def is_seen(effect: ArmComparison) -> bool:
     return effect.low is not None and effect.high is not None and not effect.low <= 0 <= effect.high
 
 
