@@ -47,6 +47,11 @@ def words(text: str) -> Iterator[str]:
     return _mixed_words(text)
 
 
+def count_words(text: str) -> int:
+    """How many words there are between blanks; in scripts without blanks, of `words`."""
+    return sum(1 for _ in words(text)) if UNSPACED.search(text) else len(text.split())
+
+
 def _mixed_words(text: str) -> Iterator[str]:
     for place, piece in enumerate(UNSPACED.split(text)):
         letters = [char for char in piece if char.isalnum()]  # no vowel signs: the index ends words there
