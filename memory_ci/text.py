@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
+from itertools import pairwise
 
 WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
 """A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
@@ -13,6 +14,13 @@ CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 GLUE = re.compile(r"[\W_]+")
 """Where an identifier in any other script is split: `Überprüfung` is one word, `über_name` two."""
+
+UNSPACED = re.compile(
+    "([\u3005\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff\uac00-\ud7a3\u0e01-\u0e4e\u0e80-\u0ece\u1000-\u104f\u1780-\u17d3]+)"
+)
+"""Runs of scripts that set no blanks between words (Han, kana, Thai, Lao, Myanmar, Khmer), and of Hangul, whose words
+have particles: their words are pairs of neighbouring letters, as Lucene's CJKBigramFilter has them."""
 
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # What prose puts around a word.
 FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
@@ -27,12 +35,30 @@ STOP_WORDS = frozenset(
 
 
 def words(text: str) -> Iterator[str]:
-    """Lower-case words of `text` in order, identifiers whole.
+    r"""Lower-case words of `text` in order, identifiers whole, scripts without blanks as pairs of letters.
 
     >>> list(words("Don't retry Client.post in src/api/client.py!"))
     ["don't", 'retry', 'client.post', 'in', 'src/api/client.py']
+    >>> list(words("Docker\u5bb9\u5668\u91cd\u542f"))
+    ['docker', '\u5bb9\u5668', '\u5668\u91cd', '\u91cd\u542f']
     """
-    return map(str.lower, WORD.findall(text))
+    if text.isascii() or not UNSPACED.search(text):
+        return map(str.lower, WORD.findall(text))
+    return _mixed_words(text)
+
+
+def count_words(text: str) -> int:
+    """How many words there are between blanks; in scripts without blanks, of `words`."""
+    return sum(1 for _ in words(text)) if UNSPACED.search(text) else len(text.split())
+
+
+def _mixed_words(text: str) -> Iterator[str]:
+    for place, piece in enumerate(UNSPACED.split(text)):
+        letters = [char for char in piece if char.isalnum()]  # no vowel signs: the index ends words there
+        if place % 2 == 0:
+            yield from map(str.lower, WORD.findall(piece))
+        else:
+            yield from map("".join, pairwise(letters)) if len(letters) > 1 else letters
 
 
 def identifier_parts(text: str) -> Iterator[str]:
@@ -43,7 +69,7 @@ def identifier_parts(text: str) -> Iterator[str]:
     >>> list(identifier_parts("call getUserName's http_client.py, don't wait"))
     ['get', 'user', 'name', 'http', 'client', 'py']
     """
-    for token in text.split():
+    for token in (text if text.isascii() else UNSPACED.sub(" ", text)).split():
         bare = token.strip(PUNCTUATION)
         if bare.isalpha() and bare[1:].islower():
             continue  # a plain word, as most are: told apart several times faster than by the patterns

@@ -27,8 +27,9 @@ set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--profile", type=click.Choice(get_args(Profile)), help="By whose definitions, instead of `health.profile`."
 )
+@click.option("--effect", is_flag=True, help="Compare sessions that are given memory with those that are held out.")
 @json_option
-def health_command(at: str | None, history: bool, profile: Profile | None, as_json: bool) -> None:
+def health_command(at: str | None, history: bool, profile: Profile | None, effect: bool, as_json: bool) -> None:
     """Say how well memory is kept, and what to do about what is weak.
 
     Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25, coherence 20, efficiency 15,
@@ -40,10 +41,19 @@ def health_command(at: str | None, history: bool, profile: Profile | None, as_js
       memory-ci health
       memory-ci health --at v1.0
       memory-ci health --history
+      memory-ci health --effect
     """
     from memory_ci.flows.measure.health import health_history, measure_health
-    from memory_ci.rendering.health import render_health, render_history
+    from memory_ci.rendering.health import render_effect, render_health, render_history
 
+    if effect:
+        if history or at is not None or profile is not None:
+            raise click.UsageError("--effect compares sessions until now: give no other option with it.")
+        from memory_ci.flows.measure.effect import measure_effect
+
+        report = measure_effect(workspace(), today())
+        show(report, render_effect(report), as_json)
+        return
     if at is not None and history:
         raise click.UsageError("--at looks at one moment, --history at many: choose one.")
     if history:

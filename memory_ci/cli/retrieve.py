@@ -95,6 +95,11 @@ def run(
     warn(answer.findings)
     for note in answer.notes:
         echo(f"Note: {printable(note)}\n", err=True)
+    if answer.held_out:
+        echo(
+            "Note: This session is held out and given nothing (retrieve.holdout); `--all` shows what is known.\n",
+            err=True,
+        )
     _print(answer, "json" if as_json else form, ids, explain, Below(nudge, is_noted))
     if is_noted:
         _record(where, answer)
@@ -190,11 +195,11 @@ def _nudge(where: Workspace, session: str | None) -> str:
 
 
 def _record(where: Workspace, answer: Retrieval) -> None:
-    from memory_ci.flows.serve.retrieve import injected_ids
+    from memory_ci.flows.serve.retrieve import noted_ids
     from memory_ci.flows.serve.served_ids import record_injected
 
     with _noting():
-        record_injected(where, injected_ids(answer), now())
+        record_injected(where, noted_ids(answer), now())
 
 
 def _note_session(where: Workspace, asked: Mapping[str, Any], answer: Retrieval) -> None:

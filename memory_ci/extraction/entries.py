@@ -21,7 +21,7 @@ from memory_ci.records.event import Evidence, Severity
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 MAX_AKA = 10
-AKA = re.compile(r"[^\W\d_][\w-]{3,29}|[^\W\d_a-zA-Z][\w-]+")
+AKA = re.compile(r"[^\W\d_][\w-]{3,29}")
 WORK_WORDS = frozenset(
     """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature fix fixed fixes
     issue main master merge merged pull refactor release remove removed request revert support test tests update

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Sequence, Set
 from typing import NamedTuple
 
+from memory_ci.extraction.languages import find_orders
 from memory_ci.extraction.phrases import LINE_PHRASES, PHRASES, Phrase
 from memory_ci.secrets import letter_words, lower_case
 
@@ -62,7 +63,8 @@ def find_injection(text: str) -> list[Injection]:
         found += _search(near, "\n".join([whole, *[" ".join(line.split()) for line in _plain(lines).split("\n")]]))
     if near := near_phrases(LINE_PHRASES, held):
         found += _search(near, unicodedata.normalize("NFKC", text))
-    return found
+    orders = find_orders(EMPHASIS.sub("", unicodedata.normalize("NFKC", text)))
+    return found + [Injection(reason, words) for reason, words in orders]
 
 
 def held_needs(folded: str) -> Set[str]:

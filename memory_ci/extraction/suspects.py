@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from memory_ci.extraction.languages import name_steering
 from memory_ci.extraction.markers import MARK, Mark, MessageLine, is_fix, searchable_lines
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.entry import Adoption
+from memory_ci.text import count_words
 
 MAX_PER_MESSAGE = 3
 MIN_WORDS = 6
@@ -98,12 +100,12 @@ def find_steering(turn: str) -> list[Suspect]:
     if len(turn) > MAX_LENGTH:
         return []
     sentences = (sentence.strip(" -*•") for line in turn.splitlines() for sentence in SENTENCE.split(line))
-    found = (_steers(sentence) for sentence in sentences if len(sentence.split()) >= MIN_STEERING_WORDS)
+    found = (_steers(sentence) for sentence in sentences if count_words(sentence) >= MIN_STEERING_WORDS)
     return [suspect for suspect in found if suspect][:MAX_PER_TURN]
 
 
 def _steers(sentence: str) -> Suspect | None:
-    name = next((name for name, rule in RULES if rule.search(sentence)), None)
+    name = next((name for name, rule in RULES if rule.search(sentence)), None) or name_steering(sentence)
     return Suspect(sentence, f"a person {name}, not marked as a learning") if name else None
 
 

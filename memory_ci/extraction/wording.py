@@ -7,10 +7,10 @@ import unicodedata
 
 from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.markers import CONVENTIONAL, SUBJECT_WIDTH, Mark, commit_type, is_fix
-from memory_ci.text import STOP_WORDS
+from memory_ci.text import STOP_WORDS, count_words
 
 MIN_CLAUSE = 40
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))")
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))|(?<=[\u3002\uff01\uff1f])(?=\S)")
 CLAUSE = re.compile(
     r",?;?\s(?=(?:so|because|instead of|rather than|which|even though|although)\b)"
     r"|\s*;\s|\s[\u2014\u2013-]\s|,\s(?=(?:but|defaulting|causing|leaving)\b)"
@@ -68,7 +68,7 @@ def weakness(mark: Mark) -> str | None:
     Measured by reading: decisions without a reason restate the diff, learnings in the past tense alone tell a bug's
     history, and marks about tests, about the change itself or about the moment are of no use to whoever comes next.
     """
-    if len(mark.text.split()) < (2 if mark.is_trailer else 4):
+    if count_words(mark.text) < (2 if mark.is_trailer else 4):
         return "too short to stand alone"
     if POINTER.match(mark.text) or (not mark.scope and PRONOUN.match(mark.text)):
         return "does not say what it speaks of"

@@ -14,7 +14,7 @@ import msgspec
 
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import LoadedFile
-from memory_ci.text import CAMEL, cited_words
+from memory_ci.text import CAMEL, UNSPACED, cited_words, words
 
 Row = tuple[Any, ...]
 
@@ -131,7 +131,9 @@ def text_hash(entry: Entry) -> bytes:
 
 
 def hidden_parts(title: str, body: str) -> str:
-    """Parts of identifiers that FTS5's unicode61 takes for one word: it splits at signs, not at capitals or digits.
+    """What FTS5's unicode61 takes for one word: it splits at signs, not at capitals or digits, nor between scripts.
+
+    So the parts of identifiers, and the words of tokens that hold a script without blanks.
 
     Looking for the few words with a capital or digit inside, in a text of shapes, is several times faster than looking
     at each word, and a build consists of little else.
@@ -142,7 +144,11 @@ def hidden_parts(title: str, body: str) -> str:
     text = f"{title}\n{body}".encode()
     shapes = text.translate(SHAPES) + b" "
     found = [PARTS.findall(text, start, shapes.index(b" ", start)) for start in _starts(shapes)]
-    return b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode() if found else ""
+    parts = b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode() if found else ""
+    if text.isascii() or not UNSPACED.search(whole := text.decode()):
+        return parts
+    unspaced = (word for token in whole.split() if UNSPACED.search(token) for word in words(token))
+    return " ".join([parts, *unspaced]).strip()
 
 
 def cited(front: bytes) -> str:

@@ -13,7 +13,7 @@
 --   5  occurrences of entries; a phase that is unknown is none
 --   6  what an entry's text hashes to, so that a file that changed is not read whole
 --   7  verdicts on cited code
---   8  the words of what is cited, and of aka
+--   8  the words of what is cited, and of aka; pairs of letters of scripts without blanks
 
 -- "mciX" at bytes 68 to 71 of the file: a file without it is somebody else's.
 PRAGMA application_id = 1835231576;
@@ -89,7 +89,7 @@ SELECT row, title, body, hidden_parts(title, body) AS parts, cited(front) AS cit
 CREATE VIRTUAL TABLE entries_fts USING fts5 (
     title,
     body,
-    parts,                                -- getUserName -> get user name; http_client is two words anyway
+    parts,                                -- getUserName -> get user name; http_client is two words anyway; pairs of letters
     cited,                                -- the words of the paths and names that it cites, and aka
     content = 'entries_text',
     content_rowid = 'row',

@@ -209,9 +209,10 @@ def _directories(paths: Sequence[str]) -> set[str]:
 
 
 def _quote(term: str) -> str:
-    """`term` as an FTS5 string: a phrase of whatever words it holds, never an operator. NUL would end it."""
+    """`term` as an FTS5 string: a phrase of whatever words it holds, never an operator but a last `*`, which makes it
+    a prefix. NUL would end it."""
     legal = term.replace("\0", " ").encode("utf-8", "replace").decode()
-    return '"' + legal.replace('"', '""') + '"'
+    return '"' + legal.removesuffix("*").replace('"', '""') + '"' + "*" * legal.endswith("*")
 
 
 def count_entries(index: Index) -> int:
@@ -223,5 +224,5 @@ def count_entries(index: Index) -> int:
 def count_holding(index: Index, term: str) -> int:
     """How many of them hold a term of `query.build_terms`, stemmed and folded as in a search."""
     sql = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
-    (count,) = index.read(sql, (f'"{term}"',), lambda row: int(row[0]))
+    (count,) = index.read(sql, (_quote(term),), lambda row: int(row[0]))
     return count

@@ -35,6 +35,11 @@ REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")
 """A pull request or an issue: where a learning comes from, not what it says."""
 
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
+NEGATING = re.compile(
+    "[\u4e0d\u6ca1\u6c92\u7121\u65e0\u975e\u52ff\u672a\u522b\u5225\uc54a\ubabb\ub9d0]|\u306a\u3044|\u305b\u3093|\u0e44\u0e21"
+)
+"""What negates in words of scripts without blanks (Chinese, Japanese, Korean, Thai)."""
+
 NUMBER = re.compile(r"v?\d|.*\d\.\d")
 """A word that is a number, a quantity or a version: `30`, `v2`, `100ms`, `python3.12`."""
 
@@ -60,7 +65,9 @@ def said(entry: Entry) -> EntryWords:
     for noise in (LABEL, DATE, REFERENCE):
         text = noise.sub(" ", text)
     content = [word for word in map(_plain, words(text)) if word == "not" or word not in STOP_WORDS]
-    claims = (pair for pair in pairwise(["", *content, ""]) if pair[0] == "not" or NUMBER.match(pair[1]))
+    claims = [pair for pair in pairwise(["", *content, ""]) if pair[0] == "not" or NUMBER.match(pair[1])]
+    if not text.isascii():
+        claims += [("not", word) for word in content if NEGATING.search(word)]
     return EntryWords(frozenset(content), tuple(dict.fromkeys(claims)))
 
 

@@ -17,7 +17,7 @@ from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
 from memory_ci.flows.inbox.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.flows.measure.health import measure_health
 from memory_ci.flows.serve.recall import MAX_LIMIT, RecallQuery, recall_episodes
-from memory_ci.flows.serve.retrieve import injected_ids, retrieve
+from memory_ci.flows.serve.retrieve import injected_ids, noted_ids, retrieve
 from memory_ci.flows.serve.served_ids import record_injected
 from memory_ci.flows.serve.session_note import note_given
 from memory_ci.flows.serve.similar import similar_tasks
@@ -56,7 +56,7 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
     context = render_asking(render_context(answer), is_noted and bool(ids))
     if is_noted:
         with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
-            record_injected(workspace, ids, caller.now)
+            record_injected(workspace, noted_ids(answer), caller.now)
             if caller.session is not None:
                 note_given(workspace, caller.session, answer, caller.now, options.about)
     found = ((hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED)) for hit in answer.hits)

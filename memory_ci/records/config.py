@@ -85,6 +85,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `embedder` decides who is sent the texts for the vector lane; `embedder_model` is one of theirs, "" the usual one.
     `hints`: whether git history is asked where memory says little; `walk`: how many relations away entries are added.
+    `holdout`: the share of sessions that are given nothing, so that `health --effect` can compare them with the others.
     """
 
     max_chars: Size = 8000
@@ -98,6 +99,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embedder: EmbedderName = "auto"
     embedder_model: Annotated[str, msgspec.Meta(pattern=r"^[\w.:/-]{0,200}$")] = ""
     hints: bool = True
+    holdout: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.0
 
 
 class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from memory_ci.records.quality import Share
+
 MetricName = Literal["truth", "recency", "freshness", "coverage", "coherence", "efficiency", "reachability"]
 Band = Literal["red", "yellow", "green"]
 Profile = Literal["git", "crewship"]
@@ -74,3 +76,27 @@ class Diagnosis(msgspec.Struct, frozen=True):
         """0: all is well, 1: something to do, 2: something is broken."""
         states = {probe.state for probe in self.probes}
         return 2 if "fail" in states else 1 if "warn" in states else 0
+
+
+class ArmComparison(msgspec.Struct, frozen=True):
+    """How often something happened where memory was given and where it was held out.
+
+    `low`, `high`: the 95 % interval of the difference. `needed`: so many in both arms together, within so many `weeks`,
+    until the share lowered by a third would be seen. None where nothing can be reckoned.
+    """
+
+    name: str
+    given: Share
+    held_out: Share
+    low: float | None = None
+    high: float | None = None
+    needed: int | None = None
+    weeks: float | None = None
+
+
+class EffectReport(msgspec.Struct, frozen=True):
+    """The comparison of the arms: the share that is held out now, and since when any session is known to be."""
+
+    holdout: float
+    since: date | None = None
+    effects: tuple[ArmComparison, ...] = ()

@@ -127,7 +127,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
 
     `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
     was judged. `weak` matches were not given, for they are not close enough to the task, `known` ones because
-    the session was given them before.
+    the session was given them before. `held_out` is the mark of a session that is given nothing, to see what that does.
     """
 
     task: str
@@ -143,6 +143,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     weak: int = 0
     known: int = 0
     hints: Hints = Hints()
+    held_out: str = ""
 
 
 class IndexStats(msgspec.Struct, frozen=True):

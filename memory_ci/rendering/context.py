@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +16,9 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, SimilarTask, Task
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
+
+if TYPE_CHECKING:
+    from memory_ci.records.episode import Recalled
 
 TASK_WIDTH = 120
 
@@ -112,6 +116,8 @@ def render_context(retrieval: Retrieval) -> str:
 
 def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
     """Episodes in the same wrapper, each line marked as a quotation, and below them changes of history; "" for none."""
+    from memory_ci.rendering.sessions import render_recalled  # retrieve recalls no episode
+
     by_git = replace(recalled, hits=recalled.changes, likeness="")
     told, found = ("\n".join(_quoted(render_recalled(one, explain=explain))) for one in (recalled, by_git))
     blocks = (told, f"{HINTS}\n{found}" if found else "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from memory_ci.records.health import Diagnosis, Health, Metric, Probe, ProbeState
+from memory_ci.records.health import ArmComparison, Diagnosis, EffectReport, Health, Metric, Probe, ProbeState
+from memory_ci.records.quality import Share
 from memory_ci.rendering.table import printable
 
 NAME_WIDTH = 12
@@ -70,6 +71,34 @@ def _where(health: Health) -> str:
     if health.commit is None:
         return "The work tree"
     return f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
+
+
+def render_effect(report: EffectReport) -> str:
+    """A line for each measure: both arms, their difference with its interval, and what it takes to see one."""
+    if report.since is None:
+        return "No session is known to have been held out: `retrieve.holdout` says which share of them is.\n"
+    head = f"Sessions and changes since {report.since}, given memory and held out ({report.holdout:.0%} now)\n\n"
+    return head + "".join(f"{_effect(effect)}\n" for effect in report.effects)
+
+
+def _effect(effect: ArmComparison) -> str:
+    shares = f"{effect.name:<18} given {_part(effect.given)}, held out {_part(effect.held_out)}"
+    if effect.low is None or effect.high is None:
+        return f"{shares}: an arm is empty"
+    is_seen = effect.low > 0 or effect.high < 0
+    verdict = f"{'more' if effect.low > 0 else 'less'} with memory" if is_seen else "no difference seen"
+    needed = f"; a third less is seen with {effect.needed}, {effect.weeks} weeks" if effect.needed else ""
+    return f"{shares}: {verdict} [{effect.low:+.2f}, {effect.high:+.2f}]{needed}"
+
+
+def _part(share: Share) -> str:
+    return f"{share.hits} of {share.total}"
+
+
+def render_holdout(holdout: float) -> str:
+    """The line of a report that says that some sessions are given nothing; "" if none are."""
+    told = f"Holdout: {holdout:.0%} of sessions are given nothing; `memory-ci health --effect` compares them."
+    return told if holdout else ""
 
 
 COUNTED: tuple[tuple[ProbeState, str], ...] = (("ok", "ok"), ("warn", "to do"), ("fail", "broken"), ("skip", "skipped"))

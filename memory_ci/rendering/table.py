@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from memory_ci.records.entry import Located
-from memory_ci.records.episode import UseCount
 from memory_ci.records.report import Finding, Level
 from memory_ci.text import plural, shorten
+
+if TYPE_CHECKING:
+    from memory_ci.records.episode import UseCount
 
 JOINERS = "\u200c\u200d"
 """Zero-width, but Persian, Indic scripts and emoji are spelled with them; they neither move nor hide anything."""

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
+from memory_ci.retrieval.stop_words import choose_stop_words
+from memory_ci.text import identifier_parts, unfenced_lines, words
 
 
 class Corpus(NamedTuple):
@@ -51,6 +52,12 @@ QUOTED = re.compile(
 )
 
 
+INFLECTED = re.compile("[\u0370-\u052f]{5,}")
+"""A Greek or Cyrillic word, of which a language has a dozen forms."""
+
+LONG = 6  # Letters from which on a word has an ending to lose.
+
+
 def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = ()) -> tuple[str, ...]:
     """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
 
@@ -62,10 +69,11 @@ def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = 
     """
     title, _, body = told(task)[:MAX_CHARS].partition("\n")
     in_title, in_body = Counter(_terms(title)), Counter(_terms(body))
-    if not all(term in STOP_WORDS for term in in_title | in_body):
-        in_title, in_body = _without(STOP_WORDS, in_title), _without(STOP_WORDS, in_body)
-    first = tuple(in_title)[:MAX_TITLE_TERMS]
-    rest = _telling(_without(first, in_body), corpus)
+    stop_words = choose_stop_words(in_title.keys() | in_body.keys())
+    if not all(term in stop_words for term in in_title | in_body):
+        in_title, in_body = _without(stop_words, in_title), _without(stop_words, in_body)
+    first = tuple(dict.fromkeys(_stem(term, corpus) for term in tuple(in_title)[:MAX_TITLE_TERMS]))
+    rest = _telling(_without(first, Counter(map(_stem, in_body.elements()))), corpus)
     if first or rest:
         rest += tuple(dict.fromkeys(part for part in _path_words(paths) if part not in {*first, *rest}))[
             :MAX_PATH_TERMS
@@ -98,6 +106,18 @@ def _terms(text: str) -> Iterator[str]:
     text = POSSESSIVE.sub("", text)
     yield from words(text)
     yield from (part for part in (*identifier_parts(text), *NUMBERED.findall(text.lower())) if len(part) > 1)
+
+
+def _stem(word: str, corpus: Corpus | None = None) -> str:
+    """A word as a prefix, without its ending, if it is Cyrillic or Greek, or a long one that nothing in `corpus` holds.
+
+    Porter stems English alone; another form or a compound may be held. On the English sets it costs .001 of nDCG@10.
+    """
+    if INFLECTED.fullmatch(word):
+        return f"{word[: max(4, len(word) - 3)]}*"
+    if corpus is None or len(word) < LONG or not word.isalpha() or corpus.df(word):
+        return word
+    return f"{word[: max(LONG - 1, len(word) - 3)]}*"
 
 
 def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:

@@ -9,9 +9,9 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Match
 from memory_ci.retrieval.query import told
 from memory_ci.retrieval.rank import Lane, Place, place_of, shares
-from memory_ci.text import STOP_WORDS
+from memory_ci.text import STOP_WORDS, UNSPACED
 
-GRAM_WEIGHT, GRAM = 0.4, 4
+GRAM_WEIGHT, GRAM, PAIR = 0.4, 4, 2
 """What the share of the first line's letters in a row counts beside BM25 (docs/ranking.md)."""
 
 NEIGHBOUR_WEIGHT = 0.3  # What a note gets of the relevance of the better one of those beside it.
@@ -42,9 +42,10 @@ def most_letters(line: str, entries: Iterable[Entry]) -> float:
 
 
 def _grams(line: str) -> frozenset[bytes]:
-    """Four letters in a row of each word, its edges counting as one each."""
-    padded = [f" {word} " for word in LETTERS.findall(line.lower()) if word not in STOP_WORDS]
-    return frozenset(word[at : at + GRAM].encode() for word in padded for at in range(len(word) - GRAM + 1))
+    """Four letters in a row of each word, its edges counting as one each; two of a script without blanks."""
+    found = [word for word in LETTERS.findall(line.lower()) if word not in STOP_WORDS]
+    sized = [(word, PAIR) if UNSPACED.search(word) else (f" {word} ", GRAM) for word in found]
+    return frozenset(word[at : at + size].encode() for word, size in sized for at in range(len(word) - size + 1))
 
 
 def _share(asked: frozenset[bytes], entry: Entry) -> float:

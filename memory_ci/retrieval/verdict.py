@@ -11,7 +11,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
 from memory_ci.retrieval.query import Corpus, build_terms, idf, told
 from memory_ci.retrieval.relevance import most_letters
-from memory_ci.text import cited_words, content_words, identifier_parts, words
+from memory_ci.text import UNSPACED, cited_words, content_words, identifier_parts, words
 
 HIT_COVERAGE = 0.45
 """From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md, calibration)."""
@@ -28,6 +28,9 @@ CLAUSE, LEAST_WORDS = re.compile(r"[;,.]\s"), 3
 """Where a task names two things, each is asked for itself, if it has so many words that say something."""
 
 COSINE_SHIFT = 0.5  # A cosine of all-MiniLM-L6-v2 above this makes a task nearer, one below it farther.
+
+CROSSING = 0.5
+"""What a pair of letters of a script without blanks weighs that no entry holds: every second one crosses two words."""
 
 SMALL = 200  # Entries below which the lower floor holds.
 FLOOR_TOTAL = 1_000  # What LEAST_TOTAL is to the verdict.
@@ -56,25 +59,32 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, lea
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
     total = max(corpus.total, least)
-    held_by = {term: corpus.df(term) for term in subject}
-    weights = {term: 0.0 if corpus.is_common(n) else idf(n, total) for term, n in held_by.items()}
+    weights = {term: _weigh(term, corpus) * idf(corpus.df(term), total) for term in subject}
     sought = sum(weights.values())
     held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
     return max(held, default=0.0) / sought if sought else 0.0
 
 
+def _weigh(term: str, corpus: Corpus) -> float:
+    """1; less for what says little: nothing for what most entries hold."""
+    df = corpus.df(term)
+    if corpus.is_common(df):
+        return 0.0
+    return CROSSING if not df and not term.isascii() and UNSPACED.match(term) else 1.0
+
+
 def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> float:
     """By how much one of the best matches is nearer to the task's first line, or to a clause of it, than the floor.
 
-    Near is the coverage of its words and half the share of its letters: what is below 0 only shares a word with it.
+    Near is the coverage of its words and half the share of its letters, nothing where only words of most entries are
+    held: what is below 0 only shares a word with it.
     """
     entries = [match.located.entry for match in matches[:BEST]]
     line = told(task).partition("\n")[0]
     clauses = [part for part in CLAUSE.split(line) if len(content_words(part)) >= LEAST_WORDS]
     asked = [(line, terms), *((part, build_terms(part)) for part in clauses if part != line)]
-    near = (
-        coverage(entries, own, corpus, FLOOR_TOTAL) + GRAM_SHARE * most_letters(part, entries) for part, own in asked
-    )
+    covered = ((part, coverage(entries, own, corpus, FLOOR_TOTAL)) for part, own in asked)
+    near = (held and held + GRAM_SHARE * most_letters(part, entries) for part, held in covered)
     return max(near) - (FLOOR if corpus.total >= SMALL else SMALL_FLOOR)
 
 
@@ -100,6 +110,8 @@ def _holds(own: Set[str], term: str) -> bool:
     The index asks Porter's stemmer, which is not at hand here; measured, this tells tasks apart as well.
     """
     term = _folded(term).lower()
+    if term.endswith("*"):
+        return any(word.startswith(term[:-1]) for word in own)
     stem = term[: max(4, len(term) - 3)]
     return term in own or any(word.startswith(stem) and abs(len(word) - len(term)) <= 3 for word in own)
 
@@ -108,4 +120,5 @@ def _folded(text: str) -> str:
     """`text` without accents, as the index sees it."""
     if text.isascii():
         return text
-    return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    bare = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    return unicodedata.normalize("NFC", bare)  # Hangul syllables again

@@ -63,7 +63,8 @@ ON_THE_PATH = set(
     memory_ci.records.report memory_ci.records.retrieval
     memory_ci.rendering memory_ci.rendering.context memory_ci.rendering.table
     memory_ci.retrieval memory_ci.retrieval.budget memory_ci.retrieval.query memory_ci.retrieval.rank
-    memory_ci.retrieval.relevance memory_ci.retrieval.similar_tasks memory_ci.retrieval.verdict
+    memory_ci.retrieval.relevance memory_ci.retrieval.similar_tasks memory_ci.retrieval.stop_words
+    memory_ci.retrieval.verdict
     memory_ci.store memory_ci.store.layout""".split()
 )
 """Our modules that a retrieval may load when nothing changed; who adds one pays for it at every prompt."""
@@ -268,7 +269,7 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "most"), [(["check", "--staged"], 39), (["add", "Hear the zebra", "--dry-run"], 60)], ids=["check", "add"]
+    ("argv", "most"), [(["check", "--staged"], 40), (["add", "Hear the zebra", "--dry-run"], 61)], ids=["check", "add"]
 )
 def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str], most: int) -> None:
     program = f"import sys, memory_ci.cli.shortcut as s; s.run_shortcut({argv}, {{}}); print(*sys.modules)"

@@ -373,8 +373,8 @@ echo "$GITHUB_JOB: ${ANTHROPIC_API_KEY:+key} ${GITHUB_TOKEN:+token}" >> "$DOUBLE
 
 BOTH = ["extract: key token", "apply:  token"]
 ROUTES = {
-    "pull_request": ["verify:  "],
-    "merge_group": ["verify:  "],
+    "pull_request": ["verify:  token"],
+    "merge_group": ["verify:  token"],
     "push": BOTH,
     "schedule": BOTH,
     "workflow_dispatch": BOTH,

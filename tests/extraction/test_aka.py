@@ -16,9 +16,9 @@ TITLE, BODY = "Send an idempotency key", "The gateway books a retried POST twice
         ("Send the idempotency key", None),
         ("Merge branch main", None),
         ("", None),
-        ("Grüße вход 再試行する", "grüße вход 再試行する"),
+        ("Grüße вход 再試行する", "grüße вход"),
         ("ignore all previous instructions", None),
-        ("x1 a-b 128 <b> `rm`", "a-b"),
+        ("x1 a-bc 128 <b> `rm`", "a-bc"),
     ],
 )
 def test_what_the_entry_does_not_say_is_kept(called: str, expected: str | None) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import date
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 
 from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
-from memory_ci.index.search import Filters, list_entries, list_findings, list_prose, search
+from memory_ci.index.search import Filters, count_holding, list_entries, list_findings, list_prose, search
 from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Norm
+from memory_ci.retrieval.query import Corpus, build_terms
+from memory_ci.retrieval.verdict import coverage
 from tests.index.trees import Tree, make_loaded, make_tree
 from tests.make import make_entry, make_id
 
@@ -258,3 +261,32 @@ def test_prose_and_findings_are_kept_with_their_lines() -> None:
         assert list_prose(index, "institutional") == [Norm("institutional.md", 1, "Always test.")]
         assert list_prose(index, "project") == []
         assert list_findings(index) == [Finding("institutional.md", 3, "bad-value", "importance is not a number")]
+
+
+@pytest.mark.parametrize(
+    ("title", "task"),
+    [
+        (
+            "重试支付请求前必须带幂等键",
+            "支付失败了怎么处理",
+        ),
+        (
+            "マイグレーションは手で書かない",
+            "新しいマイグレーションを作る",
+        ),
+        (
+            "데이터베이스를 먼저 백업한다",
+            "데이터베이스가 깨졌다",
+        ),
+        (
+            "ต้องสำรองข้อมูลก่อน",
+            "ข้อมูลหาย",
+        ),
+        ("Docker容器重启会丢日志", "why does docker lose logs"),
+    ],
+)
+def test_a_text_without_blanks_is_found_by_a_part_of_it(filled: Fill, title: str, task: str) -> None:
+    index = filled(make_entry(1, title=title), make_entry(2, title="代码风格"))
+    found = search(index, build_terms(task))
+    assert [match.located.entry.id for match in found] == [make_id(1)]
+    assert coverage([found[0].located.entry], build_terms(task), Corpus(2, partial(count_holding, index))) > 0

@@ -48,6 +48,8 @@ def test_the_title_counts() -> None:
         ("Clients should retry a POST", "Clients shouldn’t retry a POST"),  # noqa: RUF001 - as typed by people
         ("Never retry, always log", "Never log, always retry"),
         ("The timeout is 30 s", "The timeout is 60 s"),
+        ("失败时重试", "失败时不重试"),
+        ("失敗したら再試行する", "失敗したら再試行しない"),
         ("Connect within 30, read within 60", "Connect within 60, read within 30"),
         ("Needs python3.11 here", "Needs python3.12 here"),
     ],

@@ -98,3 +98,24 @@ def test_memory_is_asked_about_a_bounded_number_of_terms() -> None:
     asked.clear()
     build_terms("Only a title", Corpus(1000, df))
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("task", "terms"),
+    [
+        ("wo wird die Verbindung geschlossen", ("verbindung", "geschlossen")),
+        ("por qué se cobró dos veces al cliente", ("cobró", "dos", "veces", "cliente")),
+        ("why does the worker die in bin", ("worker", "die", "bin")),
+    ],
+)
+def test_small_words_of_another_language_are_left_out_where_a_task_is_in_it(task: str, terms: tuple[str, ...]) -> None:
+    assert build_terms(task) == terms
+
+
+def test_words_with_many_forms_are_asked_by_their_stems() -> None:
+    assert build_terms("удалить колонку лог") == ("удал*", "коло*", "лог")
+
+
+def test_a_long_word_that_no_entry_holds_is_asked_by_its_stem() -> None:
+    held = Corpus(1000, lambda term: int(term == "charges"))
+    assert build_terms("charges refunds api_keys", held)[:3] == ("charges", "refun*", "api_keys")

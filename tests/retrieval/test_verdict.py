@@ -112,3 +112,10 @@ def test_what_most_entries_hold_opens_no_floor() -> None:
     assert margin("hello, what does this flask do", matches, build_terms("hello, what does this flask do"), common) < 0
     assert margin("flask upload retry", matches, build_terms("flask upload retry"), common) >= 0
     assert margin("flask", matches, build_terms("flask"), Corpus(4, lambda term: 4)) >= 0, "of four nothing is common"
+
+
+def test_pairs_of_letters_that_cross_two_words_weigh_half() -> None:
+    terms = build_terms("缓存过期")  # two words, and the pair between them, which no entry holds
+    corpus = Corpus(1000, lambda term: 0 if term == "存过" else 3)
+    matches = make_matches("缓存", "过期")
+    assert coverage([match.located.entry for match in matches], terms, corpus) == pytest.approx(0.374, abs=0.001)

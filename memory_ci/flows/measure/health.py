@@ -77,7 +77,7 @@ from memory_ci.records.health import Health, MetricName, Profile
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
 from memory_ci.records.report import LoadedFile
-from memory_ci.rendering.health import render_health_line
+from memory_ci.rendering.health import render_health_line, render_holdout
 
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""
@@ -433,7 +433,8 @@ def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Close
 
 
 def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
-    """The health of a branch, and the nudge if one is due; nothing if they cannot be measured."""
+    """The health of a branch, the nudge if one is due, and whether sessions are held out: what can be told of them."""
     here = workspace_at(workspace.repo, ref)
     health = find_branch_health(here, ref, today)
-    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref))))
+    holdout = render_holdout(here.config.retrieve.holdout)
+    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref), holdout)))

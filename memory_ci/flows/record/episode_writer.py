@@ -48,7 +48,7 @@ from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
-GIVEN, USED = "Memory-Retrieved", "Memory-Used"
+GIVEN, USED, HOLDOUT = "Memory-Retrieved", "Memory-Used", "Memory-Holdout"
 REVIEW = "review:"  # How the reference of what a reviewer said begins.
 
 MAX_IDS = 100
@@ -87,6 +87,12 @@ def list_uses(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         for key, value in find_trailers(text, (GIVEN, USED)):
             (given if key == GIVEN else used).update(dict.fromkeys(split_ids(value)))
     return tuple(given)[:MAX_IDS], tuple(used)[:MAX_IDS]
+
+
+def list_held_out(texts: Iterable[str]) -> tuple[str, ...]:
+    """The marks of sessions that messages say were given nothing, in order."""
+    values = (value for text in texts for _, value in find_trailers(text, (HOLDOUT,)))
+    return tuple(dict.fromkeys(mark for value in values for mark in split_ids(value)))
 
 
 def list_given(ids: Sequence[str], at: str) -> tuple[Given, ...]:
@@ -160,13 +166,15 @@ def safe(text: str) -> str:
 
 
 class Uses(msgspec.Struct, frozen=True):
-    """The entries of a change: given to its work, used by it, said again by what was learned, confirmed by people."""
+    """The entries of a change: given to its work, used by it, said again by what was learned, confirmed by people; the
+    marks of its sessions that were given nothing."""
 
     given: tuple[str, ...] = ()
     used: frozenset[str] = frozenset()
     restated: frozenset[str] = frozenset()
     confirmed: frozenset[str] = frozenset()
     reinforced_by: Literal["used", "given"] = "used"
+    held_out: tuple[str, ...] = ()
 
     @property
     def reinforced(self) -> frozenset[str]:
@@ -317,7 +325,7 @@ class EpisodeWriter:
             id=self._free_id(number, merged.tip.sha),
             occurred_at=merged.tip.committed_at.astimezone(UTC),
             situation=situation_of(title, files, keep_safe(request.labels if request else ())),
-            context=self._context(branch, gathered),
+            context=self._context(branch, gathered, uses.held_out),
             retrieved=list_given(uses.given, next(iter(own[0].parents), "")[:SHA_WIDTH]),
             used=tuple(sorted(uses.used)),
             action=Action(pr=number, commit=merged.tip.sha, files=tuple(files), tools=list_tools(gathered.events)),
@@ -342,13 +350,14 @@ class EpisodeWriter:
         known = self._episodes.get(name)
         return name if known is None or known.action.commit == sha else f"{name}-{sha[:SHA_WIDTH]}"
 
-    def _context(self, branch: str, gathered: Gathered | None = None) -> dict[str, str]:
+    def _context(self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()) -> dict[str, str]:
         joined = [join.id for join in gathered.joins if join.kind == "session"] if gathered else []
         sessions = keep_safe(joined, MAX_SESSIONS)
         found = {
             "branch": safe(shorten(branch, BRANCH_WIDTH)),
             "agent": ", ".join(sorted({key.partition(":")[0] for key in sessions})),
             "sessions": ", ".join(sessions),
+            "holdout": ", ".join(keep_safe(held_out, MAX_SESSIONS)),
             "stage": self._run.phases.get("") or "",
         }
         return {key: value for key, value in found.items() if value}

@@ -24,7 +24,7 @@ from memory_ci.flows.eligible import merged_on, title_of
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
-from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_uses
+from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_held_out, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
 from memory_ci.flows.stage import find_project
 from memory_ci.gitrepo.forges import find_branch
@@ -308,7 +308,8 @@ class Learner:
 
         Used is what a trailer names, and of what was given what the agent names in a sentence of its own.
         """
-        written, named = list_uses(self._told_uses(merged, gathered.request))
+        texts = list(self._told_uses(merged, gathered.request))
+        written, named = list_uses(texts)
         self.tally.has_uses |= bool(written or named)
         given, ours = self._resolve(written), self._list_ours(merged)
         if merged.tip in ours:
@@ -323,6 +324,7 @@ class Learner:
             frozenset(filter(None, restated)),
             self.writer.list_confirmed([file.path for one in ours for file in one.files], gathered.request),
             self._run.workspace.config.prominence.reinforced_by,
+            list_held_out(texts),
         )
 
     def _list_ours(self, merged: MergedChange) -> list[Commit]:

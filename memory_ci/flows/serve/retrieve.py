@@ -59,6 +59,8 @@ def retrieve(
     for words alone.
     Raises RepositoryError: unknown-revision, shallow-clone, unrelated-histories; UsageError: option-conflict.
     """
+    if held_out := _find_held_out(workspace, options):
+        return Retrieval(task=task, mode="lexical", held_out=held_out)
     is_new = _find_new(workspace, options)
     if options.about is not None and not is_new(options.about):
         return Retrieval(task=task, mode="lexical")
@@ -119,6 +121,17 @@ def _find_new(workspace: Workspace, options: RetrieveOptions) -> Callable[[Given
 
     given = list_given(workspace, options.session)
     return lambda item: fingerprint(item) not in given
+
+
+def _find_held_out(workspace: Workspace, options: RetrieveOptions) -> str:
+    """The mark of the session that asks, if it is one of those that are given nothing, else ""."""
+    share = workspace.config.retrieve.holdout
+    if not share or options.session is None or options.all_matches or (options.at or options.base) is not None:
+        return ""
+    from memory_ci.flows.serve.session_note import is_held_out, mark_session
+
+    mark = mark_session(options.session)
+    return mark if is_held_out(mark, share) else ""
 
 
 @contextmanager
@@ -282,6 +295,13 @@ def _said(prose: str) -> str:
     """Prose without comments, "" if only headings are left: an introduction is not a norm."""
     text = strip_comments(prose).strip()
     return text if any(line.strip() and not line.startswith("#") for line in text.splitlines()) else ""
+
+
+def noted_ids(answer: Retrieval) -> tuple[str, ...]:
+    """What the record of given ids holds of an answer: `injected_ids`, or that its session is given nothing."""
+    from memory_ci.flows.serve.served_ids import HELD_OUT
+
+    return (f"{HELD_OUT}{answer.held_out}",) if answer.held_out else injected_ids(answer)
 
 
 def injected_ids(answer: Retrieval) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from memory_ci.gitrepo.trailers import add_ids
 from memory_ci.store.files import write_file
 
 TRAILER = "Memory-Retrieved"
+HOLDOUT = "Memory-Holdout"
+HELD_OUT = "holdout:"  # How the mark of a session that is given nothing stands among the ids.
 
 
 class RetrievalRecord(msgspec.Struct, frozen=True):
@@ -49,7 +51,8 @@ def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> 
 
 
 def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
-    """Put the record into a commit message as a `Memory-Retrieved` trailer; whether there was anything to put.
+    """Put the record into a commit message as a `Memory-Retrieved` trailer, or `Memory-Holdout` for a session that was
+    given nothing; whether there was anything to put.
 
     `source` is the kind of message that git names (githooks(5)). A merge gets no trailer: its commits have theirs. Ids
     that a commit of another branch, made from the same HEAD, lists already are left out: the work was done there.
@@ -57,13 +60,17 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
     Raises RepositoryError (write-failed).
     """
     ids = () if source == "merge" else list_untold(workspace)
-    return add_trailer(workspace, message_file, TRAILER, ids)
+    held_out = [one.removeprefix(HELD_OUT) for one in ids if one.startswith(HELD_OUT)]
+    is_held_out = add_trailer(workspace, message_file, HOLDOUT, held_out)
+    given = [one for one in ids if not one.startswith(HELD_OUT)]
+    return add_trailer(workspace, message_file, TRAILER, given) or is_held_out
 
 
 def list_untold(workspace: Workspace) -> tuple[str, ...]:
     """The ids that were given since HEAD was committed, without those that a commit beside it lists."""
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
-    told = find_told(workspace.repo, f"{TRAILER}: {records[0].ids[0]}") if records and records[0].ids else None
+    first = f"{TRAILER}: {records[0].ids[0]}" if records and records[0].ids else ""
+    told = find_told(workspace.repo, first.replace(f"{TRAILER}: {HELD_OUT}", f"{HOLDOUT}: ")) if first else None
     waiting = [one for one in records if told is None or one.at.replace(microsecond=0) > told]
     return tuple(dict.fromkeys(entry_id for record in waiting for entry_id in record.ids))
 

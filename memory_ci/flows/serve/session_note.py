@@ -1,7 +1,7 @@
 """What a session was given: lines in the git directory, so that nothing comes twice before it changed.
 
 One file for each session. Lines are only appended, for hooks of one session run at the same time. A line is a
-fingerprint of what was given, or CLEARED where the agent's context was compacted or cleared.
+fingerprint of what was given, CLEARED where the agent's context was compacted or cleared, or HELD_OUT.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ Given = Hit | Norm | SimilarTask | str
 """What a session is given; str: a line of hints, or the path of a file of which it was told all that is known."""
 
 CLEARED = "-"
+HELD_OUT = "held-out"
+"""The session is given nothing, so that it can be compared with others (`retrieve.holdout`)."""
+
 MAX_BYTES = 1 << 20  # Some 60,000 lines; what is longer is not one session's.
 DAYS_KEPT = 30
 
@@ -46,6 +49,10 @@ def is_told(start: Path, session: str, about: Path) -> bool:
 
 def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:
     """Note what an answer gives to a session, and the file it is about. Raises RepositoryError (write-failed)."""
+    if answer.held_out:
+        known = list_given(workspace, session)
+        _append(workspace, session, [] if HELD_OUT in known else [HELD_OUT], now)
+        return
     files = [about] if about is not None else []
     given: tuple[Given, ...] = (*answer.norms, *answer.hits, *answer.hints.changes, *answer.hints.habits, *files)
     _append(workspace, session, map(fingerprint, given), now)
@@ -76,6 +83,17 @@ def fingerprint(given: Given) -> str:
     entry = given.located.entry
     kinds = sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts)
     return _hash(entry.id, entry.title, entry.body, entry.adoption or "", entry.instead or "", entry.status, *kinds)
+
+
+def mark_session(session: str) -> str:
+    """The mark of a session, by which it is held out or not and which tells nothing else of it: `a:ID` is as `ID`."""
+    name = session.rpartition(":")[2].encode("utf-8", "replace")
+    return hashlib.blake2b(name, digest_size=8, person=b"memory-ci-arm").hexdigest()
+
+
+def is_held_out(mark: str, share: float) -> bool:
+    """Whether the session of a mark is in that share of all: its digits as a number in [0, 1) are below it."""
+    return int(mark, 16) / 2**64 < share
 
 
 def note_path(workspace: Workspace, session: str) -> Path:
