@@ -29,7 +29,7 @@ from memory_ci.gitrepo.log import (
 )
 from memory_ci.gitrepo.repo import Repository, find_commit, is_shallow, resolve_commit
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
-from memory_ci.lifecycle.subjects import choose_touched, list_touched
+from memory_ci.lifecycle.subjects import choose_touched, find_named, list_touched
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
@@ -89,6 +89,9 @@ def _choose(prose: str, anchors: Sequence[Anchor], changed: Mapping[tuple[str, s
     named = name_places(prose, list(whole)).keys()
     chosen = choose_touched(prose, touched, named)
     found = [make_anchor(one.path, after[one.path], whole[one.path].commit, symbol=one.name) for one in chosen]
+    if not found:
+        owned = find_named(prose, after)
+        found = [make_anchor(path, after[path], whole[path].commit, symbol=name) for path, name in owned]
     if not found and not (touched and not named):
         files = sorted(named & after.keys()) or (list(after) if len(after) == 1 else [])
         found = [make_anchor(path, after[path], whole[path].commit) for path in files]

@@ -64,6 +64,13 @@ def choose_touched(
     return sorted(found, key=lambda one: (_tail(one.name) not in words, -one.weight))[:MAX_CITES]
 
 
+def find_named(prose: str, texts: Texts) -> list[tuple[str, str]]:
+    """(path, name) of definitions in `texts` that an entry names as code, though nobody touched them; three at most."""
+    mentions = list_mentions(prose)
+    names = ((path, one.name) for path, text in texts.items() for one in list_definitions(path, text) if mentions)
+    return [one for one in names if any(is_meant(mention, one[1]) for mention in mentions)][:MAX_CITES]
+
+
 def is_meant(mention: str, name: str) -> bool:
     """Whether a name as it is mentioned, with or without owners, can be that of a definition.
 

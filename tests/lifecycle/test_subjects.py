@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.subjects import TouchedDefinition, choose_touched, list_touched
+from memory_ci.lifecycle.subjects import TouchedDefinition, choose_touched, find_named, list_touched
 
 BEFORE = """LIMIT = 3
 
@@ -86,3 +86,12 @@ def test_nothing_is_guessed_of_a_change_that_touched_much() -> None:
     more = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
     assert choose_touched("Never merge on Fridays", more, []) == []
     assert [one.name for one in choose_touched("it is stop() that hangs", more, [])] == ["stop"]
+
+
+def test_a_definition_that_is_named_is_meant_also_where_only_a_remark_was_touched() -> None:
+    texts = {"client.py": BEFORE}
+    assert find_named("`Client.post` sends a key; see wrap()", texts) == [
+        ("client.py", "Client.post"),
+        ("client.py", "wrap"),
+    ]
+    assert find_named("send a key with each charge", texts) == []

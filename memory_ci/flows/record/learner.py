@@ -26,6 +26,7 @@ from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_held_out, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
+from memory_ci.flows.serve.ranking import NAMES_CODE
 from memory_ci.flows.stage import find_project
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
@@ -36,6 +37,7 @@ from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.reinforcement import Use, list_named
 from memory_ci.lifecycle.relations import find_id
+from memory_ci.lifecycle.symbols import list_mentions
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.event import EvidenceSet
@@ -218,7 +220,14 @@ class Learner:
     def _cite(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
         """The verdicts, each candidate with what it is about of the files that it was found with."""
         found = [one.candidate for one in judged]
-        cites = cite_touched(self._run.workspace, [(f"{one.title}\n{one.body}", one.cites) for one in found])
+        proses = [f"{one.title}\n{one.body}" for one in found]
+        cites = cite_touched(self._run.workspace, [(text, one.cites) for text, one in zip(proses, found, strict=True)])
+        # A rule of conduct is about no code, whatever its commit touched.
+        is_conduct = [
+            one.type == "directive" and not (NAMES_CODE.search(text) or list_mentions(text))
+            for one, text in zip(found, proses, strict=True)
+        ]
+        cites = [() if is_rule else own for own, is_rule in zip(cites, is_conduct, strict=True)]
         return tuple(
             replace(one, candidate=replace(one.candidate, cites=own)) for one, own in zip(judged, cites, strict=True)
         )
