@@ -146,7 +146,7 @@ def review_command(
     notes: list[Added] = []
     if not (keep or retire or as_json) and _can_answer():
         keep, retire = _ask(review, notes, dry_run=dry_run)
-    plan = plan_review(where, review, keep, retire)
+    plan = plan_review(where, review, keep, retire, today())
     done = answer_review(where, plan, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ)
     told = [line for one in review.stale for line in _tell(one)] if not plan.steps and not notes else []
     told += [f"{'Would write' if dry_run else 'Wrote'} {note.path}" for note in notes]

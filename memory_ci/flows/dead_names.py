@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.anchors import JudgedView, make_key
@@ -97,14 +98,18 @@ def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
 
 
 def _find_writing(workspace: Workspace, entry: Entry, tip: str) -> str | None:
-    """The commit whose tree an entry was written on: that of its source, else the last of its day."""
+    """The commit whose tree an entry was written on, or last seen to hold: of its source, else the last of a day."""
+    if entry.created_at is not None and entry.last_reinforced > entry.created_at:
+        return _find_day(workspace, entry.last_reinforced, tip)
     for sha in SOURCE.findall(entry.source or ""):
         if commit := find_commit(workspace.repo, sha):
             return commit
-    if entry.created_at is None:
-        return None
+    return _find_day(workspace, entry.created_at, tip) if entry.created_at else None
+
+
+def _find_day(workspace: Workspace, day: date, tip: str) -> str | None:
     try:
-        return find_commit_of_day(workspace.repo, tip, entry.created_at)
+        return find_commit_of_day(workspace.repo, tip, day)
     except RepositoryError:  # a shallow clone does not reach back so far
         return None
 

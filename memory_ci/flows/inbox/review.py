@@ -52,10 +52,13 @@ def list_stale(workspace: Workspace, branch: str | None) -> StaleReview:
     return StaleReview(ref, base, tuple(StaleEntry(place, one) for (place, _), one in zip(marked, named, strict=True)))
 
 
-def plan_review(workspace: Workspace, review: StaleReview, keep: Sequence[str], retire: Sequence[str]) -> Plan:
+def plan_review(
+    workspace: Workspace, review: StaleReview, keep: Sequence[str], retire: Sequence[str], today: date
+) -> Plan:
     """The entries that hold, anchored anew in the code as it is, and those that do not, retired; by the starts of ids.
 
-    A cite whose code is gone is taken out. Raises UsageError (unknown-entry, ambiguous-entry) for what is not stale.
+    A cite whose code is gone is taken out. What has no cites is confirmed `today`: names that are dead by then say
+    nothing against it. Raises UsageError (unknown-entry, ambiguous-entry) for what is not stale.
     """
     located = [one.located for one in review.stale]
     known = {one.located.entry.id: one for one in review.stale}
@@ -65,10 +68,23 @@ def plan_review(workspace: Workspace, review: StaleReview, keep: Sequence[str], 
     paths = there.at(review.base).tree.files.keys()
     bare = [replace(one.located.entry, cites=tuple(_recite(one, review.base, paths))) for one in kept]
     anchored = anchor_entries(there, bare)
+    pairs = list(zip(kept, anchored, strict=True))
     steps: dict[Step, tuple[Change, ...]] = {
+        "reinforce": tuple(
+            Change(
+                step="reinforce",
+                kind="update",
+                path=one.located.path,
+                entry=replace(one.located.entry, last_reinforced=max(today, one.located.entry.last_reinforced)),
+                why=KEPT,
+            )
+            for one, entry in pairs
+            if entry == one.located.entry
+        ),
         "consolidate": tuple(
             Change(step="consolidate", kind="update", path=one.located.path, entry=entry, why=KEPT)
-            for one, entry in zip(kept, anchored, strict=True)
+            for one, entry in pairs
+            if entry != one.located.entry
         ),
         "retire": tuple(
             Change(step="retire", kind="update", path=one.path, entry=replace(one.entry, status="retired"), why=RETIRED)

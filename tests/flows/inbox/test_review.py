@@ -32,7 +32,7 @@ def shop(project: Project) -> Project:
 
 def answer(project: Project, *, dry_run: bool = False, **answers: Any) -> tuple[str, ...]:  # noqa: ANN401 - lists of ids
     review = list_stale(project.workspace, None)
-    plan = plan_review(project.workspace, review, answers.get("keep", ()), answers.get("retire", ()))
+    plan = plan_review(project.workspace, review, answers.get("keep", ()), answers.get("retire", ()), TODAY)
     return answer_review(project.workspace, plan, NOW, dry_run=dry_run, in_actions=False).subjects
 
 
@@ -88,3 +88,15 @@ def test_an_edit_is_a_note_that_takes_the_place_of_the_entry(shop: Project) -> N
     note = reword(shop.workspace, place, make_id(9), "`pay()` calls other()\n\nIt did not before.", TODAY)
     assert (note.entry.supersedes, note.path.startswith(".memory/inbox/")) == ((make_id(1),), True)
     assert (shop.sha(), json.dumps(note.entry.scope)) == (before, '"project"')
+
+
+def test_what_is_marked_for_a_dead_name_and_kept_is_marked_no_longer(project: Project) -> None:
+    project.at(NOW.replace(month=3)).commit("Write", {"src/shop.py": "def pay_all():\n    one()\n"})
+    day = NOW.replace(month=3).date()
+    entry = make_entry(1, title="`pay_all` is slow", created_at=day, last_reinforced=day)
+    project.at(NOW.replace(month=4)).commit("Remember", {"MEMORY.md": format_entry(entry)})
+    project.at(NOW.replace(month=5)).commit("Rename", {"src/shop.py": "def pay_each():\n    one()\n"})
+    assert stale_ids(project) == [make_id(1)]
+    assert len(answer(project, keep=[make_id(1)[:8]])) == 1
+    assert entry_of(project, 1).last_reinforced == TODAY
+    assert stale_ids(project) == []

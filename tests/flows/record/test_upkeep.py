@@ -259,7 +259,8 @@ def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project
     for week in range(1, 15):
         day = date.fromordinal(date(2026, 1, 10).toordinal() + 7 * week)
         project.at(project.clock.now.replace(month=day.month, day=day.day))
-        given = " ".join(hit.located.entry.id for hit in project.retrieve("worker lock queue", limit=2, all_matches=True).hits)
+        asked = project.retrieve("worker lock queue", limit=2, all_matches=True)
+        given = " ".join(hit.located.entry.id for hit in asked.hits)
         learning = f"worker {week % 9} must take lock {week % 9} before queue{week % 9} drains because it waits."
         trailer = f"\n\nMemory-Used: {given}" if given else ""
         project.merge_work(
