@@ -102,9 +102,9 @@ def _without_added(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not any(form.fullmatch(line.strip()) for form in forms))
 
 
-def list_prose(change: MergedChange) -> list[str]:
-    """What the messages of a change say below their subjects: that of the merge, then those of its commits."""
-    return [prose_of(commit).partition("\n")[2] for commit in (change.tip, *change.commits)]
+def list_prose(commits: Iterable[Commit]) -> list[str]:
+    """What messages say below their subjects."""
+    return [prose_of(commit).partition("\n")[2] for commit in commits]
 
 
 def list_paragraphs(texts: Iterable[str]) -> Iterator[str]:

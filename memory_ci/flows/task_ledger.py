@@ -325,7 +325,7 @@ def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, floa
 
 def _quote(change: MergedChange) -> str:
     """The first paragraph of prose that a change's messages hold below their subjects, cut at a word."""
-    paragraphs = list_paragraphs(list_prose(change))
+    paragraphs = list_paragraphs(list_prose((change.tip, *change.commits)))
     return next((shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one != change.title), "")
 
 

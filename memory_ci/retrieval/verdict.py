@@ -54,22 +54,21 @@ def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> S
 def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, least: int = LEAST_TOTAL) -> float:
     """The largest share of the subject's weight that one of `entries` holds, in [0, 1].
 
-    How rare a term is, is reckoned as in a memory of `least` entries at least; what most entries hold weighs nothing.
+    How rare a term is, is reckoned as in a memory of `least` entries at least; beside others, what most entries
+    hold weighs nothing.
     """
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
     total = max(corpus.total, least)
-    weights = {term: _weigh(term, corpus) * idf(corpus.df(term), total) for term in subject}
+    telling = [term for term in subject if not corpus.is_common(corpus.df(term))] or subject
+    weights = {term: _weigh(term, corpus) * idf(corpus.df(term), total) for term in telling}
     sought = sum(weights.values())
     held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
     return max(held, default=0.0) / sought if sought else 0.0
 
 
 def _weigh(term: str, corpus: Corpus) -> float:
-    """1; less for what says little: nothing for what most entries hold."""
     df = corpus.df(term)
-    if corpus.is_common(df):
-        return 0.0
     return CROSSING if not df and not term.isascii() and UNSPACED.match(term) else 1.0
 
 

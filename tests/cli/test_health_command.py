@@ -41,7 +41,7 @@ def test_json_holds_the_score_the_band_and_every_metric(recorded: Project, run: 
 
 
 def test_a_revision_and_a_day_are_measured_as_they_were(recorded: Project, run: Run) -> None:
-    by_name = json.loads(run("health", "--json", "--at", "HEAD~1").stdout)
+    by_name = json.loads(run("health", "--json", "--at", "HEAD").stdout)
     by_day = json.loads(run("health", "--json", "--at", "2026-01-05").stdout)
     assert by_name["today"] == "2026-11-21"
     assert (by_day["commit"], by_day["today"], by_day["score"]) == (recorded.sha("eca8695"), "2026-01-05", None)

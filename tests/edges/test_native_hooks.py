@@ -361,14 +361,14 @@ def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> No
     assert not loaded & {"git", "anthropic", "urllib3", "numpy", "asyncio"}
 
 
-def test_bringing_up_what_is_up_asks_git_for_four_things(project: Project, tmp_path: Path) -> None:
+def test_bringing_up_what_is_up_asks_git_for_five_things(project: Project, tmp_path: Path) -> None:
     project.git("stash", "-q")
     prewarm(project.path)
     trace = tmp_path / "trace"
     command = [sys.executable, "-m", "memory_ci", "hook", "sync"]
     subprocess.run(command, cwd=project.path, env={**os.environ, "GIT_TRACE": str(trace)}, check=True)
     lines = [line.partition("built-in: git ")[2] for line in trace.read_text().splitlines() if "built-in" in line]
-    assert [line.split()[0] for line in lines] == ["rev-parse", "rev-parse", "ls-files", "rev-parse"]
+    assert [line.split()[0] for line in lines] == ["rev-parse", "rev-parse", "ls-files", "for-each-ref", "rev-parse"]
 
 
 # -- in the background

@@ -108,10 +108,9 @@ def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_a
 def test_what_most_entries_hold_opens_no_floor() -> None:
     matches = make_matches("Retry the flask upload", "Charge with flask", "Sign flask cookies")
     common = Corpus(5, lambda term: 4 if term == "flask" else 1)
-    assert margin("flask", matches, build_terms("flask"), common) < 0
+    assert margin("flask", matches, build_terms("flask"), common) >= 0, "asked alone it is all there is"
     assert margin("hello, what does this flask do", matches, build_terms("hello, what does this flask do"), common) < 0
     assert margin("flask upload retry", matches, build_terms("flask upload retry"), common) >= 0
-    assert margin("flask", matches, build_terms("flask"), Corpus(4, lambda term: 4)) >= 0, "of four nothing is common"
 
 
 def test_pairs_of_letters_that_cross_two_words_weigh_half() -> None:

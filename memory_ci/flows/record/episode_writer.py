@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from memory_ci.evidence.content import redact
+from memory_ci.evidence.trust import tier
 from memory_ci.flows.eligible import is_routine, is_work, list_paragraphs, list_prose, own_commits, title_of
 from memory_ci.flows.episodes import Episodes
 from memory_ci.flows.record.gatherer import Gathered, RecordRun
@@ -332,7 +333,7 @@ class EpisodeWriter:
             outcome=outcome,
             valence=weigh_episode(judged, outcome),
             feedback=(*derive_feedback(work), *commands),
-            text=tell(title, list_prose(merged), request, MERGED_AS[outcome]),
+            text=tell(title, self._list_trusted(merged, gathered.events), request, MERGED_AS[outcome]),
         )
 
     def _tells_more(self, episode: Episode, merged: MergedChange, judged: Sequence[Judged]) -> bool:
@@ -341,6 +342,13 @@ class EpisodeWriter:
         is_learned = any(one.verdict == "written" for one in judged)
         said = (episode.retrieved, episode.used, episode.feedback, episode.outcome == "partial")
         return is_amending or is_learned or any(said)
+
+    def _list_trusted(self, merged: MergedChange, events: Iterable[Event]) -> list[str]:
+        """What the messages of trusted authors say below their subjects: words of others are no part of memory."""
+        config = self._run.workspace.config.extraction
+        told = [one for one in events if one.kind == "commit"]
+        trusted = {one.origin.id for one in told if tier(one, config.trusted_authors, config.bot_authors) == "T0"}
+        return list_prose(tuple(commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted))
 
     def _free_id(self, number: int | None, sha: str) -> str:
         """`pr-128`; if another change has that number, the commit is added."""

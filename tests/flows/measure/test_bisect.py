@@ -55,7 +55,7 @@ def test_the_commit_that_removed_the_entry_is_found_among_many_in_few_steps(hist
 
 
 def test_an_edit_and_a_retirement_are_named(history: Project) -> None:
-    keep(history, make_entry(1, title="Okapi crossroads", body="Wait."), *OTHERS)
+    keep(history, make_entry(1, title="Okapi junction", body="Wait."), *OTHERS)
     edited = hunt(history).loss
     assert edited is not None
     assert edited.why == ("title was edited", "body was edited")

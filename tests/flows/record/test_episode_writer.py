@@ -534,7 +534,7 @@ def test_a_requested_change_where_the_entry_speaks_corrects_it(known: Project, h
     assert episodes(known)["pr-150"].outcome == "partial"
 
 
-@pytest.mark.parametrize(("by", "body"), [("ann", "A gateway forgets its keys. "), ("eve", "")])
+@pytest.mark.parametrize(("by", "body"), [("ann", "A gateway forgets its keys. Once is enough. "), ("eve", "")])
 def test_an_episode_tells_what_members_wrote_in_the_request_and_what_they_asked_for(
     known: Project, hub: Hub, by: str, body: str
 ) -> None:
@@ -545,7 +545,7 @@ def test_an_episode_tells_what_members_wrote_in_the_request_and_what_they_asked_
     hub.forge.add(150, merged=merged, by=by, body=said, **parts)
     hub.record(known)
     asked = "Asked in review: Send the key with each try.; "
-    assert episodes(known)["pr-150"].text.startswith(f"{body}Once is enough. {asked}")
+    assert episodes(known)["pr-150"].text.startswith(f"{body}{asked}")
     assert episodes(known)["pr-150"].text.endswith("Merged after requested changes.")
     assert "Eve" not in episodes(known)["pr-150"].text
 
