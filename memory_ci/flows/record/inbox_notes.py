@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from memory_ci.flows.record.gatherer import RecordRun, fold_blanks, read_said
+from memory_ci.flows.sessions.quote import is_captured
 from memory_ci.flows.workspace import Snapshot, Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
 from memory_ci.gitrepo.merges import find_landing
@@ -41,7 +42,7 @@ def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
 def prove(base: Snapshot, entry: Entry) -> Entry:
     """The entry with a mark on each address in its source and evidence that git does not confirm.
 
-    No commit holds what sessions and reviews said, so such an address stays a claim.
+    What a session said is looked up in its captured digest. No commit holds what reviews said: that stays a claim.
     """
 
     @cache
@@ -52,6 +53,9 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
 
     def is_found(address: str, words: str) -> bool:
         kind, _, name = address.partition(":")
+        if kind == "session":
+            reads = base.workspace.config.sessions.read
+            return reads and bool(words) and is_captured(base.workspace.repo, name, words)
         if kind == "pr" and not words:
             return any(str(known.number) == name for known in map(read, shas) if known)
         known = read(name) if kind == "commit" else None

@@ -102,8 +102,7 @@ def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
     """The last sign of each session of this work tree that is at work."""
     oldest = now - LIVE
     notes = note_path(workspace, "").parent
-    paths = (path for path in notes.glob("*") if path.stat().st_mtime >= oldest.timestamp())
-    last = (signs[-1] for path in paths if (signs := list(_parse_signs(path))))
+    last = (signs[-1] for path in sorted(notes.glob("*")) if (signs := list(_parse_signs(path))))
     return [sign for sign in last if not sign.is_over and sign.at >= oldest]
 
 

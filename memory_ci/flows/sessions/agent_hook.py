@@ -1,6 +1,6 @@
 """The one hook of agents: memory is read when a session starts, at a prompt and at a file; a session is captured.
 
-An agent that a person corrects is asked to mark what it was taught (`marking`).
+An agent that a person corrects is asked to mark what it was taught (`correction`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], *
         return ""
     line = ""
     if event.kind == "prompt" and event.session:
-        from memory_ci.flows.sessions.marking import note_prompt
+        from memory_ci.flows.sessions.correction import note_prompt
 
         line = note_prompt(where, event, now, environ, asks=asks)
     return _tell(where, event, now, environ, line)
@@ -106,7 +106,7 @@ def _finish(event: AgentEvent, start: Path, now: datetime, *, asks: bool) -> str
         _capture(event, start, now)
     if event.kind == "end" or not (asks and event.session and may_tell(event)):
         return ""
-    from memory_ci.flows.sessions.marking import ask_once
+    from memory_ci.flows.sessions.correction import ask_once
 
     return ask_once(open_workspace(start), event, now)
 

@@ -1,4 +1,4 @@
-"""Marking: an agent that a person corrects is asked to note what it was taught, when it is told and when a turn ends.
+"""Correction: an agent that a person corrects is asked to note what it was taught, at the prompt and at the turn's end.
 
 What was asked is kept in the note of the session. Whether a note was added is seen in the inbox alone, for the commands
 of an agent may not write to the git directory (Codex's sandbox).
