@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.sessions.capture import capture
 from tests.cli.conftest import Run
 from tests.flows.project import NOW, Project
 
+ROOT = Path(__file__).parents[2]
 CORRECTION = "No, never retry a charge in the caller: the client alone knows the key."
 PROMPTS = {"claude-code": "UserPromptSubmit", "codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
 STOPS = {"claude-code": "Stop", "codex": "Stop", "gemini": "AfterAgent", "copilot": "agentStop"}
@@ -186,6 +189,26 @@ def test_what_no_captured_session_proves_stays_a_claim(
     assert entry.evidence == ("claimed:session:claude-code:s1#1 the client alone knows the key",)
 
 
+@pytest.mark.parametrize("is_known_first", [True, False])
+def test_a_plan_is_applied_also_where_the_session_is_not_known(
+    hook: Hook, transcript: Write, add: Add, project: Project, is_known_first: bool
+) -> None:
+    at_work(hook, path := transcript(user(CORRECTION)))
+    added = json.loads(add("--quote", "the client alone knows the key").stdout)
+    project.git("add", ".memory")
+    project.commit("Note it")
+    if is_known_first:
+        capture(project.workspace, path, NOW)
+    plan = project.plan()
+    if is_known_first:
+        project.git("update-ref", "-d", "refs/memory-ci/sessions/claude-code/s1")
+    else:
+        capture(project.workspace, path, NOW)
+    apply_plan(project.workspace, plan, NOW)
+    (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
+    assert entry.evidence[0].startswith("claimed:") != is_known_first
+
+
 SAID = "Never retry a charge in the caller."
 
 
@@ -304,6 +327,35 @@ def test_a_session_without_hooks_is_found_where_the_agent_keeps_it(
     kept.mkdir(parents=True)
     transcript(user(SAID), session="0a1b2c3d-9").rename(kept / "0a1b2c3d-9.jsonl")
     assert add("--quote", SAID).exit_code == 0
+
+
+def test_a_transcript_in_the_work_tree_proves_nothing(
+    add: Add, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "tests/sessions/specstory.md").read_text()
+    project.write(".specstory/history/5f3b2a10.md", text)
+    monkeypatch.setenv("MEMORY_CI_SESSION", "claude-code:5f3b2a10-0000-4000-8000-000000000001")
+    assert slug(add("--quote", "use pytest -q, the Makefile is gone")) == "no-transcript"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "words", "line"),
+    [
+        ("codex-new.jsonl", "codex:0199a000-0000-7000-8000-000000000001", "Now write the change log", 20),
+        ("gemini-events.jsonl", "gemini:5d1c0000-0000-4000-8000-000000000003", "Only delete the cache", 15),
+    ],
+)
+def test_transcripts_of_other_agents_are_read_too(
+    hook: Hook, add: Add, project: Project, name: str, key: str, words: str, line: int
+) -> None:
+    agent, _, session = key.partition(":")
+    text = (ROOT / "tests/sessions" / name).read_text()
+    text = re.sub(r'"cwd": ?"[^"]*"', f'"cwd":"{project.path}"', text)
+    text = re.sub(r"[0-9a-f]{64}", hashlib.sha256(bytes(project.path)).hexdigest(), text)
+    correct(hook, agent, transcript_path=str(project.write(".git/t", text)), session_id=session)
+    added = add("--quote", words)
+    assert added.exit_code == 0, added.stderr
+    assert json.loads(added.stdout)["entry"]["evidence"] == [f"session:{key}#{line} {words}"]
 
 
 def test_a_transcript_of_another_session_or_project_proves_nothing(

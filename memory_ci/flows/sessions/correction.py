@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from memory_ci.extraction.suspects import find_steering
 from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign
 from memory_ci.flows.workspace import Workspace
 from memory_ci.rendering.sessions import render_asking_to_mark
@@ -28,6 +27,8 @@ def note_prompt(
 
     Raises RepositoryError (write-failed).
     """
+    from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
+
     steers = asks and not _is_headless(event, environ) and bool(find_steering(event.prompt))
     notes = _count_notes(where) if steers else None
     sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, notes=notes)

@@ -69,7 +69,8 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
         raise UsageError(f"{count} could be the one that is quoted", slug="no-session", hint=hint)
     agent, _, own = (live[0].agent, "", live[0].session) if live else keys[0].rpartition(":")
     told = live[0].transcript if live else ""
-    kept = find_transcripts(default_places(home, work_tree(workspace)))
+    root = work_tree(workspace)  # transcripts in it are files that an agent edits
+    kept = find_transcripts(place for place in default_places(home, root) if not place.is_relative_to(root))
     paths = [Path(told).expanduser()] if told else (path for path in kept if own[:ID_LENGTH] in path.name)
     for path in paths:
         for session in read_own(workspace, path, agent):
