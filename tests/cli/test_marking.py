@@ -189,6 +189,38 @@ def test_what_no_captured_session_proves_stays_a_claim(
     assert entry.evidence == ("claimed:session:claude-code:s1#1 the client alone knows the key",)
 
 
+REFUSAL = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
+    "new_string was NOT written to the file). To tell you how to proceed, the user said:\nuse the client for retries"
+)
+
+
+def refusal(text: str = REFUSAL) -> dict[str, Any]:
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": text, "is_error": True}
+    return {"type": "user", "message": {"role": "user", "content": [block]}}
+
+
+@pytest.mark.parametrize(
+    ("records", "is_asked"),
+    [
+        ([refusal()], True),
+        ([refusal(), user("Now show me the tests")], False),
+        ([refusal(REFUSAL.partition(" To tell")[0])], False),
+        ([result(f"src/hook.py:3: {REFUSAL}")], False),
+        ([], False),
+    ],
+    ids=["refused", "an earlier turn", "without a word", "a tool's text", "none"],
+)
+def test_a_refused_tool_call_is_a_correction_at_the_end_of_the_turn(
+    hook: Hook, transcript: Write, add: Add, records: list[dict[str, Any]], is_asked: bool
+) -> None:
+    path = str(transcript(user("Fix the client"), edit("src/client.py"), *records))
+    correct(hook, prompt="Fix the client", transcript_path=path)
+    assert ("--quote" in hook("claude-code", "Stop", transcript_path=path)) == is_asked
+    if is_asked:
+        assert add("--quote", "use the client for retries").exit_code == 0
+
+
 @pytest.mark.parametrize("is_known_first", [True, False])
 def test_a_plan_is_applied_also_where_the_session_is_not_known(
     hook: Hook, transcript: Write, add: Add, project: Project, is_known_first: bool

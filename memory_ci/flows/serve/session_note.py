@@ -33,13 +33,14 @@ LIVE = timedelta(hours=8)
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A prompt of a session, or its end. `notes`: how many notes the inbox held at a prompt that steers."""
+    """A prompt of a session, whether a person steers by it, and how many notes the inbox held; or the session's end."""
 
     agent: str
     session: str
     at: datetime
     transcript: str = ""
-    notes: int | None = None
+    notes: int = 0
+    steers: bool = False
     is_over: bool = False
 
     @property

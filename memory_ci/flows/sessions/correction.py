@@ -6,9 +6,17 @@ of an agent may not write to the git directory (Codex's sandbox).
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 
+from msgspec.structs import replace
+
+from memory_ci.errors import MemoryCIError
+from memory_ci.files import open_regular
 from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign
 from memory_ci.flows.workspace import Workspace
 from memory_ci.rendering.sessions import render_asking_to_mark
@@ -16,6 +24,10 @@ from memory_ci.sources.agent_events import AgentEvent
 from memory_ci.store.layout import INBOX
 
 MAX_NUDGES = 3
+REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
+"""What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words."""
+
+TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
 QUOTABLE = ("claude-code", "codex", "gemini")
 """Agents whose transcripts are read: of others no words can be proved, and none are asked for."""
 
@@ -30,23 +42,39 @@ def note_prompt(
     from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
 
     steers = asks and not _is_headless(event, environ) and bool(find_steering(event.prompt))
-    notes = _count_notes(where) if steers else None
-    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, notes=notes)
-    note_sign(where, sign)
+    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript)
+    note_sign(where, replace(sign, notes=_count_notes(where), steers=steers))
     if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
 
 
 def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
-    """The question at the end of a turn, once a session: a person steered, and no note was added since; "" otherwise.
+    """The question at the end of a turn, once a session: a person steered, or refused a tool call with words, and no
+    note was added since; "" otherwise.
 
     Raises RepositoryError (write-failed).
     """
-    steered = [sign.notes for sign in list_signs(where, event.session) if sign.notes is not None]
-    if event.is_again or not steered or _count_notes(where) > steered[-1]:
+    signs = list_signs(where, event.session)
+    steered = [sign for sign in signs if sign.steers] or (signs[-1:] if _has_refused(where, event) else [])
+    if event.is_again or not steered or _count_notes(where) > steered[-1].notes:
         return ""
     return render_asking_to_mark(event.agent in QUOTABLE, True) if claim(where, event.session, "asked", now) else ""
+
+
+def _has_refused(where: Workspace, event: AgentEvent) -> bool:
+    """Whether a person's last words refuse a tool call; of most transcripts the end alone is looked at."""
+    with suppress(OSError, MemoryCIError):
+        with open_regular(path := Path(event.transcript).expanduser()) as stream:
+            stream.seek(-min(TAIL, stream.seek(0, os.SEEK_END)), os.SEEK_CUR)
+            if not REFUSED.search(stream.read(TAIL)):
+                return False
+        from memory_ci.flows.sessions.capture import read_own
+        from memory_ci.flows.sessions.quote import list_turns
+
+        own = (session for session in read_own(where, path, event.agent) if session.id == event.session)
+        return [turn.kind for session in own for turn in list_turns(session)][-1:] == ["rejection"]
+    return False
 
 
 def _is_headless(event: AgentEvent, environ: Mapping[str, str]) -> bool:

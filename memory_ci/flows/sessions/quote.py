@@ -88,7 +88,7 @@ def find_quote(session: Session, words: str) -> SessionQuote:
     if not _is_long_enough(wanted) or len(wanted) > MAX_CHARS:
         message = f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, and {MAX_CHARS} at most"
         raise UsageError(message, slug="bad-quote", hint="Quote the sentence that says the rule.")
-    for turn in reversed(_list_turns(session)):
+    for turn in reversed(list_turns(session)):
         if _is_said(turn, wanted):
             return _quote(session, turn, wanted)
     message = f"no person said these words in the session {session.key}"
@@ -101,7 +101,7 @@ def find_turn(session: Session, number: int) -> SessionQuote:
 
     Raises UsageError (bad-quote).
     """
-    turns = _list_turns(session)
+    turns = list_turns(session)
     turn = turns[number - 1] if 0 <= number <= len(turns) and turns else None
     passages = list(_list_passages(turn.text)) if turn else []
     steering = [_fold(found.text) for passage in passages for found in find_steering(passage)]
@@ -119,12 +119,12 @@ def is_captured(repo: Repository, address: str, words: str) -> bool:
     wanted = _fold(words)
     for stored, data in read_stored(repo, [one for one in list_stored(repo) if one.ref == ref]):
         for session in read(io.BytesIO(data), stored.id):
-            turns = [turn for turn in _list_turns(session) if str(turn.origin.line) == line]
+            turns = [turn for turn in list_turns(session) if str(turn.origin.line) == line]
             return session.key == key and _is_long_enough(wanted) and any(_is_said(turn, wanted) for turn in turns)
     return False
 
 
-def _list_turns(session: Session) -> list[Event]:
+def list_turns(session: Session) -> list[Event]:
     """What people said, reasons of rejections among it; a text of ours that an agent keeps as a prompt is nobody's."""
     said = (event for event in session.events if event.actor == "human" and event.kind in ("text", "rejection"))
     return [event for event in said if event.origin.line and event.text and not event.text.startswith(OURS)]
