@@ -25,8 +25,7 @@ def run(agent: str, event: str, no_ask: bool) -> None:
     from memory_ci.flows.sessions.agent_hook import answer_hook
 
     try:
-        data = sys.stdin.buffer.read(MAX_INPUT)
-        echo(answer_hook(data, agent, event, now(), os.environ, asks=not no_ask))
+        echo(answer_hook(sys.stdin.buffer.read(MAX_INPUT), agent, event, now(), os.environ, not no_ask))
     except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
         echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
 

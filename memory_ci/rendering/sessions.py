@@ -166,18 +166,12 @@ def render_nudge(settings: NudgeConfig) -> str:
     return f"{since} What would the next job like to know? `memory-ci add` notes it."
 
 
-QUOTING = ' --quote "WORDS OF THE PERSON, EXACTLY"'
-
-
 def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
     """What an agent is asked that a person corrects, at the prompt or at the end of the turn."""
-    command = f'`memory-ci add "RULE IN ONE SENTENCE" --body "WHY"{QUOTING if has_quote else ""}`'
+    quote = ' --quote "WORDS OF THE PERSON, EXACTLY"' if has_quote else ""
     if is_end:
-        return (
-            "memory-ci: a person corrected you in this session, and nothing was noted. If what they said will still "
-            f"hold next month for others who work here, run {command} now; if not, end without a word about this."
-        )
-    return (
-        "memory-ci: this prompt may be a correction. If it will still hold next month for others who work here, run "
-        f"{command} at the end of this turn. If it is about this task alone, do nothing."
-    )
+        head, tail = "a person corrected you, and nothing was noted", "now. If not, end without a word about this."
+    else:
+        head, tail = "this prompt may be a correction", "at the end of this turn. If not, do nothing about it."
+    rule = "If it will still hold next month for others who work here, run"
+    return f'memory-ci: {head}. {rule} `memory-ci add "RULE IN ONE SENTENCE" --body "WHY"{quote}` {tail}'

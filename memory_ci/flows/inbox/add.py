@@ -88,17 +88,17 @@ def quote_person(
         hint = "Leave --scope out: people promote what always holds."
         raise UsageError("no quote makes a learning institutional", slug="bad-scope", hint=hint)
     session = read_session(workspace, keys, home, now)
-    quote = find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
+    evidence, edited = find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
     mark = f"session:{session.key}#".encode()
     kept = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
     if sum((content.data or b"").count(mark) for content in kept) >= MAX_MARKS:
         message = f"the session {session.key} added {MAX_MARKS} quotes already"
         raise UsageError(message, slug="too-many-marks", hint="Tell the person; anybody adds a note without a quote.")
     cites = list(entry.cites)
-    for path in quote.edited if not cites else ():
+    for path in edited if not cites else ():
         with suppress(UsageError):  # what HEAD does not have yet
             cites.append(read_cite(workspace, path))
-    return replace(entry, evidence=(quote.evidence,), cites=tuple(cites))
+    return replace(entry, evidence=(evidence,), cites=tuple(cites))
 
 
 def _find_same_body(workspace: Workspace, entry: Entry) -> Iterator[Located]:

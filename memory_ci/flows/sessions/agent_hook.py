@@ -19,19 +19,17 @@ DOUBLING = ("copilot", "cursor", "vscode")
 """Agents that run several files of hooks for one event: the first hook answers."""
 
 
-def answer_hook(
-    data: bytes, agent: str, name: str, now: datetime, environ: Mapping[str, str], *, asks: bool = True
-) -> str:
-    """What the hook of `agent` prints for the JSON that it is given; "" for nothing.
+def answer_hook(data: bytes, agent: str, name: str, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
+    """What the hook of `agent` prints for the JSON that it is given; "" for nothing. With `asks` it may ask for a note.
 
     Raises MemoryCIError, ValueError (the input is not what agents give).
     """
     event = parse_event(data, agent, environ, name)
-    return "" if event is None else format_answer(event, answer_event(event, now, environ, asks=asks))
+    return "" if event is None else format_answer(event, answer_event(event, now, environ, asks))
 
 
-def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], *, asks: bool = True) -> str:
-    """What the agent is told; "" for nothing. With `asks` it may be asked for a note. Raises MemoryCIError.
+def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
+    """What the agent is told; "" for nothing. Raises MemoryCIError.
 
     A session is given nothing twice before it changed or the agent forgot it.
     """
@@ -39,7 +37,7 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], *
         return ""
     start = Path(event.cwd) if event.cwd else Path.cwd()
     if event.kind in ("stop", "end"):
-        return _finish(event, start, now, asks=asks)
+        return _finish(event, start, now, asks)
     from memory_ci.flows.serve.session_note import claim, note_cleared
 
     if event.kind == "start" and event.source in FORGETTING and event.session:
@@ -57,7 +55,7 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], *
     if event.kind == "prompt" and event.session:
         from memory_ci.flows.sessions.correction import note_prompt
 
-        line = note_prompt(where, event, now, environ, asks=asks)
+        line = note_prompt(where, event, now, environ, asks)
     return _tell(where, event, now, environ, line)
 
 
@@ -96,7 +94,7 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
     return render_asking(render_context(answer), bool(ids)) + (f"{line}\n" if line else "")
 
 
-def _finish(event: AgentEvent, start: Path, now: datetime, *, asks: bool) -> str:
+def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
     """Capture a session that ended, or may have (Codex); the question that ends a turn, "" for none."""
     if event.kind == "end" and event.session:
         from memory_ci.flows.serve.session_note import note_end

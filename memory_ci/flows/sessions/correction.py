@@ -32,9 +32,7 @@ QUOTABLE = ("claude-code", "codex", "gemini")
 """Agents whose transcripts are read: of others no words can be proved, and none are asked for."""
 
 
-def note_prompt(
-    where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], *, asks: bool = True
-) -> str:
+def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
     """Note a prompt; what the agent is asked if a person steers by it, three times in a session, "" otherwise.
 
     Raises RepositoryError (write-failed).
@@ -55,9 +53,9 @@ def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
 
     Raises RepositoryError (write-failed).
     """
-    signs = list_signs(where, event.session)
-    steered = [sign for sign in signs if sign.steers] or (signs[-1:] if _has_refused(where, event) else [])
-    if event.is_again or not steered or _count_notes(where) > steered[-1].notes:
+    signs = [] if event.is_again else list_signs(where, event.session)
+    steered = [sign for sign in signs if sign.steers] or (signs[-1:] if signs and _has_refused(where, event) else [])
+    if not steered or _count_notes(where) > steered[-1].notes:
         return ""
     return render_asking_to_mark(event.agent in QUOTABLE, True) if claim(where, event.session, "asked", now) else ""
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
@@ -24,37 +23,17 @@ from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.registry import default_places, find_transcripts
 from memory_ci.text import plural, unfenced_lines
 
-MIN_WORDS, MIN_CHARS, MAX_CHARS = 3, 15, 500
-"""What is shorter stands in any talk; what is longer is no rule."""
-
-MAX_TURN = 2_000
-"""Characters of a turn that is quoted: a longer one was not typed."""
-
-MAX_LINES = 10
-"""Lines without a blank one between them that a person may have typed."""
-
+MIN_WORDS, MIN_CHARS, MAX_CHARS = 3, 15, 500  # What is shorter stands in any talk; what is longer is no rule.
+MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not typed.
+MAX_LINES = 10  # Lines without a blank one between them that a person may have typed.
 PASTED = re.compile(r" {4}|\t| {0,3}>")
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
 EDITS = re.compile(r"edit|write|patch|replace|exec|shell", re.IGNORECASE)
 """Tools that change the files that they name; of a shell a transcript names those of a patch alone."""
 
 MAX_EDITED = 3
-ID_LENGTH = 8
-"""Characters of a session's id that the names of transcripts have, whichever agent wrote them."""
-
-
-class SessionQuote(NamedTuple):
-    """Words and where they were said, and the files that the session edited because of them."""
-
-    session: str
-    line: int
-    words: str
-    edited: tuple[str, ...] = ()
-
-    @property
-    def evidence(self) -> str:
-        """The line of an entry's evidence."""
-        return f"session:{self.session}#{self.line} {self.words}"
+FoundQuote = tuple[str, tuple[str, ...]]
+"""The line of an entry's evidence, and the files that the session edited because of those words."""
 
 
 def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:
@@ -69,9 +48,9 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
         raise UsageError(f"{count} could be the one that is quoted", slug="no-session", hint=hint)
     agent, _, own = (live[0].agent, "", live[0].session) if live else keys[0].rpartition(":")
     told = live[0].transcript if live else ""
-    root = work_tree(workspace)  # transcripts in it are files that an agent edits
+    root = work_tree(workspace)  # An agent edits what lies in it.
     kept = find_transcripts(place for place in default_places(home, root) if not place.is_relative_to(root))
-    paths = [Path(told).expanduser()] if told else (path for path in kept if own[:ID_LENGTH] in path.name)
+    paths = [Path(told).expanduser()] if told else (path for path in kept if own[:8] in path.name)
     for path in paths:
         for session in read_own(workspace, path, agent):
             if session.id == own:
@@ -82,21 +61,20 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
     )
 
 
-def find_quote(session: Session, words: str) -> SessionQuote:
+def find_quote(session: Session, words: str) -> FoundQuote:
     """The last turn of a person in which these words stand. Raises UsageError: bad-quote, quote-not-said."""
     wanted = _fold(words)
     if not _is_long_enough(wanted) or len(wanted) > MAX_CHARS:
         message = f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, and {MAX_CHARS} at most"
         raise UsageError(message, slug="bad-quote", hint="Quote the sentence that says the rule.")
-    for turn in reversed(list_turns(session)):
-        if _is_said(turn, wanted):
-            return _quote(session, turn, wanted)
+    if turn := next((turn for turn in reversed(list_turns(session)) if _is_said(turn, wanted)), None):
+        return _quote(session, turn, wanted)
     message = f"no person said these words in the session {session.key}"
     hint = "Quote what a person typed, word for word; what was pasted, quoted or fenced does not count."
     raise UsageError(message, slug="quote-not-said", hint=hint)
 
 
-def find_turn(session: Session, number: int) -> SessionQuote:
+def find_turn(session: Session, number: int) -> FoundQuote:
     """What steers in a person's turn, counted from 1 (0: the last), else its first paragraph.
 
     Raises UsageError (bad-quote).
@@ -153,9 +131,9 @@ def _fold(text: str) -> str:
     return " ".join(redact(text).text.translate(CURLY).split())
 
 
-def _quote(session: Session, turn: Event, words: str) -> SessionQuote:
+def _quote(session: Session, turn: Event, words: str) -> FoundQuote:
     """With the first files that were edited after the turn; where there are none, with the last before it."""
     edits = [event for event in session.events if event.kind == "tool_call" and EDITS.search(event.tool or "")]
     after = dict.fromkeys(path for event in edits if event.seq > turn.seq for path in event.paths)
     before = dict.fromkeys(path for event in reversed(edits) if event.seq < turn.seq for path in event.paths)
-    return SessionQuote(session.key, turn.origin.line or 0, words, tuple(after or before)[:MAX_EDITED])
+    return f"session:{session.key}#{turn.origin.line} {words}", tuple(after or before)[:MAX_EDITED]

@@ -46,18 +46,14 @@ class Agent(msgspec.Struct, frozen=True):
     form: Literal["groups", "copilot", "cursor", "plugin"] = "groups"
 
 
+STOP = HookEvent("Stop", is_asking=True)
 END = HookEvent("SessionEnd", is_reading=False)
 STARTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
 AGENTS = (
     Agent(
         "claude-code",
         ".claude/settings.local.json",
-        (
-            *STARTS,
-            HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"),
-            HookEvent("Stop", is_asking=True),
-            END,
-        ),
+        (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), STOP, END),
         shared=".claude/settings.json",
     ),
     # Stop is after each turn: older versions have no event for the end.
