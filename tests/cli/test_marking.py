@@ -174,14 +174,23 @@ def test_a_correction_becomes_a_note_that_says_who_said_it_where_and_record_prov
     assert entry.evidence == (line,)
 
 
-@pytest.mark.parametrize("digest", [None, "Never retry a charge in the gateway."])
+@pytest.mark.parametrize(
+    ("digest", "settings"),
+    [
+        (None, ""),
+        ("Never retry a charge in the gateway.", ""),
+        (CORRECTION, "sessions: {read: false}\n"),
+    ],
+    ids=["not captured", "other words", "not read"],
+)
 def test_what_no_captured_session_proves_stays_a_claim(
-    hook: Hook, transcript: Write, add: Add, project: Project, digest: str | None
+    hook: Hook, transcript: Write, add: Add, project: Project, digest: str | None, settings: str
 ) -> None:
     at_work(hook, transcript(user(CORRECTION)))
     added = json.loads(add("--quote", "the client alone knows the key").stdout)
     if digest:
         capture(project.workspace, transcript(user(digest)), NOW)
+    project.commit("Configure", {".memory-ci.yaml": settings})
     project.git("add", ".memory")
     project.commit("Note it")
     project.record()

@@ -14,9 +14,9 @@ from memory_ci.evidence.content import redact
 from memory_ci.extraction.suspects import find_steering
 from memory_ci.flows.serve.session_note import list_live
 from memory_ci.flows.sessions.capture import read_own
+from memory_ci.flows.sessions.session_join import TOLERANCE
 from memory_ci.flows.workspace import Workspace, work_tree
-from memory_ci.gitrepo.repo import Repository
-from memory_ci.gitrepo.sessionrefs import list_stored, read_stored, session_ref
+from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_ref
 from memory_ci.records.event import Event, Session
 from memory_ci.sources.agent_events import OURS
 from memory_ci.sources.transcripts.digest import read
@@ -90,12 +90,12 @@ def find_turn(session: Session, number: int) -> FoundQuote:
     return _quote(session, turn, words)
 
 
-def is_captured(repo: Repository, address: str, words: str) -> bool:
-    """Whether the captured digest of a session has a person's turn with these words at `<agent>:<id>#<line>`."""
+def is_captured(workspace: Workspace, sessions: Sequence[StoredSession], address: str, words: str) -> bool:
+    """Whether in one of these captured sessions a person says these words at `<agent>:<id>#<line>`."""
     key, _, line = address.rpartition("#")
     ref = session_ref(*key.split(":", 1)) if ":" in key else ""
-    wanted = _fold(words)
-    for stored, data in read_stored(repo, [one for one in list_stored(repo) if one.ref == ref]):
+    wanted, limit = _fold(words), workspace.config.sessions.max_bytes * TOLERANCE
+    for stored, data in read_stored(workspace.repo, [one for one in sessions if one.ref == ref], limit):
         for session in read(io.BytesIO(data), stored.id):
             turns = [turn for turn in list_turns(session) if str(turn.origin.line) == line]
             return session.key == key and _is_long_enough(wanted) and any(_is_said(turn, wanted) for turn in turns)
