@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
-from memory_ci.cli.plain import Option, echo, echo_json, has_input, read_input, today, utf8, workspace
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, EntryType
+from memory_ci.cli.plain import Option, echo, echo_json, has_input, now, read_input, today, utf8, workspace
+from memory_ci.errors import UsageError
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
 from memory_ci.rendering.table import printable
+
+if TYPE_CHECKING:
+    from memory_ci.flows.workspace import Workspace
 
 TEMPLATE = """
 
@@ -34,6 +39,8 @@ OPTIONS = (
         is_multiple=True,
         metavar="PATH[::SYMBOL|:A-B]",
     ),
+    Option("--quote", "quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"),
+    Option("--turn", "turn", "Quote that turn of a person, from 1; 0 is the last.", kind=int, metavar="N"),
     Option("--dry-run", "dry_run", "Say what would be done, and change nothing.", kind=bool),
     Option("--json", "as_json", "Print JSON instead of text.", kind=bool),
 )
@@ -56,6 +63,8 @@ def run(
     importance: float,
     source: str | None,
     cites: tuple[str, ...],
+    quote: str | None,
+    turn: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -65,6 +74,8 @@ def run(
     from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
 
     title = title if text is None else text
+    if title is None and quote == "-":
+        raise UsageError("standard input has the quote", slug="bad-quote", hint="Give the title as an argument.")
     learning = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
     place = workspace()
     fields: dict[str, object] = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
@@ -73,7 +84,10 @@ def run(
         from memory_ci.flows.named_code import read_cite
 
         fields["cites"] = tuple(read_cite(place, utf8(one)) for one in cites)
-    added = add_entry(place, draft_entry(str(uuid.uuid4()), today(), learning, **fields), dry_run=dry_run)
+    entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
+    if quote is not None or turn is not None:
+        entry = _quote(place, entry, quote, turn)
+    added = add_entry(place, entry, dry_run=dry_run)
     if as_json:
         echo_json(added)
     elif not added.is_new:
@@ -82,6 +96,19 @@ def run(
         echo(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id}\n")
         if not dry_run:
             echo("Commit it with your work; `memory-ci record` folds it once it is on the branch.\n", err=True)
+
+
+def _quote(place: Workspace, entry: Entry, quote: str | None, turn: int | None) -> Entry:
+    """The entry with the words of a person in the session that runs us."""
+    import os
+
+    from memory_ci.flows.inbox.add import quote_person
+    from memory_ci.flows.sessions.active_session import find_sessions
+
+    if quote is not None and turn is not None:
+        raise UsageError("--quote and --turn name the same words", slug="bad-quote", hint="Give one of them.")
+    quoted = turn if turn is not None else read_input() if quote == "-" else utf8(quote or "")
+    return quote_person(place, entry, quoted, find_sessions(os.environ), Path.home(), now())
 
 
 def _read_text() -> str:

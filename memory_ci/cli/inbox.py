@@ -40,6 +40,7 @@ def add_command(
     Example:
       memory-ci add "Retry a POST only with an idempotency key" --type corrective --source pr:128
       echo "Builds need Node 20" | memory-ci add --scope team:web
+      memory-ci add "Retry charges in the client alone" --quote "never retry a charge in the caller"
     """
     if text is not None and title is not None:
         raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")

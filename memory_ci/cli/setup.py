@@ -63,10 +63,18 @@ def init_command(dry_run: bool, as_json: bool) -> None:
 @click.option("--all", "is_all", is_flag=True, help="Hook into every agent that is known.")
 @click.option("--shared", is_flag=True, help="Put the hooks of agents into the settings that are committed.")
 @click.option("--no-retrieve", is_flag=True, help="Let agents capture their sessions and read no memory.")
+@click.option("--no-ask", is_flag=True, help="Do not ask agents to note what a person taught them.")
 @dry_run_option
 @json_option
 def install_command(
-    no_hook: bool, agents: tuple[str, ...], is_all: bool, shared: bool, no_retrieve: bool, dry_run: bool, as_json: bool
+    no_hook: bool,
+    agents: tuple[str, ...],
+    is_all: bool,
+    shared: bool,
+    no_retrieve: bool,
+    no_ask: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Set up the merge driver and the hooks in this clone.
 
@@ -75,7 +83,8 @@ def install_command(
     captured sessions along, and the four that run after git moved the work tree build the index ahead, in the
     background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
     and the lines to add are printed. With --agent, the agent's own settings of this project get one hook for its
-    events: memory is read when a session starts, at a prompt and at a file, and the session is captured. They are put
+    events: memory is read when a session starts, at a prompt and at a file, the agent is asked to note what a person
+    taught it, and the session is captured. They are put
     into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this
     clone is written, and running it again changes nothing.
 
@@ -96,6 +105,7 @@ def install_command(
         agents=chosen,
         is_shared=shared,
         is_reading=not no_retrieve,
+        is_asking=not no_ask,
         dry_run=dry_run,
     )
     manager = None if no_hook else hook_manager(where)

@@ -91,6 +91,9 @@ class AddLearning(Arguments, frozen=True):
     ] = "project"
     domain: Annotated[Domain, Meta(description="task, or team for what outlives it.")] = "task"
     importance: Annotated[Share, Meta(description="0 to 1.")] = 0.5
+    quote: Annotated[
+        Word, Meta(description="What a person said in this session that taught it, word for word; it is looked up.")
+    ] = ""
 
 
 class RecordFeedback(Arguments, frozen=True):

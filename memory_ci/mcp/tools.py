@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -12,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, UsageError
-from memory_ci.flows.inbox.add import add_entry, draft_entry, split_text
+from memory_ci.flows.inbox.add import add_entry, draft_entry, quote_person, split_text
 from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
 from memory_ci.flows.inbox.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.flows.measure.health import measure_health
@@ -22,6 +23,7 @@ from memory_ci.flows.serve.served_ids import record_injected
 from memory_ci.flows.serve.session_note import note_given
 from memory_ci.flows.serve.similar import similar_tasks
 from memory_ci.flows.serve.visibility import find_visible, show_visible
+from memory_ci.flows.sessions.active_session import find_sessions
 from memory_ci.mcp import arguments
 from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, SimilarChanges, Told
 from memory_ci.mcp.caller import Caller
@@ -105,6 +107,9 @@ def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str
     workspace, said = caller.workspace(), f"{' '.join(asked.title.split())}\n{asked.body}"
     fields = {"type": asked.type, "domain": asked.domain, "importance": asked.importance}
     entry = draft_entry(str(uuid.uuid4()), caller.today, split_text(said), **fields, scope=_target(caller, asked.scope))
+    if asked.quote:
+        keys = (caller.session,) if caller.session else find_sessions(caller.environ)
+        entry = quote_person(workspace, entry, asked.quote, keys, Path.home(), caller.now)
     added = add_entry(workspace, entry)
     kept = Kept(added.entry.id, added.path, added.is_new)
     return _report(kept, "It waits in the inbox; commit it with your work.")

@@ -179,3 +179,14 @@ def render_nudge(settings: NudgeConfig) -> str:
     what = "commits" if settings.unit == "commits" else "merged changes"
     since = f"memory-ci: {settings.after} or more {what} since memory changed."
     return f"{since} What would the next job like to know? `memory-ci add` notes it."
+
+
+def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
+    """What an agent is asked that a person corrects, at the prompt or at the end of the turn."""
+    quote = ' --quote "WORDS OF THE PERSON, EXACTLY"' if has_quote else ""
+    if is_end:
+        head, tail = "a person corrected you, and nothing was noted", "now. If not, end without a word about this."
+    else:
+        head, tail = "this prompt may be a correction", "at the end of this turn. If not, do nothing about it."
+    rule = "If it will still hold next month for others who work here, run"
+    return f'memory-ci: {head}. {rule} `memory-ci add "RULE IN ONE SENTENCE" --body "WHY"{quote}` {tail}'

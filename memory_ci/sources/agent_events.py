@@ -34,6 +34,9 @@ KINDS: Mapping[str, EventKind] = {
 CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
 """Agents that also run the hooks of others: who calls is told by the environment, not by the label in a file."""
 
+DECISIONS = {"codex": "block", "copilot": "block", "gemini": "deny"}
+"""How agents are made to go on at the end of a turn that take no context there."""
+
 FORGETTING = ("compact", "clear")
 """Why a session starts whose agent no longer has what it was given."""
 
@@ -50,7 +53,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event. `name` is the agent's own; `key` is the same for each hook that is run for it, "" where none is told.
 
     `paths` are of files that a tool read or wrote, as it named them. `is_inner`: of a sub-agent, whose prompts are
-    nobody's.
+    nobody's. `is_again`: a hook made the agent go on already at the end of this turn.
     """
 
     agent: str
@@ -64,6 +67,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     transcript: str = ""
     key: str = ""
     is_inner: bool = False
+    is_again: bool = False
 
 
 def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str = "") -> AgentEvent | None:
@@ -90,22 +94,25 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
         transcript=_text(told, "transcript_path", "transcriptPath"),
         key=_find_key(told),
         is_inner=bool(_text(told, "agent_id", "agent_type", "parent_session_id")),
+        is_again=told.get("stop_hook_active") is True,
     )
 
 
 def may_tell(event: AgentEvent) -> bool:
     """Whether the agent passes on what is answered to this event."""
     if event.agent == "copilot":
-        return event.kind in ("start", "prompt") or event.name.lower() == "pretooluse"
+        return event.kind in ("start", "prompt", "stop") or event.name.lower() == "pretooluse"
     if event.agent == "cursor":
         return event.kind == "start" or event.name == "postToolUse"
-    return event.kind in ("start", "prompt", "file") and event.name.lower() != "pretooluse"
+    return event.kind != "end" and event.name.lower() != "pretooluse"
 
 
 def format_answer(event: AgentEvent, text: str) -> str:
-    """The JSON by which an agent adds `text` to its context; "" for no text."""
+    """The JSON by which an agent adds `text` to its context, with which it goes on at the end of a turn; or ""."""
     if not text:
         return ""
+    if event.kind == "stop" and (decision := DECISIONS.get(event.agent)):
+        return f"{json.dumps({'decision': decision, 'reason': text})}\n"
     named = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
     answers = {"copilot": {"additionalContext": text, **named}, "cursor": {"additional_context": text}}
     return f"{json.dumps(answers.get(event.agent, named))}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -25,6 +26,7 @@ from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 from memory_ci.cli.main import main
 from memory_ci.flows.episodes import save_telling
+from memory_ci.flows.serve.session_note import Sign, note_sign
 from memory_ci.mcp import tools
 from memory_ci.mcp.caller import Caller
 from memory_ci.mcp.server import Desk, build_server
@@ -340,6 +342,20 @@ def test_what_the_gate_refuses_is_not_written(zoo: Project, arguments: dict[str,
     assert slug_of(result) == slug
     assert KEY not in text_of(result)
     assert zoo.status() == ""
+
+
+def test_the_words_of_a_person_are_looked_up_in_the_servers_own_session(zoo: Project) -> None:
+    said = "Never feed the lion by hand."
+    record = {"type": "user", "uuid": "1", "cwd": str(zoo.path), "sessionId": "job-7"}
+    text = json.dumps(record | {"message": {"role": "user", "content": said}})
+    sign = Sign(agent="claude-code", session="job-7", at=NOW, transcript=str(zoo.write(".git/job-7.jsonl", text)))
+    note_sign(zoo.workspace, sign)
+    forged = call(zoo, "add_learning", {**LEARNING, "quote": "Always feed the lion by hand"}, session="job-7")
+    assert slug_of(forged) == "quote-not-said"
+    other = call(zoo, "add_learning", {**LEARNING, "quote": said}, session="job-8")
+    assert (slug_of(other), zoo.status()) == ("no-transcript", "")
+    added = call(zoo, "add_learning", {**LEARNING, "quote": said}, session="job-7").structured_content
+    assert f"session:claude-code:job-7#1 {said}" in (zoo.path / added["path"]).read_text()
 
 
 def test_a_session_keeps_a_learning_for_itself(zoo: Project) -> None:

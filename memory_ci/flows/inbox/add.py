@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import date
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import date, datetime
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +28,10 @@ from memory_ci.store.manual_notes import demote_headings
 
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
 """What may stand before a title that was written as a heading; the # of `C#` is none."""
+
+
+MAX_MARKS = 3
+"""Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -65,6 +71,34 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     if not dry_run:
         write_file(root / path, text.encode(), root)
     return Added(path, entry, is_new=True)
+
+
+def quote_person(
+    workspace: Workspace, entry: Entry, quoted: str | int, keys: Sequence[str], home: Path, now: datetime
+) -> Entry:
+    """The entry with a person's words as its evidence, or what steers in a turn of that number, and cites of what was
+    edited because of them. `keys` name the session.
+
+    Raises UsageError: bad-scope, too-many-marks, and what `read_session`, `find_quote` and `find_turn` raise.
+    """
+    from memory_ci.flows.named_code import read_cite
+    from memory_ci.flows.sessions.quote import find_quote, find_turn, read_session
+
+    if parse_target(entry.scope or "project").name == "institutional":
+        hint = "Leave --scope out: people promote what always holds."
+        raise UsageError("no quote makes a learning institutional", slug="bad-scope", hint=hint)
+    session = read_session(workspace, keys, home, now)
+    evidence, edited = find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
+    mark = f"session:{session.key}#".encode()
+    kept = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
+    if sum((content.data or b"").count(mark) for content in kept) >= MAX_MARKS:
+        message = f"the session {session.key} added {MAX_MARKS} quotes already"
+        raise UsageError(message, slug="too-many-marks", hint="Tell the person; anybody adds a note without a quote.")
+    cites = list(entry.cites)
+    for path in edited if not cites else ():
+        with suppress(UsageError):  # what HEAD does not have yet
+            cites.append(read_cite(workspace, path))
+    return replace(entry, evidence=(evidence,), cites=tuple(cites))
 
 
 def _find_same_body(workspace: Workspace, entry: Entry) -> Iterator[Located]:

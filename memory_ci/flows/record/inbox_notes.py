@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from memory_ci.flows.record.gatherer import RecordRun, fold_blanks, read_said
+from memory_ci.flows.sessions.quote import is_captured
 from memory_ci.flows.workspace import Snapshot, Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
 from memory_ci.gitrepo.merges import find_landing
 from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
@@ -41,7 +43,7 @@ def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
 def prove(base: Snapshot, entry: Entry) -> Entry:
     """The entry with a mark on each address in its source and evidence that git does not confirm.
 
-    No commit holds what sessions and reviews said, so such an address stays a claim.
+    What a session said is looked up in its captured digest. No commit holds what reviews said: that stays a claim.
     """
 
     @cache
@@ -52,12 +54,20 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
 
     def is_found(address: str, words: str) -> bool:
         kind, _, name = address.partition(":")
+        if kind == "session":
+            return is_captured(base.workspace, _list_sessions(base), name, words)
         if kind == "pr" and not words:
             return any(str(known.number) == name for known in map(read, shas) if known)
         known = read(name) if kind == "commit" else None
         return known is not None and (not words or any(fold_blanks(words) in text for text in known.texts))
 
     return mark_claimed(entry, is_found)
+
+
+@lru_cache(maxsize=1)
+def _list_sessions(base: Snapshot) -> tuple[StoredSession, ...]:
+    """The captured sessions that may be read, asked for once, however many notes name one."""
+    return list_stored(base.workspace.repo) if base.workspace.config.sessions.read else ()
 
 
 def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:

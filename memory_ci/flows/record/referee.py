@@ -27,7 +27,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.anchors import parse_anchor
-from memory_ci.lifecycle.fold import is_kept, strip_claims
+from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.names import FULL_ID
 from memory_ci.records.plan import STEPS, Change, Plan, PlannedStep, Step
@@ -96,6 +96,13 @@ def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
             yield f"{sha!r} is no commit of the history of its base"
 
 
+def _unmark_sessions(entry: Entry) -> Entry:
+    """The entry with the words of sessions taken as proved."""
+    mark = f"{CLAIMED}session:"
+    evidence = (line.removeprefix(CLAIMED) if line.startswith(mark) else line for line in entry.evidence)
+    return replace(entry, evidence=tuple(evidence))
+
+
 def _is_reason(why: str) -> bool:
     """Whether a reason is one printable line of short clauses without anything the gate refuses."""
     clauses = re.split("[;,] ", NAMES.sub("", why))
@@ -161,11 +168,12 @@ class _Referee:
     def _is_of_note(self, entry: Entry, note: Located) -> bool:
         """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing.
 
-        It may have gained anchors."""
+        It may have gained anchors. The sessions that proved its quotes are not everywhere: hearsay passes."""
         day = entry.last_reinforced
         proved = prove(self._draft.base, replace(note.entry, scope=None))
         is_anchored = all(map(parse_anchor, entry.cites))
         meant = [proved, strip_claims(note, day).entry] if day <= self._today else [proved]
+        entry, *meant = (_unmark_sessions(one) for one in (entry, *meant))
         return any(entry == one or (is_anchored and replace(entry, cites=one.cites) == one) for one in meant)
 
     def _drop(self, change: Change) -> Iterator[str]:

@@ -1,17 +1,19 @@
 """What a session was given: lines in the git directory, so that nothing comes twice before it changed.
 
 One file for each session. Lines are only appended, for hooks of one session run at the same time. A line is a
-fingerprint of what was given, CLEARED where the agent's context was compacted or cleared, or HELD_OUT.
+fingerprint of what was given, CLEARED where the agent forgot it (compaction), HELD_OUT, or a `Sign` as JSON.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+
+import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
@@ -29,14 +31,30 @@ HELD_OUT = "held-out"
 
 MAX_BYTES = 1 << 20  # Some 60,000 lines; what is longer is not one session's.
 DAYS_KEPT = 30
+LIVE = timedelta(hours=8)
+"""How long after its last prompt a session that did not say that it ended may still be at work."""
+
+
+class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A prompt of a session, whether a person steers by it, and how many notes the inbox held; or the session's end."""
+
+    agent: str
+    session: str
+    at: datetime
+    transcript: str = ""
+    notes: int = 0
+    steers: bool = False
+    is_over: bool = False
+
+    @property
+    def key(self) -> str:
+        """`<agent>:<id>`, as the `Memory-Session:` trailer names it."""
+        return f"{self.agent}:{self.session}"
 
 
 def list_given(workspace: Workspace, session: str) -> frozenset[str]:
     """The fingerprints of what a session was given since its context was last cleared."""
-    try:
-        lines = read_regular(note_path(workspace, session), MAX_BYTES).decode("ascii", "replace").split()
-    except OSError:
-        return frozenset()
+    lines = _read(note_path(workspace, session))
     cleared = len(lines) - lines[::-1].index(CLEARED) if CLEARED in lines else 0
     return frozenset(lines[cleared:])
 
@@ -68,8 +86,46 @@ def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool
     """Whether this is the first of the hooks that are run for one event of a session. Raises RepositoryError."""
     mark = _hash("event", event)
     _append(workspace, session, [own := f"{mark}:{os.urandom(6).hex()}"], now)
-    lines = read_regular(note_path(workspace, session), MAX_BYTES).decode("ascii", "replace").split()
+    lines = _read(note_path(workspace, session))
     return next((line for line in lines if line.startswith(mark)), own) == own
+
+
+def note_sign(workspace: Workspace, sign: Sign) -> None:
+    """Note that a session lives, or ended. Raises RepositoryError (write-failed)."""
+    _append(workspace, sign.session, [msgspec.json.encode(sign).decode()], sign.at)
+
+
+def note_end(workspace: Workspace, agent: str, session: str, now: datetime) -> None:
+    """Note that a session is over. Raises RepositoryError (write-failed)."""
+    if note_path(workspace, session).exists():
+        note_sign(workspace, Sign(agent=agent, session=session, at=now, is_over=True))
+
+
+def list_signs(workspace: Workspace, session: str) -> list[Sign]:
+    """The signs of life of a session, the first first."""
+    return list(_parse_signs(note_path(workspace, session)))
+
+
+def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
+    """The last sign of each session of this work tree that is at work."""
+    oldest = now - LIVE
+    notes = note_path(workspace, "").parent
+    last = (signs[-1] for path in sorted(notes.glob("*")) if (signs := list(_parse_signs(path))))
+    return [sign for sign in last if not sign.is_over and sign.at >= oldest]
+
+
+def _parse_signs(path: Path) -> Iterator[Sign]:
+    for line in _read(path):
+        if line.startswith("{"):
+            with suppress(msgspec.DecodeError):
+                yield msgspec.json.decode(line, type=Sign)
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        return read_regular(path, MAX_BYTES).decode("utf-8", "replace").split("\n")[:-1]
+    except OSError:
+        return []
 
 
 def fingerprint(given: Given) -> str:

@@ -1,4 +1,7 @@
-"""The one hook of agents: memory is read when a session starts, at a prompt and at a file; a session is captured."""
+"""The one hook of agents: memory is read when a session starts, at a prompt and at a file; a session is captured.
+
+An agent that a person corrects is asked to mark what it was taught (`correction`).
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,16 @@ DOUBLING = ("copilot", "cursor", "vscode")
 """Agents that run several files of hooks for one event: the first hook answers."""
 
 
-def answer_hook(data: bytes, agent: str, name: str, now: datetime, environ: Mapping[str, str]) -> str:
-    """What the hook of `agent` prints for the JSON that it is given; "" for nothing.
+def answer_hook(data: bytes, agent: str, name: str, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
+    """What the hook of `agent` prints for the JSON that it is given; "" for nothing. With `asks` it may ask for a note.
 
     Raises MemoryCIError, ValueError (the input is not what agents give).
     """
     event = parse_event(data, agent, environ, name)
-    return "" if event is None else format_answer(event, answer_event(event, now, environ))
+    return "" if event is None else format_answer(event, answer_event(event, now, environ, asks))
 
 
-def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str]) -> str:
+def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
     """What the agent is told; "" for nothing. Raises MemoryCIError.
 
     A session is given nothing twice before it changed or the agent forgot it.
@@ -34,8 +37,7 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str]) -
         return ""
     start = Path(event.cwd) if event.cwd else Path.cwd()
     if event.kind in ("stop", "end"):
-        _capture(event, start, now)
-        return ""
+        return _finish(event, start, now, asks)
     from memory_ci.flows.serve.session_note import claim, note_cleared
 
     if event.kind == "start" and event.source in FORGETTING and event.session:
@@ -49,7 +51,12 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str]) -
     where = open_workspace(start)
     if event.key and event.agent in DOUBLING and not claim(where, event.session, f"{event.kind} {event.key}", now):
         return ""
-    return _tell(where, event, now, environ)
+    line = ""
+    if event.kind == "prompt" and event.session:
+        from memory_ci.flows.sessions.correction import note_prompt
+
+        line = note_prompt(where, event, now, environ, asks)
+    return _tell(where, event, now, environ, line)
 
 
 def _list_new_files(event: AgentEvent, start: Path) -> tuple[str, ...]:
@@ -60,7 +67,8 @@ def _list_new_files(event: AgentEvent, start: Path) -> tuple[str, ...]:
     return tuple(path for path in there if not (event.session and is_told(start, event.session, start / path)))
 
 
-def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str]) -> str:
+def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str) -> str:
+    """What memory knows, and below it our lines, of which `line` is one."""
     from memory_ci.flows.serve.options import RetrieveOptions
     from memory_ci.flows.serve.retrieve import injected_ids, retrieve
     from memory_ci.flows.serve.served_ids import record_injected
@@ -69,7 +77,8 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
     from memory_ci.flows.workspace import repository_path
     from memory_ci.rendering.context import ASK, HOOK_CHARS, render_asking, render_context
 
-    line = nudge_agent(where, event.session or None, now.date()) if event.kind == "prompt" else ""
+    if event.kind == "prompt" and (nudge := nudge_agent(where, event.session or None, now.date())):
+        line = f"{nudge}\n{line}".rstrip()
     own = len(ASK) + len(line) + 1
     options = RetrieveOptions(session=event.session or None, total_chars=HOOK_CHARS, reserved=own)
     files: list[str | None] = [repository_path(where, Path(event.cwd or ".") / path) for path in event.paths]
@@ -83,6 +92,21 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
     ids = injected_ids(answer)
     record_injected(where, ids, now)
     return render_asking(render_context(answer), bool(ids)) + (f"{line}\n" if line else "")
+
+
+def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
+    """Capture a session that ended, or may have (Codex); the question that ends a turn, "" for none."""
+    if event.kind == "end" and event.session:
+        from memory_ci.flows.serve.session_note import note_end
+
+        note_end(open_workspace(start), event.agent, event.session, now)
+    if event.kind == "end" or event.agent == "codex":
+        _capture(event, start, now)
+    if event.kind == "end" or not (asks and event.session and may_tell(event)):
+        return ""
+    from memory_ci.flows.sessions.correction import ask_once
+
+    return ask_once(open_workspace(start), event, now)
 
 
 def _capture(event: AgentEvent, start: Path, now: datetime) -> None:

@@ -104,6 +104,20 @@ def capture(
     First what retention has passed is deleted. Raises UsageError: transcript-unreadable, foreign-transcript,
     unknown-transcript; RepositoryError: ref-moved, git-failed.
     """
+    sessions = read_own(workspace, path, agent, cwd)
+    if not dry_run:
+        delete_expired(workspace, now)
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    full = _read_full(path, workspace.config.sessions)
+    begin = _begin(workspace, now)
+    return tuple(_keep(workspace, _safe(session), written, full, begin, dry_run) for session in sessions)
+
+
+def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "") -> list[Session]:
+    """The sessions of a transcript of this repository (of one `agent`, if named).
+
+    Raises UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
+    """
     from memory_ci.sources.transcripts.registry import read_transcript
 
     _refuse_unfit(path)
@@ -112,12 +126,7 @@ def capture(
     if not sessions:
         hint = "docs/sessions.md lists the formats; --agent must be the one that wrote it."
         raise UsageError(f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint)
-    if not dry_run:
-        delete_expired(workspace, now)
-    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    full = _read_full(path, workspace.config.sessions)
-    begin = _begin(workspace, now)
-    return tuple(_keep(workspace, _safe(session), written, full, begin, dry_run) for session in sessions)
+    return sessions
 
 
 def delete_expired(workspace: Workspace, now: datetime) -> int:

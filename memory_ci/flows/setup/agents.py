@@ -22,11 +22,14 @@ from memory_ci.store.files import write_file
 
 
 class HookEvent(NamedTuple):
-    """An event to hook into, and the tools that it is asked for ("" for all). `is_reading`: memory is read at it."""
+    """An event to hook into, and the tools that it is asked for ("" for all). `is_reading`: memory is read at it;
+    `is_asking`: it is there for the question alone that ends a turn.
+    """
 
     name: str
     tools: str = ""
     is_reading: bool = True
+    is_asking: bool = False
 
 
 class Agent(msgspec.Struct, frozen=True):
@@ -43,13 +46,14 @@ class Agent(msgspec.Struct, frozen=True):
     form: Literal["groups", "copilot", "cursor", "plugin"] = "groups"
 
 
+STOP = HookEvent("Stop", is_asking=True)
 END = HookEvent("SessionEnd", is_reading=False)
 STARTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
 AGENTS = (
     Agent(
         "claude-code",
         ".claude/settings.local.json",
-        (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), END),
+        (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), STOP, END),
         shared=".claude/settings.json",
     ),
     # Stop is after each turn: older versions have no event for the end.
@@ -61,6 +65,7 @@ AGENTS = (
             STARTS[0],
             HookEvent("BeforeAgent"),
             HookEvent("AfterTool", "read_file|read_many_files|replace|write_file"),
+            HookEvent("AfterAgent", is_asking=True),
             END,
         ),
         60_000,
@@ -68,7 +73,12 @@ AGENTS = (
     Agent(
         "copilot",
         ".github/hooks/memory-ci.json",
-        (HookEvent("sessionStart"), HookEvent("userPromptSubmitted"), HookEvent("preToolUse")),
+        (
+            HookEvent("sessionStart"),
+            HookEvent("userPromptSubmitted"),
+            HookEvent("preToolUse"),
+            HookEvent("agentStop", is_asking=True),
+        ),
         form="copilot",
     ),
     Agent("opencode", ".opencode/plugins/memory-ci.js", (HookEvent("chat.message"),), form="plugin"),
@@ -121,6 +131,7 @@ export const MemoryCI = async ({ directory }) => {
 PROGRAM = "memory-ci"
 TEST = " >/dev/null 2>&1 && "
 MODULE = " -P -m memory_ci"
+NO_ASK = " --no-ask"
 
 
 class AgentEdit(msgspec.Struct, frozen=True):
@@ -141,7 +152,9 @@ def local_files(names: Collection[str]) -> dict[str, str]:
     return {agent.name: agent.file for agent in AGENTS if agent.name in names}
 
 
-def plan_agent(root: Path, name: str, python: str, *, is_shared: bool = False, is_reading: bool = True) -> AgentEdit:
+def plan_agent(
+    root: Path, name: str, python: str, *, is_shared: bool = False, is_reading: bool = True, is_asking: bool = True
+) -> AgentEdit:
     """The settings of an agent with our hooks in them; those that call another interpreter are replaced.
 
     Raises UsageError (agent-settings): the file is not what the agent reads.
@@ -154,13 +167,14 @@ def plan_agent(root: Path, name: str, python: str, *, is_shared: bool = False, i
         if before and not before.startswith(PLUGIN_HEAD):
             hint = "Rename it; opencode reads each file of that folder. Nothing was changed."
             raise UsageError(f"{path} is not ours", slug="agent-settings", hint=hint)
-        return AgentEdit(path, before, PLUGIN, root)
+        plugin = PLUGIN if is_asking else PLUGIN.replace('"opencode"]', '"opencode", "--no-ask"]')
+        return AgentEdit(path, before, plugin, root)
     call = PROGRAM if is_shared else f"{shlex.quote(python)}{MODULE}"
-    events = [event for event in agent.events if is_reading or not event.is_reading]
+    events = [e for e in agent.events if (is_reading or not e.is_reading) and (is_asking or not e.is_asking)]
     with _reading(path):
         after = _without(before or _base(agent), agent)
         for event in events:
-            after = insert(after, ("hooks", event.name), _entry(agent, event, call))
+            after = insert(after, ("hooks", event.name), _entry(agent, event, call, "" if is_asking else NO_ASK))
         is_there = before != "" and _sorted_hooks(before) == _sorted_hooks(after)
         return AgentEdit(path, before, before if is_there else after, root)
 
@@ -242,9 +256,9 @@ def _marks(agent: Agent) -> tuple[str, str]:
     return f"hook agent --for {agent.name}", f"capture - --hook --agent {agent.name}"
 
 
-def _entry(agent: Agent, event: HookEvent, call: str) -> dict[str, Any]:
+def _entry(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
     """A hook as the agent takes it; it ends in success without memory-ci, too."""
-    command = f"command -v {call.removesuffix(MODULE)}{TEST}{call} {_marks(agent)[0]}; exit 0"
+    command = f"command -v {call.removesuffix(MODULE)}{TEST}{call} {_marks(agent)[0]}{flags}; exit 0"
     if agent.form == "copilot":
         return {"type": "command", "bash": command, "timeoutSec": agent.minute}
     if agent.form == "cursor":
@@ -269,7 +283,8 @@ def _is_ours(agent: Agent, event: HookEvent, value: Any) -> bool:  # noqa: ANN40
         calls = (program, f"{program}{MODULE}")
         of_old = {"type": "command", "command": said, "timeout": agent.minute}
         is_old = value == {"hooks": [of_old]} and said.endswith(f"{_marks(agent)[1]}; exit 0")
-        return any(value == _entry(agent, event, call) for call in calls) or (is_old and said.startswith("command -v "))
+        ours = (_entry(agent, event, call, flags) for call in calls for flags in ("", NO_ASK))
+        return value in ours or (is_old and said.startswith("command -v "))
     return False
 
 

@@ -71,11 +71,13 @@ def install(
     agents: Sequence[str] = (),
     is_shared: bool = False,
     is_reading: bool = True,
+    is_asking: bool = True,
     dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
     """Set up what is missing or differs; `python` is the interpreter that git and agents will start, where the file is
     of this clone alone. `is_shared`: the hooks of agents go into settings that are committed; `is_reading`: they read
-    memory, too. Again, it changes nothing. Hooks that another tool manages are left to it (`hook_manager`).
+    memory, too; `is_asking`: they are asked for notes. Again, it changes nothing. Hooks that another tool manages are
+    left to it (`hook_manager`).
 
     Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file before anything is written;
     write-failed, git-failed; UsageError: agent-settings before anything is written.
@@ -87,10 +89,8 @@ def install(
     root = work_tree(workspace) if agents else Path()
     local = local_files(agents)
     tracked = {file.path for file in list_staged(repo, list(local.values()))} if local else set()
-    hooked = [
-        plan_agent(root, name, python, is_shared=is_shared or local[name] in tracked, is_reading=is_reading)
-        for name in agents
-    ]
+    how = {"is_reading": is_reading, "is_asking": is_asking}
+    hooked = [plan_agent(root, name, python, is_shared=is_shared or local[name] in tracked, **how) for name in agents]
     block = _make_block(attribute_lines(workspace.config.scopes))
     exclude = _plan_exclude(repo, [] if is_shared else [file for file in local.values() if file not in tracked])
     set_driver = _set_driver(repo, driver_command(python), dry_run)

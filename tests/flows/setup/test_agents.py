@@ -128,6 +128,20 @@ def test_who_reads_no_memory_captures_alone(project: Project) -> None:
     assert list(json.loads((project.path / FILES["codex"]).read_text())["hooks"]) == EVENTS["codex"]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_who_is_asked_nothing_has_no_hook_for_it_and_says_so_in_the_others(project: Project, name: str) -> None:
+    install(project.workspace, sys.executable, with_hook=False, agents=[name], is_asking=False)
+    text = (project.path / FILES[name]).read_text()
+    assert "--no-ask" in text
+    if name in WRITTEN_AS_JSON:
+        assert text.count("--no-ask") == text.count("hook agent") == len(json.loads(text)["hooks"])
+        assert not {"AfterAgent", "agentStop"} & json.loads(text)["hooks"].keys()
+    set_up(project, name)
+    assert "--no-ask" not in (project.path / FILES[name]).read_text()
+    uninstall(project.workspace)
+    assert not (project.path / FILES[name]).exists()
+
+
 def test_hooks_of_the_first_version_are_replaced_and_taken_out(project: Project) -> None:
     path = project.path / FILES["gemini"]
     old = "command -v memory-ci >/dev/null 2>&1 && memory-ci capture - --hook --agent gemini; exit 0"

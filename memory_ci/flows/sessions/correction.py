@@ -1,0 +1,84 @@
+"""Correction: an agent that a person corrects is asked to note what it was taught, at the prompt and at the turn's end.
+
+What was asked is kept in the note of the session. Whether a note was added is seen in the inbox alone, for the commands
+of an agent may not write to the git directory (Codex's sandbox).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from memory_ci.errors import MemoryCIError
+from memory_ci.files import open_regular
+from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign
+from memory_ci.flows.workspace import Workspace
+from memory_ci.rendering.sessions import render_asking_to_mark
+from memory_ci.sources.agent_events import AgentEvent
+from memory_ci.store.layout import INBOX
+
+MAX_NUDGES = 3
+REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
+"""What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words."""
+
+TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
+QUOTABLE = ("claude-code", "codex", "gemini")
+"""Agents whose transcripts are read: of others no words can be proved, and none are asked for."""
+
+
+def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
+    """Note a prompt; what the agent is asked if a person steers by it, three times in a session, "" otherwise.
+
+    Raises RepositoryError (write-failed).
+    """
+    from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
+
+    steers = asks and not _is_headless(event, environ) and bool(find_steering(event.prompt))
+    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript)
+    note_sign(where, replace(sign, notes=_count_notes(where), steers=steers))
+    if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
+        return render_asking_to_mark(event.agent in QUOTABLE)
+    return ""
+
+
+def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
+    """The question at the end of a turn, once a session: a person steered, or refused a tool call with words, and no
+    note was added since; "" otherwise.
+
+    Raises RepositoryError (write-failed).
+    """
+    signs = [] if event.is_again else list_signs(where, event.session)
+    steered = [sign for sign in signs if sign.steers] or (signs[-1:] if signs and _has_refused(where, event) else [])
+    if not steered or _count_notes(where) > steered[-1].notes:
+        return ""
+    return render_asking_to_mark(event.agent in QUOTABLE, True) if claim(where, event.session, "asked", now) else ""
+
+
+def _has_refused(where: Workspace, event: AgentEvent) -> bool:
+    """Whether a person's last words refuse a tool call; of most transcripts the end alone is looked at."""
+    with suppress(OSError, MemoryCIError):
+        with open_regular(path := Path(event.transcript).expanduser()) as stream:
+            stream.seek(-min(TAIL, stream.seek(0, os.SEEK_END)), os.SEEK_CUR)
+            if not REFUSED.search(stream.read(TAIL)):
+                return False
+        from memory_ci.flows.sessions.capture import read_own
+        from memory_ci.flows.sessions.quote import list_turns
+
+        own = (session for session in read_own(where, path, event.agent) if session.id == event.session)
+        return [turn.kind for session in own for turn in list_turns(session)][-1:] == ["rejection"]
+    return False
+
+
+def _is_headless(event: AgentEvent, environ: Mapping[str, str]) -> bool:
+    """Whether a program wrote the prompt, where the agent tells: Claude Code does, and `codex exec` runs no hooks."""
+    return event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
+
+
+def _count_notes(where: Workspace) -> int:
+    return sum(1 for _ in (where.repo.root / INBOX).glob("*.md")) if where.repo.root else 0

@@ -1,0 +1,139 @@
+"""Quotes: words of a person in a session, proved by its transcript when they are noted, and by its digest later."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+
+from memory_ci.errors import UsageError
+from memory_ci.evidence.content import redact
+from memory_ci.extraction.suspects import find_steering
+from memory_ci.flows.serve.session_note import list_live
+from memory_ci.flows.sessions.capture import read_own
+from memory_ci.flows.sessions.session_join import TOLERANCE
+from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_ref
+from memory_ci.records.event import Event, Session
+from memory_ci.sources.agent_events import OURS
+from memory_ci.sources.transcripts.digest import read
+from memory_ci.sources.transcripts.registry import default_places, find_transcripts
+from memory_ci.text import plural, unfenced_lines
+
+MIN_WORDS, MIN_CHARS, MAX_CHARS = 3, 15, 500  # What is shorter stands in any talk; what is longer is no rule.
+MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not typed.
+MAX_LINES = 10  # Lines without a blank one between them that a person may have typed.
+PASTED = re.compile(r" {4}|\t| {0,3}>")
+CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
+EDITS = re.compile(r"edit|write|patch|replace|exec|shell", re.IGNORECASE)
+"""Tools that change the files that they name; of a shell a transcript names those of a patch alone."""
+
+MAX_EDITED = 3
+FoundQuote = tuple[str, tuple[str, ...]]
+"""The line of an entry's evidence, and the files that the session edited because of those words."""
+
+
+def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:
+    """The session of these keys (`<agent>:<id>`, or an id), else the one that is at work in this work tree.
+
+    Raises UsageError: no-session, no-transcript, transcript-unreadable, foreign-transcript, unknown-transcript.
+    """
+    live = [sign for sign in list_live(workspace, now) if not keys or {sign.key, sign.session} & set(keys)]
+    if len(live) > 1 or not (live or len(keys) == 1):
+        count = plural(len(live) or len(keys), "session") if live or keys else "no session"
+        hint = "Set MEMORY_CI_SESSION=<agent>:<id>, or leave --quote and --turn out: a person reviews the note."
+        raise UsageError(f"{count} could be the one that is quoted", slug="no-session", hint=hint)
+    agent, _, own = (live[0].agent, "", live[0].session) if live else keys[0].rpartition(":")
+    told = live[0].transcript if live else ""
+    root = work_tree(workspace)  # An agent edits what lies in it.
+    kept = find_transcripts(place for place in default_places(home, root) if not place.is_relative_to(root))
+    paths = [Path(told).expanduser()] if told else (path for path in kept if own[:8] in path.name)
+    for path in paths:
+        for session in read_own(workspace, path, agent):
+            if session.id == own:
+                return session
+    hint = "docs/agents.md says of which agents transcripts are read. Leave --quote out: a person reviews the note."
+    raise UsageError(
+        f"no transcript of the session {live[0].key if live else keys[0]} was found", slug="no-transcript", hint=hint
+    )
+
+
+def find_quote(session: Session, words: str) -> FoundQuote:
+    """The last turn of a person in which these words stand. Raises UsageError: bad-quote, quote-not-said."""
+    wanted = _fold(words)
+    if not _is_long_enough(wanted) or len(wanted) > MAX_CHARS:
+        message = f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, and {MAX_CHARS} at most"
+        raise UsageError(message, slug="bad-quote", hint="Quote the sentence that says the rule.")
+    if turn := next((turn for turn in reversed(list_turns(session)) if _is_said(turn, wanted)), None):
+        return _quote(session, turn, wanted)
+    message = f"no person said these words in the session {session.key}"
+    hint = "Quote what a person typed, word for word; what was pasted, quoted or fenced does not count."
+    raise UsageError(message, slug="quote-not-said", hint=hint)
+
+
+def find_turn(session: Session, number: int) -> FoundQuote:
+    """What steers in a person's turn, counted from 1 (0: the last), else its first paragraph.
+
+    Raises UsageError (bad-quote).
+    """
+    turns = list_turns(session)
+    turn = turns[number - 1] if 0 <= number <= len(turns) and turns else None
+    passages = list(_list_passages(turn.text)) if turn else []
+    steering = [_fold(found.text) for passage in passages for found in find_steering(passage)]
+    words = next((one for one in (*steering, *map(_fold, passages)) if _is_long_enough(one)), "")
+    if turn is None or not 0 < len(words) <= MAX_CHARS:
+        message = f"turn {number} of {session.key} has nothing to quote: people typed {plural(len(turns), 'turn')}"
+        raise UsageError(message, slug="bad-quote", hint="Give the words: --quote WORDS.")
+    return _quote(session, turn, words)
+
+
+def is_captured(workspace: Workspace, sessions: Sequence[StoredSession], address: str, words: str) -> bool:
+    """Whether in one of these captured sessions a person says these words at `<agent>:<id>#<line>`."""
+    key, _, line = address.rpartition("#")
+    ref = session_ref(*key.split(":", 1)) if ":" in key else ""
+    wanted, limit = _fold(words), workspace.config.sessions.max_bytes * TOLERANCE
+    for stored, data in read_stored(workspace.repo, [one for one in sessions if one.ref == ref], limit):
+        for session in read(io.BytesIO(data), stored.id):
+            turns = [turn for turn in list_turns(session) if str(turn.origin.line) == line]
+            return session.key == key and _is_long_enough(wanted) and any(_is_said(turn, wanted) for turn in turns)
+    return False
+
+
+def list_turns(session: Session) -> list[Event]:
+    """What people said, reasons of rejections among it; a text of ours that an agent keeps as a prompt is nobody's."""
+    said = (event for event in session.events if event.actor == "human" and event.kind in ("text", "rejection"))
+    return [event for event in said if event.origin.line and event.text and not event.text.startswith(OURS)]
+
+
+def _list_passages(text: str) -> Iterator[str]:
+    """The paragraphs that were typed: no fences, quotations, indented code, long blocks, nothing of a long turn."""
+    lines = unfenced_lines(text.splitlines()) if len(text) <= MAX_TURN else ()
+    for is_typed, group in groupby(lines, lambda line: bool(line.strip()) and not PASTED.match(line)):
+        passage = list(group)
+        if is_typed and len(passage) <= MAX_LINES:
+            yield "\n".join(passage)
+
+
+def _is_said(turn: Event, wanted: str) -> bool:
+    whole = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
+    return any(whole.search(_fold(passage)) for passage in _list_passages(turn.text))
+
+
+def _is_long_enough(words: str) -> bool:
+    return len(words.split()) >= MIN_WORDS and len(words) >= MIN_CHARS
+
+
+def _fold(text: str) -> str:
+    """As the digest has it, without secrets; quotes straight, white space single."""
+    return " ".join(redact(text).text.translate(CURLY).split())
+
+
+def _quote(session: Session, turn: Event, words: str) -> FoundQuote:
+    """With the first files that were edited after the turn; where there are none, with the last before it."""
+    edits = [event for event in session.events if event.kind == "tool_call" and EDITS.search(event.tool or "")]
+    after = dict.fromkeys(path for event in edits if event.seq > turn.seq for path in event.paths)
+    before = dict.fromkeys(path for event in reversed(edits) if event.seq < turn.seq for path in event.paths)
+    return f"session:{session.key}#{turn.origin.line} {words}", tuple(after or before)[:MAX_EDITED]
