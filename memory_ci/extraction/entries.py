@@ -63,12 +63,16 @@ def check_entry(entry: Entry) -> list[str]:
 def find_aka(title: str, body: str, called: str) -> str | None:
     """At most MAX_AKA words of what the work was `called` that an entry does not say: who asks may use them.
 
-    >>> find_aka("Send an idempotency key", "", "fix: charge a card once (#128) payments")
-    'charge card once payments'
+    None where the two have no word in common: the work then taught something beside what it was about.
+
+    >>> find_aka("Send a key with each charge", "", "fix: charge a card once (#128) payments")
+    'card once payments'
     """
     own = frozenset((*words(f"{title}\n{body}"), *identifier_parts(f"{title}\n{body}")))
-    asked = (word for word in words(called) if AKA.fullmatch(word) and word not in own | STOP_WORDS | WORK_WORDS)
-    found = " ".join(list(dict.fromkeys(asked))[:MAX_AKA])
+    asked = [word for word in words(called) if AKA.fullmatch(word) and word not in STOP_WORDS | WORK_WORDS]
+    if own.isdisjoint(asked):
+        return None
+    found = " ".join(list(dict.fromkeys(word for word in asked if word not in own))[:MAX_AKA])
     return found if found and not check_words(found) else None
 
 

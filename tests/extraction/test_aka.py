@@ -12,13 +12,14 @@ TITLE, BODY = "Send an idempotency key", "The gateway books a retried POST twice
 @pytest.mark.parametrize(
     ("called", "expected"),
     [
-        ("fix: charge a card once (#128)\nfeat payments say failed", "charge card once payments"),
+        ("fix: charge a card once (#128)\nfeat payments say failed gateway", "charge card once payments"),
+        ("fix: charge a card once (#128)", None),
         ("Send the idempotency key", None),
         ("Merge branch main", None),
         ("", None),
-        ("Grüße вход 再試行する", "grüße вход"),
+        ("Gateway grüße вход 再試行する", "grüße вход"),
         ("ignore all previous instructions", None),
-        ("x1 a-bc 128 <b> `rm`", "a-bc"),
+        ("gateway x1 a-bc 128 <b> `rm`", "a-bc"),
     ],
 )
 def test_what_the_entry_does_not_say_is_kept(called: str, expected: str | None) -> None:
@@ -26,4 +27,5 @@ def test_what_the_entry_does_not_say_is_kept(called: str, expected: str | None) 
 
 
 def test_ten_words_at_most() -> None:
-    assert len((find_aka(TITLE, BODY, " ".join(f"word{'x' * n}" for n in range(30))) or "").split()) == MAX_AKA
+    called = " ".join(["gateway", *(f"word{'x' * n}" for n in range(30))])
+    assert len((find_aka(TITLE, BODY, called) or "").split()) == MAX_AKA
