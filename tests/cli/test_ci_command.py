@@ -292,7 +292,7 @@ def test_a_run_that_the_forge_stopped_says_so_and_ends_red_where_that_lasts(
 
 
 def test_work_that_waits_for_more_than_a_day_has_seen_more_than_one_run(
-    runner: Runner, run: Run, forge: list[Answer]
+    project: Project, runner: Runner, run: Run, forge: list[Answer]
 ) -> None:
     forge.append(Answer(503))
     runner.start("schedule")
