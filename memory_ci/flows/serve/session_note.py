@@ -59,10 +59,11 @@ def list_given(workspace: Workspace, session: str) -> frozenset[str]:
     return frozenset(lines[cleared:])
 
 
-def is_told(start: Path, session: str, about: Path) -> bool:
-    """Whether a session of the repository around `start` was told of a file; nothing but its note is read."""
+def list_untold(start: Path, session: str, files: Iterable[Path]) -> list[Path]:
+    """The files that a session of the repository around `start` was not told of; nothing but its note is read."""
     bare = Workspace(find_repository(start), Config())
-    return fingerprint(repository_path(bare, about)) in list_given(bare, session)
+    given = list_given(bare, session)
+    return [file for file in files if fingerprint(repository_path(bare, file)) not in given]
 
 
 def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:

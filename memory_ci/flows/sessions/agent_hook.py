@@ -61,10 +61,10 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], a
 
 def _list_new_files(event: AgentEvent, start: Path) -> tuple[str, ...]:
     """The files of an event that are there and that the session was not told of."""
-    from memory_ci.flows.serve.session_note import is_told
+    from memory_ci.flows.serve.session_note import list_untold
 
-    there = [path for path in event.paths if (start / path).is_file()]
-    return tuple(path for path in there if not (event.session and is_told(start, event.session, start / path)))
+    there = [start / path for path in event.paths if (start / path).is_file()]
+    return tuple(map(str, list_untold(start, event.session, there) if there and event.session else there))
 
 
 def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str) -> str:
@@ -81,7 +81,7 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
         line = f"{nudge}\n{line}".rstrip()
     own = len(ASK) + len(line) + 1
     options = RetrieveOptions(session=event.session or None, total_chars=HOOK_CHARS, reserved=own)
-    files: list[str | None] = [repository_path(where, Path(event.cwd or ".") / path) for path in event.paths]
+    files: list[str | None] = [repository_path(where, Path(path)) for path in event.paths]
     answer = Retrieval(task=event.prompt, mode="lexical")
     for about in files or [None]:
         found = retrieve(where, about or event.prompt, replace(options, about=about), now.date(), environ)
