@@ -183,6 +183,17 @@ def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start
         return frozenset(line[1:].decode("utf-8", "replace").rstrip() for line in stream if line.startswith(wanted))
 
 
+def read_added(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> str:
+    """The lines that one commit has more than another, changes of white space left out; `limit`: bytes of the
+    diff that are read."""
+    shown = ("-U0", "-w", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
+    with stream_git(repo.cwd, "diff", *shown, "--end-of-options", base, tip, "--") as stream:
+        lines = stream.read(limit).splitlines()
+    return "\n".join(
+        line[1:].decode("utf-8", "replace") for line in lines if line[:1] == b"+" and not line.startswith(b"+++ ")
+    )
+
+
 def list_replacing(repo: Repository, rev: str, path: str, text: str) -> list[str]:
     """The commits with one parent, of merged branches too, that made `text` stand more or less often in a file."""
     asked = ("--min-parents=1", "--max-parents=1", f"-S{text}", *PLAIN, "--format=%H", "--end-of-options", rev)

@@ -72,7 +72,7 @@ ORDER BY best.lexical DESC, e.id, e.path, e.line
 
 HELD = "SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(:ids))"
 
-KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored"))
+KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored", "touched"))
 """Those of records.episode, which is not loaded where nothing was said."""
 
 # Each job is counted once, however often it is told: a hundred entries ignored in three hundred files are one job.

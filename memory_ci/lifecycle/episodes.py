@@ -13,7 +13,17 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.entry import Entry
-from memory_ci.records.episode import Amendment, Episode, Feedback, FeedbackKind, Outcome, Telling, UseCount, in_utc
+from memory_ci.records.episode import (
+    Amendment,
+    Episode,
+    EventKind,
+    Feedback,
+    FeedbackKind,
+    Outcome,
+    Telling,
+    UseCount,
+    in_utc,
+)
 from memory_ci.text import unfenced_lines
 
 WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
@@ -158,7 +168,7 @@ BY_FACTS = "git"  # Who says what nobody said: the history.
 
 class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a piece of work: the entries it was given and used, and of these the ones that a review
-    changed the work where they speak. `ref` is `pr:128` or `commit:…`.
+    changed the work where they speak, and those that it was about. `ref` is `pr:128` or `commit:…`.
     """
 
     ref: str
@@ -166,6 +176,7 @@ class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
     given: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
     corrected: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
     is_declined: bool = False
 
 
@@ -173,11 +184,12 @@ def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
     """What the work says of each entry, one event each, by id.
 
     Used and merged unchanged: confirmed. Used and changed in review where it speaks: corrected. Used in work that was
-    declined: rejected. Given and not used: ignored.
+    declined: rejected. Given and not used: ignored. About the same thing: touched, besides.
     """
     at = work.at.astimezone(UTC)
-    said = {entry_id: _kind_of(entry_id, work) for entry_id in sorted(work.given | work.used)}
-    return tuple(Feedback(id=entry_id, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for entry_id, kind in said.items())
+    said = [(entry_id, _kind_of(entry_id, work)) for entry_id in sorted(work.given | work.used)]
+    touched: list[tuple[str, EventKind]] = [(entry_id, "touched") for entry_id in sorted(work.touched)]
+    return tuple(Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in (*said, *touched))
 
 
 def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
@@ -199,7 +211,7 @@ def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
     return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places for path in changed)
 
 
-def _kind_of(entry_id: str, work: MergedWork) -> FeedbackKind:
+def _kind_of(entry_id: str, work: MergedWork) -> EventKind:
     if entry_id not in work.used:
         return "ignored"
     if work.is_declined:

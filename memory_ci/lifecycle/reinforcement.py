@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
+from functools import cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.lifecycle.anchors import parse_anchor
+from memory_ci.lifecycle.symbols import list_mentions
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
-from memory_ci.text import unfenced_lines
+from memory_ci.text import content_words, unfenced_lines
 
 
 class Use(NamedTuple):
@@ -34,6 +37,7 @@ ID = re.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?(?
 NO_SENTENCE = re.compile(r"[ \t]*(?:[>#|*+-]|\d+[.)]|[\w-]+:[ \t])|.*\u00b7")
 """How lines begin that quote, list or head something; a middle dot stands between the facts of an entry as served."""
 
+IDENTIFIER = re.compile(r"[^\W\d]\w{3,}")
 WORD = re.compile(r"[^\W\d_]{2,}")
 LEAST_WORDS = 4
 
@@ -50,6 +54,36 @@ def list_named(text: str) -> tuple[str, ...]:
     ]
     named = tuple(dict.fromkeys(one for line in said for one in ID.findall(line)))
     return named if len(named) <= MAX_NAMED else ()
+
+
+MAX_SHARING = 2
+"""Entries that may name an identifier which is still a rare one."""
+
+
+def find_touched(
+    given: Iterable[Entry], every: Iterable[Entry], paths: Collection[str], message: str, added: Callable[[], str]
+) -> frozenset[str]:
+    """The ids of given entries that the work was about, whether it followed them or not.
+
+    Two of three facts: a file that the entry cites is among the `paths` of the change, a rare identifier of the entry
+    stands in the lines that it `added` (asked only where that decides), half of the title's words stand in its
+    message. Measured: 3.7 % of what was given, 0.4 % of a placebo.
+    """
+    names = Counter(name for entry in every for name in _identifiers(entry))
+    told, lines = content_words(message), cache(lambda: frozenset(IDENTIFIER.findall(added())))
+    found: list[str] = []
+    for entry in given:
+        title = content_words(entry.title)
+        anchors = filter(None, map(parse_anchor, entry.cites))
+        facts = any(one.path in paths for one in anchors) + (len(title & told) * 2 >= max(len(title), 1))
+        rare = [name for name in _identifiers(entry) if names[name] <= MAX_SHARING]
+        if facts == 2 or (facts == 1 and any(lines().issuperset(name.split(".")) for name in rare)):
+            found.append(entry.id)
+    return frozenset(found)
+
+
+def _identifiers(entry: Entry) -> list[str]:
+    return list_mentions(f"{entry.title}\n{entry.body}", plain=False)
 
 
 def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> tuple[Change, ...]:

@@ -12,12 +12,12 @@ import msgspec
 from memory_ci.lifecycle.episodes import unique_events
 from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fsrs
 from memory_ci.records.entry import Entry
-from memory_ci.records.episode import Feedback, FeedbackKind
+from memory_ci.records.episode import EventKind, Feedback
 
 if TYPE_CHECKING:
     from fsrs import Card, Scheduler
 
-GRADES: Mapping[FeedbackKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
+GRADES: Mapping[EventKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
 """How a review went, in FSRS's words; to be ignored is no review."""
 
 PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.

@@ -11,24 +11,26 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on, unique_events
 from memory_ci.records.entry import NO_FEEDBACK
-from memory_ci.records.episode import Feedback, FeedbackKind
+from memory_ci.records.episode import EventKind, Feedback
 
-DELTAS: Mapping[FeedbackKind, float] = {
+DELTAS: Mapping[EventKind, float] = {
     "confirmed": 0.2,
     "corrected": -0.1,
     "rejected": -0.3,
     "undone": -0.4,
     "ignored": -0.05,
+    "touched": 0.0,
 }
 LOW_UTILITY = 0.2
 LEAST_EVENTS = 3  # Below this utility, by so many events, a person should look at an entry. It is never retired for it.
 
 
 class Utility(msgspec.Struct, frozen=True):
-    """The worth of an entry in [0, 1], and of how many events that is made."""
+    """The worth of an entry in [0, 1], of how many events that is made, and how often work touched what it is about."""
 
     value: float
     events: int
+    touched: int = 0
 
     @property
     def is_low(self) -> bool:
@@ -92,7 +94,9 @@ def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: floa
         delta = delta_of(said.kind)
         if said.kind == "ignored":
             delta /= shares.get(job_of(said), 1)
-        found[said.id] = Utility(min(1.0, max(0.0, before.value + delta)), before.events + 1)
+        is_touch = said.kind == "touched"
+        value = min(1.0, max(0.0, before.value + delta))
+        found[said.id] = Utility(value, before.events + (not is_touch), before.touched + is_touch)
         yield UtilityStep(said, delta, found[said.id])
 
 

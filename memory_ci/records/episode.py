@@ -12,6 +12,10 @@ Outcome = Literal["success", "partial", "failure", "neutral"]
 
 FeedbackKind = Literal["confirmed", "corrected", "rejected", "undone", "ignored"]
 
+EventKind = Literal[FeedbackKind, "touched"]
+"""What may be told of an entry: `touched` is what facts alone say, that the work was about the same thing. It adds
+nothing to a utility."""
+
 
 def in_utc(time: datetime) -> datetime:
     """The same moment in UTC; one without a zone as it is, for no store takes it."""
@@ -54,7 +58,7 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: FeedbackKind
+    kind: EventKind
     at: datetime
     by: str = ""
     ref: str = ""

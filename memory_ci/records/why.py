@@ -10,7 +10,7 @@ import msgspec
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Located
-from memory_ci.records.episode import FeedbackKind, Outcome
+from memory_ci.records.episode import EventKind, Outcome
 from memory_ci.records.report import Finding
 
 
@@ -21,7 +21,7 @@ class CountedFeedback(msgspec.Struct, frozen=True):
     """
 
     at: datetime
-    kind: FeedbackKind
+    kind: EventKind
     delta: float
     value: float
     by: str = ""
@@ -44,8 +44,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """An entry and all that its rank depends on besides the words of a task.
 
     `parts` multiply to `prominence`, the seed's figure with recency on the curve `decay`; `factors` are those by which
-    retrieve multiplies relevance, none where the entry is not ranked. `given` and `used` count pieces of work. `notes`
-    say why it is not ranked, and what else is to be known.
+    retrieve multiplies relevance, none where the entry is not ranked. `given`, `used` and `touched` count pieces of
+    work. `notes` say why it is not ranked, and what else is to be known.
     """
 
     located: Located
@@ -56,6 +56,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     utility: float
     given: int = 0
     used: int = 0
+    touched: int = 0
     heard: tuple[CountedFeedback, ...] = ()
     is_low: bool = False
     memory: Retrievability | None = None

@@ -24,12 +24,14 @@ def render_history(past: Sequence[Health]) -> str:
 
 
 def render_health_line(health: Health) -> str:
-    """`Health: 71.3 of 100, yellow. Weakest: coverage 40.0 (4 of 10 …). What to do`, for a job's page."""
+    """`Health: 71.3 of 100, yellow. Weakest: coverage 40.0 (4 of 10 …). What to do`, for a job's page; then what was
+    found and used of it, the basis of efficiency."""
     weakest = health.weakest
     if weakest is None:
         return f"Health: {_score(health)}."
     said = f"{weakest.name} {_value(weakest)} ({weakest.basis})"
-    return printable(f"Health: {_score(health)}. Weakest: {said}. {weakest.advice}".rstrip())
+    use = next((f"Use: {one.basis}." for one in health.metrics if one.name == "efficiency" and one != weakest), "")
+    return printable(" ".join(filter(None, (f"Health: {_score(health)}. Weakest: {said}.", weakest.advice, use))))
 
 
 def _lines(health: Health) -> Iterator[str]:

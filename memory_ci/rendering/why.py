@@ -75,10 +75,12 @@ def _lines(why: Why) -> Iterator[str]:
     yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
     yield from _origin(why)
     yield f"prominence {why.prominence:.3f} = {_product(why.parts)} (curve {why.decay})"
-    yield f"utility    {why.utility:.3f} from {plural(len(why.heard), 'event')}{' (low)' if why.is_low else ''}"
+    events = plural(len(why.heard) - why.touched, "event")
+    yield f"utility    {why.utility:.3f} from {events}{' (low)' if why.is_low else ''}"
     yield from (f"  {_say(heard)}" for heard in why.heard)
     rate = f" ({why.used / why.given:.0%})" if why.given else ""
-    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{rate}"
+    about = f", {why.touched} about the same thing" if why.touched else ""
+    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{rate}{about}"
     if why.memory is not None:
         memory = why.memory
         reviews = f"{plural(memory.reviews, 'review')}, the last on {memory.reviewed_on}"

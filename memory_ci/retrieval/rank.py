@@ -120,7 +120,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     `prominence` is bounded to F(p) = 0.5 + p / (1 + p), and `traits` say what age alone takes: F(importance x
     recency) / F(importance). Where `is_literal` (TeaParty's product) prominence counts as it stands, age only in it.
     `truth`: 1.0 where the code it cites stands or has moved, 0.5 where it changed, 0 where it is gone. `utility`: in
-    [0, 1], what feedback says. `session`: the caller's own job.
+    [0, 1], what feedback says. `touched`: how often work was about the same thing. `session`: the caller's own job.
     """
 
     prominence: Callable[[Entry], float]
@@ -128,6 +128,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     is_literal: bool = False
     truth: Callable[[Entry], float] = lambda _: 1.0
     utility: Callable[[Entry], float] = lambda _: NO_FEEDBACK
+    touched: Callable[[Entry], int] = lambda _: 0
     session: str | None = None
 
 
@@ -136,13 +137,13 @@ def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = No
 
     `relevance` is what the lanes were fused to, by default the share of the best lexical score. Prominence moves a
     score by a factor of 3 at most, age by 2: unbounded, they would make relevance irrelevant. Where prominence is 0 the
-    entry is retired, where truth is 0 its code is gone: neither is served. Ties: last reinforced first, then by id. A
-    value that is no number counts as the least there is.
+    entry is retired, where truth is 0 its code is gone: neither is served. Ties: most touched, last
+    reinforced, then by id. A value that is no number counts as the least there is.
     """
     found = list(matches)
     fused = relevance if relevance is not None else shares({place_of(m.located): m.lexical for m in found})
     hits = (_hit(match, fused[place_of(match.located)], weights) for match in found)
-    return sorted((hit for hit in hits if hit is not None), key=_order)
+    return sorted(filter(None, hits), key=lambda hit: _order(hit, weights.touched(hit.located.entry)))
 
 
 def _hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
@@ -182,9 +183,9 @@ def _scope_factor(scope: ScopeOf, session: str | None) -> float:
     return SCOPE_FACTORS.get(scope.name, 1.0)
 
 
-def _order(hit: Hit) -> tuple[float, int, str, str, int]:
-    located = hit.located
-    return -hit.score, -located.entry.last_reinforced.toordinal(), located.entry.id, located.path, located.line
+def _order(hit: Hit, touched: int) -> tuple[float, int, int, str, str, int]:
+    place, entry = hit.located, hit.located.entry
+    return -hit.score, -touched, -entry.last_reinforced.toordinal(), entry.id, place.path, place.line
 
 
 Ids = Iterable[str]

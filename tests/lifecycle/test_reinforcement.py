@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import date
 
-from memory_ci.lifecycle.reinforcement import Use, plan_reinforcement
-from tests.make import make_id, make_located
+import pytest
+
+from memory_ci.lifecycle.reinforcement import Use, find_touched, plan_reinforcement
+from tests.make import make_entry, make_id, make_located
 
 DAY = date(2026, 10, 1)
 
@@ -31,3 +34,30 @@ def test_a_merge_before_the_last_reinforcement_does_not_turn_the_clock_back() ->
     located = {make_id(1): make_located(1, last_reinforced=date(2026, 11, 1))}
     (change,) = plan_reinforcement([Use("#1", "pr:1", DAY, frozenset({make_id(1)}))], located)
     assert change.entry.last_reinforced == date(2026, 11, 1)
+
+
+ENTRY = make_entry(
+    1, title="Send a key with each charge", body="`make_charge_key` has it.", cites=("src/client.py@0123456789ab",)
+)
+
+
+@pytest.mark.parametrize(
+    ("paths", "message", "added", "is_touched"),
+    [
+        (["src/client.py"], "Send the key of a charge once", "", True),
+        (["src/client.py"], "Rename it", "    return make_charge_key(order)", True),
+        (["docs/a.md"], "A charge has a key to send", "make_charge_key(order)", True),
+        (["src/client.py"], "Rename it", "return order", False),
+        (["docs/a.md"], "Rename it", "make_charge_key(order)", False),
+    ],
+)
+def test_touched_is_what_two_of_three_facts_say(
+    paths: Collection[str], message: str, added: str, is_touched: bool
+) -> None:
+    assert bool(find_touched([ENTRY], [ENTRY], paths, message, lambda: added)) == is_touched
+
+
+def test_an_identifier_that_three_entries_name_is_not_rare() -> None:
+    others = [make_entry(number, body="`make_charge_key` is old.") for number in (2, 3)]
+    assert find_touched([ENTRY], [ENTRY, *others], ["src/client.py"], "", lambda: "make_charge_key()") == frozenset()
+    assert find_touched([ENTRY], [ENTRY, others[0]], ["src/client.py"], "", lambda: "make_charge_key()") == {ENTRY.id}

@@ -14,7 +14,7 @@ from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.lifecycle.utility import DELTAS, Utility, replay
 from memory_ci.records.entry import NO_FEEDBACK
-from memory_ci.records.episode import Feedback, FeedbackKind
+from memory_ci.records.episode import EventKind, Feedback
 from memory_ci.store.episodes import format_telling, parse_episode_file
 from tests.make import ID, make_id
 
@@ -22,7 +22,7 @@ WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 
 
 def say(kind: str, hours: int = 0, entry: str = ID, **fields: Any) -> Feedback:  # noqa: ANN401 - fields of Feedback
-    return Feedback(id=entry, kind=cast("FeedbackKind", kind), at=WHEN + timedelta(hours=hours), **fields)
+    return Feedback(id=entry, kind=cast("EventKind", kind), at=WHEN + timedelta(hours=hours), **fields)
 
 
 def value(*kinds: str, start: float = NO_FEEDBACK) -> float:
@@ -90,13 +90,13 @@ def test_an_unknown_kind_is_an_error_that_names_the_known_ones() -> None:
 
 
 def test_every_kind_has_a_delta() -> None:
-    assert tuple(DELTAS) == get_args(FeedbackKind)
+    assert tuple(DELTAS) == get_args(EventKind)
 
 
 EVENTS = st.lists(
     st.builds(
         say,
-        st.sampled_from(get_args(FeedbackKind)),
+        st.sampled_from(get_args(EventKind)),
         st.integers(0, 5),
         entry=st.sampled_from([make_id(1), make_id(2)]),
         ref=st.sampled_from(["", "pr:1", "pr:2"]),
@@ -121,7 +121,7 @@ def test_any_order_of_reading_gives_exactly_one_result(
 
 def test_files_read_in_100_random_orders_give_one_result() -> None:
     shuffler = random.Random(7)  # noqa: S311 - the same orders at each run
-    kinds = get_args(FeedbackKind)
+    kinds = get_args(EventKind)
     events = [
         say(shuffler.choice(kinds), shuffler.randrange(9), make_id(shuffler.randrange(4)), ref=f"pr:{n // 3}")
         for n in range(60)

@@ -20,7 +20,7 @@ def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> 
     line = render_health_line(make_health(90, 90, 40, None, 80, 80))
     assert line == (
         "Health: 70.6 of 100, yellow (partial). Weakest: coverage 40.0 (basis)."
-        " Let memory catch up with what was merged: `memory-ci record`."
+        " Let memory catch up with what was merged: `memory-ci record`. Use: basis."
     )
 
 

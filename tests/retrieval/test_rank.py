@@ -65,6 +65,12 @@ def test_an_entry_without_prominence_is_not_served() -> None:
     assert numbers(rank([make_match(1, importance=0.0), make_match(2)], BY_IMPORTANCE)) == [2]
 
 
+def test_ties_go_to_what_work_touched_and_nothing_else_does() -> None:
+    weights = Weights(prominence=by_importance, touched=lambda entry: int(entry.id == make_id(2)))
+    assert numbers(rank([make_match(1), make_match(2)], weights)) == [2, 1]
+    assert numbers(rank([make_match(1, 1.001), make_match(2)], weights)) == [1, 2]
+
+
 def test_ties_go_to_the_last_reinforced_and_then_to_the_lower_id() -> None:
     older, newer = date(2026, 1, 1), date(2026, 2, 1)
     matches = [make_match(n, last_reinforced=day) for n, day in ((1, older), (4, newer), (3, newer), (2, older))]

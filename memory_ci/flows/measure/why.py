@@ -108,6 +108,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         utility=standing.utility(place.entry),
         given=usage.given,
         used=usage.used,
+        touched=utility.touched if utility else 0,
         heard=heard,
         is_low=is_low,
         memory=_memory(place, today, retention),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
@@ -20,9 +20,10 @@ from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import tier
 from memory_ci.flows.eligible import is_routine, is_work, list_paragraphs, list_prose, own_commits, title_of
 from memory_ci.flows.episodes import Episodes
-from memory_ci.flows.record.gatherer import Gathered, RecordRun
+from memory_ci.flows.record.gatherer import Gathered, RecordRun, start_of
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.history import read_added
 from memory_ci.gitrepo.merges import find_bringer
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.anchors import parse_anchor
@@ -36,6 +37,7 @@ from memory_ci.lifecycle.episodes import (
     make_amendment,
     undone_feedback,
 )
+from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.lifecycle.situation import situation_of
@@ -319,6 +321,7 @@ class EpisodeWriter:
             given=uses.ignored,
             used=uses.used,
             corrected=self._corrected(uses.used, gathered.events),
+            touched=self._touched(merged, uses.given, paths),
         )
         files = keep_safe(paths)
         branch = request.branch if request else find_branch(merged.tip.message)
@@ -376,6 +379,18 @@ class EpisodeWriter:
             path for event in events if ("outcome", "requested-then-made") in event.labels for path in event.paths
         }
         return frozenset(one for one in used if changed and is_spoken_of(self._places_of(one), changed))
+
+    def _touched(self, merged: MergedChange, given: Iterable[str], paths: Collection[str]) -> frozenset[str]:
+        """The given entries that the work was about, by facts alone."""
+        draft, start, tip = self._run.draft, start_of(merged), merged.tip.sha
+        entries = [draft.by_id[one].entry for one in given if one in draft.by_id]
+        if not entries:
+            return frozenset()
+        message = "\n".join(commit.message for commit in (merged.tip, *merged.commits))
+        repo = self._run.workspace.repo
+        return find_touched(
+            entries, draft.entries, paths, message, lambda: read_added(repo, start, tip) if start else ""
+        )
 
     def _places_of(self, entry_id: str) -> frozenset[str]:
         """The files that an entry cites, and the directory whose memory it stands in."""

@@ -209,6 +209,7 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
         traits=standing.traits,
         is_literal=is_literal,
         utility=standing.utility,
+        touched=standing.touched,
         session=options.session,
     )
 
@@ -229,6 +230,11 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
         """What feedback says of an entry, in [0, 1]."""
         known = self.utilities.get(entry.id)
         return known.value if known else NO_FEEDBACK
+
+    def touched(self, entry: Entry) -> int:
+        """How often work that was given an entry was about the same thing."""
+        known = self.utilities.get(entry.id)
+        return known.touched if known else 0
 
     def recency(self, entry: Entry) -> float:
         """What its age leaves of an entry."""

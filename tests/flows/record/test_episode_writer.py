@@ -100,6 +100,16 @@ def test_use_reinforces_and_to_be_given_does_not(
     assert [one.kind for one in episodes(known)["pr-150"].feedback].count("ignored") == ignored
 
 
+def test_work_about_the_same_thing_is_shown_and_adds_nothing(known: Project) -> None:
+    known.merge_work(f"Send the key with the charge\n\n{GIVEN}", "once", 150, "src/client.py")
+    known.record()
+    assert ("touched", "pr:150") in said(known)
+    assert all(kind != "touched" for kind, _ in said(known, 2))
+    why = explain_entry(known.workspace, make_id(1), TODAY)
+    assert (why.given, why.used, why.touched) == (1, 1, 1)
+    assert utility(known) == pytest.approx(0.7)
+
+
 def test_an_entry_never_rises_by_being_given_or_ignored(known: Project) -> None:
     def work(times: int, *trailers: str) -> tuple[int, date, float]:
         for _ in range(times):
