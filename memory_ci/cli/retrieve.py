@@ -243,6 +243,12 @@ OPTIONS = (
         is_multiple=True,
         metavar="PATH",
     ),
+    Option(
+        "--diff",
+        "diff",
+        "Ask as well for the definitions that the work tree changes since REV, as HEAD or the branch it started from.",
+        metavar="REV",
+    ),
     Option("--type", "types", "Only this type.", choices=get_args(EntryType), is_multiple=True),
     Option("--domain", "domains", "Only this domain.", choices=get_args(Domain), is_multiple=True),
     Option("--scope", "scopes", "Only this scope.", choices=SCOPES, is_multiple=True),

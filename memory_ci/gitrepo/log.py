@@ -146,6 +146,23 @@ def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str
     return renames
 
 
+def list_hunk_headings(repo: Repository, rev: str) -> list[tuple[str, str]]:
+    """(path, the line that git shows at the head of a hunk) of what the work tree changes since a commit.
+
+    That line is the last one before the hunk that looks like the head of a definition; hunks without one are left out.
+    """
+    shown = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--dst-prefix=b/")
+    found: list[tuple[str, str]] = []
+    path = ""
+    with stream_git(repo.cwd, "-c", "core.quotePath=false", "diff", *shown, "--end-of-options", rev, "--") as stream:
+        for raw in stream:
+            line = raw.decode("utf-8", "replace").rstrip()
+            path = line[6:] if line.startswith("+++ b/") else path
+            heading = line.split("@@", 2)[2].strip() if line.startswith("@@ -") else ""
+            found += [(path, heading)] if heading else []
+    return found
+
+
 def list_pending_renames(repo: Repository) -> dict[str, str]:
     """What tracked files of HEAD were renamed to in the work tree."""
     if repo.root is None or find_commit(repo, "HEAD") is None:

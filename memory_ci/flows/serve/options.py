@@ -25,7 +25,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     against which cited code is judged. `total_chars` bounds `max_chars`, and the caller prints `reserved` characters of
     its own besides. `walk`: entries so many relations away from what is found are added. `all_matches`: weak matches
     are given, too, and what the session was given before. `about`: a file, of which what is known is asked instead of
-    what words find.
+    what words find. `diff`: a revision; the definitions that the work tree changes since then are asked as well.
     """
 
     max_chars: int | None = None
@@ -49,6 +49,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     walk: int | None = None
     all_matches: bool = False
     about: str | None = None
+    diff: str | None = None
 
 
 class SearchRequest(msgspec.Struct, frozen=True):

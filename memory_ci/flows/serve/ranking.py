@@ -94,14 +94,16 @@ def find_ranked(
     options: RetrieveOptions,
     today: date,
     embedder: EmbedderChoice | None = None,
+    names: Sequence[str] = (),
 ) -> Ranked:
     """What is found for `task`, ranked: twice as many as are asked for, so that some may be withheld.
 
+    `names` are those of definitions that the work changes, which are asked as the words of its paths are.
     Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
     """
     depth = max(LEAST_JUDGED, 2 * asked.limit)
     corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
-    terms = build_terms(task, corpus, options.paths or ())
+    terms = build_terms(task, corpus, (*names, *(options.paths or ())))
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
     standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
     weights = weights_of(config, options, standing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 MOST_ABOUT = 5
 """Entries that are given of one file."""
 
+MAX_NAMES = 5
+"""Definitions of a diff that are asked."""
+
 
 class View(msgspec.Struct, frozen=True):
     """The memory that is asked: whose, of which commit (None: the work tree), on which day, and what to say of it."""
@@ -73,7 +77,8 @@ def retrieve(
         norms, norms_dropped = fit_norms(fresh, norms_room, norm_cost)
         embedder = _find_embedder(config, options, environ)
         if options.about is None:
-            found = find_ranked(view.index, config, task, asked, options, view.today, embedder)
+            names = list_changed_names(workspace, options.diff) if options.diff is not None else ()
+            found = find_ranked(view.index, config, task, asked, options, view.today, embedder, names)
         else:
             found = find_about(view.index, config, options.about, asked, options, view.today)
         _note_lane(workspace, embedder, found, today)
@@ -111,6 +116,19 @@ def retrieve(
         answer = _walk(workspace, answer, asked, options, today, room)
         answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
     return _add_hints(answer, view, options, asked.max_chars, is_new)
+
+
+def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
+    """The definitions around the lines that the work tree changes since `rev`, the most changed first.
+
+    Raises RepositoryError (unknown-revision).
+    """
+    from memory_ci.gitrepo.log import list_hunk_headings  # two that other tasks spare
+    from memory_ci.lifecycle.symbols import list_definitions
+
+    headings = list_hunk_headings(workspace.repo, resolve_commit(workspace.repo, rev))
+    names = Counter(one.name for path, heading in headings for one in list_definitions(path, heading.strip()))
+    return tuple(name for name, _ in names.most_common(MAX_NAMES))
 
 
 def _find_new(workspace: Workspace, options: RetrieveOptions) -> Callable[[Given], bool]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.flows.index import build_index, index_key
-from memory_ci.flows.serve.retrieve import injected_ids
+from memory_ci.flows.serve.retrieve import injected_ids, list_changed_names
 from memory_ci.flows.serve.served_ids import add_retrieved_trailer, list_untold, record_injected
 from memory_ci.flows.workspace import index_path
 from memory_ci.records.entry import Priority
@@ -189,6 +189,29 @@ def test_an_entry_is_found_by_the_words_of_what_it_cites_and_the_less_for_it(pro
     assert injected_ids(project.retrieve("gaps in next value of the tenant counter"))
     at_hand = project.retrieve("transaction", paths=("src/invoice_numbers.py",), all_matches=True)
     assert injected_ids(at_hand)[0] == make_id(1)
+
+
+def test_of_two_that_say_the_same_the_one_that_cites_what_is_asked_comes_first(project: Project) -> None:
+    text = "Ask within the transaction"
+    cited = make_entry(2, title=text, cites=("src/invoice_numbers.py@3f2ab91aa5a1 symbol:TenantCounter",))
+    project.commit("Put", {"MEMORY.md": "\n".join(map(format_entry, (make_entry(1, title=text), cited)))})
+    found = project.retrieve("the transaction of a tenant counter", all_matches=True).hits
+    assert next(hit.located.entry.id for hit in found) == make_id(2)
+
+
+def test_the_definitions_that_the_work_changes_are_asked_as_well(project: Project) -> None:
+    code = "def next_invoice_number(tenant):\n    one = 1\n    two = 2\n    return one\n"
+    entries = (
+        make_entry(1, title="Never leave a gap", body="`next_invoice_number` runs in the transaction of the order."),
+        make_entry(2, title="Never leave a log open"),
+    )
+    memory = "\n".join(map(format_entry, entries))
+    project.commit("Put", {"MEMORY.md": memory, "src/numbers.py": code, "a b/é.py": code.replace("next_", "last_")})
+    for path, text in (("src/numbers.py", code), ("a b/é.py", code.replace("next_", "last_"))):
+        project.write(path, text.replace("return one", "return two"))
+    assert set(list_changed_names(project.workspace, "HEAD")) == {"next_invoice_number", "last_invoice_number"}
+    asked = [project.retrieve("Never leave", all_matches=True, diff=diff).hits for diff in (None, "HEAD")]
+    assert [found[0].located.entry.id for found in asked] == [make_id(2), make_id(1)]
 
 
 def test_global_memory_is_read_from_home_and_ranks_below_the_project(project: Project, home: Path) -> None:
