@@ -12,13 +12,14 @@ import re
 from typing import NamedTuple
 
 from memory_ci.extraction.languages import name_steering
-from memory_ci.extraction.markers import MARK, Mark, MessageLine, is_fix, searchable_lines
-from memory_ci.extraction.wording import SENTENCE
+from memory_ci.extraction.markers import BULLET, MARK, STOP, Mark, MessageLine, is_fix, searchable_lines
+from memory_ci.extraction.wording import MOMENT, NARRATION, SENTENCE, THIS_CHANGE
 from memory_ci.records.entry import Adoption
 from memory_ci.text import count_words
 
 MAX_PER_MESSAGE = 3
-MIN_WORDS = 6
+MIN_WORDS, MIN_REASON = 6, 8
+"""Words of a sentence, and of why something was taken back."""
 
 REVERT = re.compile(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
 NORM = re.compile(r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE)
@@ -26,50 +27,92 @@ CAUSE = re.compile(r"\b(?:because|so that)\b", re.IGNORECASE)
 REMARK = re.compile(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 
 
+FRAGMENT = re.compile(
+    r"(?:and|but|or|so|also|then|which|because|instead|otherwise|hence|it|this|that|these|those|they|he|she|here|there"
+    r"|both|such)\b|.*(?::|,|\.\.\.|\u2026)$",
+    re.IGNORECASE,
+)
+"""How a sentence begins or ends that says nothing without the one beside it."""
+
+HISTORY = re.compile(
+    r"\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously|formerly|originally|no longer"
+    r"|now|before this|so far|has been|have been)\b",
+    re.IGNORECASE,
+)
+BARE_REVERT = re.compile(r"(?:this )?reverts? (?:commits?|pull request|pr|merge request|[\w./-]*[#!]\d)", re.IGNORECASE)
+STEP = re.compile(
+    r"(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce|make|move|propagate"
+    r"|replace|return|rework|set|skip|support|switch)\b|.*\b(?-i:I)(?:'\w+)?\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that lists what was done; or who says so speaks of what happened to them."""
+
+PASSING = (HISTORY, NARRATION, THIS_CHANGE, MOMENT)
+"""What a sentence has that tells of the change, of the work or of the moment."""
+
+
 class Suspect(NamedTuple):
-    """A sentence, why it looks like a learning, and whether it tells of something declined."""
+    """A sentence, why it looks like a learning, whether it tells of something declined, and the reason beside it."""
 
     text: str
     doubt: str
     adoption: Adoption | None = None
+    reason: str = ""
+
+
+def is_suspicious(message: str) -> bool:
+    """Whether a rule would look at `message`, also where the sentence tells of the past or leans on others."""
+    paragraphs = _paragraphs(searchable_lines(message))
+    sentences = [(sentence, one.subject) for one in paragraphs for sentence in SENTENCE.split(one.text)]
+    return bool(REVERT.match(message)) or any(_doubt(text.strip(), subject) for text, subject in sentences)
 
 
 def find_suspects(message: str) -> list[Suspect]:
-    """At most three suspects of `message`: what it reverts first, then sentences in order."""
-    lines = searchable_lines(message)
-    found = [suspect for text, subject in _sentences(lines) if (suspect := _suspect(text, subject))]
-    return (_reverts(lines) + found)[:MAX_PER_MESSAGE]
+    """At most three suspects of `message`: what it reverts for a reason first, then sentences in order."""
+    found: list[Suspect] = []
+    for text, subject in _paragraphs(searchable_lines(message)):
+        if REVERT.match(subject):
+            found += _reverted(text, subject)
+        else:
+            found += filter(None, (_suspect(sentence.strip(), subject) for sentence in SENTENCE.split(text)))
+    return sorted(found, key=lambda one: one.adoption is None)[:MAX_PER_MESSAGE]
 
 
-def _reverts(lines: list[MessageLine]) -> list[Suspect]:
-    subjects = dict.fromkeys(line.subject for line in lines if line.subject)
-    return [
-        Suspect(subject, "a revert, its lesson not marked", "rejected") for subject in subjects if REVERT.match(subject)
-    ]
+def _reverted(text: str, subject: str) -> list[Suspect]:
+    """What a message takes back, where the paragraph says why."""
+    is_reason = not BARE_REVERT.match(text) and len(text.split()) >= MIN_REASON
+    return [Suspect(subject, "a revert, its lesson not marked", "rejected", text)] if is_reason else []
 
 
 def _suspect(text: str, subject: str) -> Suspect | None:
+    doubt = _doubt(text, subject)
+    is_passing = bool(FRAGMENT.match(text) or STEP.match(text)) or any(form.search(text) for form in PASSING)
+    return Suspect(text, doubt) if doubt and not is_passing else None
+
+
+def _doubt(text: str, subject: str) -> str:
+    """Why a sentence looks like a learning; "" if it does not."""
     if len(text.split()) < MIN_WORDS:
-        return None
+        return ""
     if REMARK.match(text):
-        return Suspect(text, "a remark, not marked as a learning")
+        return "a remark, not marked as a learning"
     if NORM.search(text):
-        return Suspect(text, "sounds like a rule, not marked as one")
-    return (
-        Suspect(text, "a reason given in a fix, not marked as a learning")
-        if is_fix(subject) and CAUSE.search(text)
-        else None
-    )
+        return "sounds like a rule, not marked as one"
+    is_reason = is_fix(subject) and CAUSE.search(text)
+    return "a reason given in a fix, not marked as a learning" if is_reason else ""
 
 
-def _sentences(lines: list[MessageLine]) -> list[tuple[str, str]]:
-    """Sentences of the body that stand on one line: quotable as they are."""
-    return [
-        (sentence.strip(" -*•"), line.subject)
-        for line in lines
-        if line.text and not line.text.endswith(line.subject) and not MARK.fullmatch(line.text)
-        for sentence in SENTENCE.split(line.text)
-    ]
+def _paragraphs(lines: list[MessageLine]) -> list[MessageLine]:
+    """The paragraphs and list items of the body, each in one line: messages are wrapped where a line is full."""
+    found: list[list[MessageLine]] = [[]]
+    for line in lines:
+        is_own = bool(line.text) and not line.text.endswith(line.subject) and not MARK.fullmatch(line.text)
+        item = BULLET.fullmatch(line.text)
+        if not is_own or item or STOP.match(line.text):
+            found.append([])
+        if is_own:
+            found[-1].append(MessageLine(item["text"] if item else line.text.strip(), line.subject))
+    return [MessageLine(" ".join(line.text for line in own), own[0].subject) for own in found if own]
 
 
 RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(

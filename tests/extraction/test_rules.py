@@ -71,9 +71,13 @@ def test_a_weak_mark_is_proposed_with_its_doubt() -> None:
 @pytest.mark.parametrize(
     ("message", "doubt"),
     [
-        ('Revert "feat: retry uploads"\n', "revert"),
+        (
+            'Revert "feat: retry uploads"\n\nThe server answers twice, and a\nclient then charges a card twice.',
+            "revert",
+        ),
         ("feat: x\n\nOne must never hold two locks at the same time.", "rule"),
-        ("fix: x\n\nThe upload failed because the token had expired by then.", "reason"),
+        ("fix: x\n\nThe upload is late because the token\nexpires after an hour.", "reason"),
+        ("fix: x\n\n- Tests that use chdir cannot run in parallel\n  because it moves the process.\n- y", "reason"),
         ("feat: x\n\nNote: the old flag is read until the next release.", "remark"),
     ],
 )
@@ -81,7 +85,7 @@ def test_what_nobody_marked_is_only_suspected(message: str, doubt: str) -> None:
     (learning,) = extract(message)
     assert not learning.is_marked
     assert doubt in learning.doubt
-    assert learning.quotes[0].text in message
+    assert learning.quotes[0].text in " ".join(message.split())
 
 
 def test_an_ordinary_message_gives_nothing() -> None:
@@ -94,7 +98,26 @@ def test_suspects_of_one_message_are_few() -> None:
 
 
 def test_a_reverted_change_is_never_advice() -> None:
-    assert [learning.adoption for learning in extract('Revert "feat: retry uploads"')] == ["rejected"]
+    (learning,) = extract('Revert "feat: retry uploads"\n\nThe server answers twice, and the client charges twice.')
+    assert (learning.adoption, learning.body) == (
+        "rejected",
+        "The server answers twice, and the client charges twice.",
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Revert "feat: retry uploads"\n\nThis reverts commit 0123456789012345678901234567890123456789.',
+        "feat: x\n\nThe pool never reached more than two connections at a time.",
+        "feat: x\n\nThis must never hold two locks at the same time.",
+        "feat: x\n\nThe lock is now always taken before the file is read.",
+        "feat: x\n\n- Call it always before the file is read from disk",
+        "feat: x\n\nThe next rule must always hold for these places:\n\n- a\n- b",
+    ],
+)
+def test_history_narration_and_fragments_are_no_suspects(message: str) -> None:
+    assert not extract(message)
 
 
 def test_an_accepted_record_gives_its_decision() -> None:

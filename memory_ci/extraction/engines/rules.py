@@ -9,7 +9,14 @@ from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
-from memory_ci.extraction.suspects import MAX_LENGTH, Suspect, find_decision, find_steering, find_suspects
+from memory_ci.extraction.suspects import (
+    MAX_LENGTH,
+    Suspect,
+    find_decision,
+    find_steering,
+    find_suspects,
+    is_suspicious,
+)
 from memory_ci.extraction.wording import compose, cut, cut_at_sentence, fold, make_body, make_title, weakness
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
@@ -55,7 +62,7 @@ def _steering_beside(marks: Iterable[Mark], turn: str) -> list[Suspect]:
 
 def is_telling(text: str) -> bool:
     """Whether a rule would look at a text, be it a message or a turn: where a model should look as well."""
-    return bool(find_suspects(text) or find_steering(text))
+    return is_suspicious(text) or bool(find_steering(text))
 
 
 def _marked(mark: Mark, piece: Evidence, doubt: str | None) -> Learning:
@@ -81,13 +88,13 @@ def _marked(mark: Mark, piece: Evidence, doubt: str | None) -> Learning:
 
 def _suspected(suspect: Suspect, evidence: str) -> Learning:
     statement = fold(suspect.text)
-    title = make_title(statement)
+    title, reason = make_title(statement), fold(suspect.reason)
     return Learning(
         title=title,
-        body=cut_at_sentence(make_body(title, statement), BODY_WIDTH),
+        body=cut_at_sentence(reason or make_body(title, statement), BODY_WIDTH),
         importance=SUSPECT_IMPORTANCE,
         extraction_scope="corrective" if suspect.adoption else "project",
-        quotes=(RawQuote(evidence, cut(suspect.text, QUOTE_WIDTH)),),
+        quotes=tuple(RawQuote(evidence, cut(one, QUOTE_WIDTH)) for one in (suspect.text, suspect.reason) if one),
         doubt=suspect.doubt,
         adoption=suspect.adoption,
     )
