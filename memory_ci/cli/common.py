@@ -58,7 +58,9 @@ RangeArguments = str | bool | tuple[Path, ...] | None
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of the commands that read merged work."""
-    since = click.option("--since", metavar="REV", help="Begin after this revision, not where the last run ended.")
+    since = click.option(
+        "--since", metavar="REV|AGE", help="Begin after this revision, or so long ago (90d, 12w, 6m, 1y)."
+    )
     branch = click.option("--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out.")
     sessions = click.option(
         "--sessions",

@@ -135,9 +135,9 @@ def _record(
 
     with progress("Reading merged work") as advance:
 
-        def make_plan(ref: str | None) -> Plan:
+        def make_plan(ref: str | None, accepted: frozenset[str]) -> Plan:
             ref, base = branch_tip(where, ref)
-            asked = replace(options, ref=ref, base=base)
+            asked = replace(options, ref=ref, base=base, accepted=accepted)
             check_range(where, asked, base)
             if fetch:
                 asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
@@ -147,7 +147,7 @@ def _record(
             return plan
 
         if dry_run:
-            return make_plan(options.ref), None
+            return make_plan(options.ref, frozenset()), None
         published = publish(where, PublishOptions(mode, options.ref), make_plan, now(), os.environ)
     return published.plan, published
 
@@ -175,7 +175,7 @@ def _backfill(
         plan = batches.plan(_wait if wait else None, dry_run=dry_run)
     if isinstance(plan, Pending) or dry_run:
         return plan, None
-    published = publish(where, PublishOptions("none", options.ref), lambda ref: plan, now(), os.environ)
+    published = publish(where, PublishOptions("none", options.ref), lambda ref, accepted: plan, now(), os.environ)
     batches.finish(plan)
     return plan, published
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from memory_ci.extraction.gate import check_text, check_words
 from memory_ci.extraction.scopes import Selector
 from memory_ci.records.candidate import Candidate, Quote
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Entry
 from memory_ci.records.event import Evidence, Severity
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
@@ -82,7 +82,7 @@ def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: dat
         id=entry_id,
         type=candidate.type,
         domain=candidate.domain,
-        importance=candidate.importance,
+        importance=max(candidate.importance, NEW_IMPORTANCE) if candidate.accepted else candidate.importance,
         reinforcement_count=0,
         last_reinforced=merged_on,
         status="active",
@@ -92,7 +92,10 @@ def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: dat
         session=candidate.session,
         relations=candidate.relations,
         engine=candidate.engine,
-        evidence=tuple(f"{quote.origin} {' '.join(quote.text.split())}" for quote in candidate.quotes),
+        evidence=(
+            *(f"{quote.origin} {' '.join(quote.text.split())}" for quote in candidate.quotes),
+            *((f"accepted {candidate.accepted}",) if candidate.accepted else ()),
+        ),
         cites=candidate.cites,
         aka=aka,
         adoption=candidate.adoption,

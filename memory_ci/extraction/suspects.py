@@ -86,8 +86,12 @@ def _reverted(text: str, subject: str) -> list[Suspect]:
 
 def _suspect(text: str, subject: str) -> Suspect | None:
     doubt = _doubt(text, subject)
-    is_passing = bool(FRAGMENT.match(text) or STEP.match(text)) or any(form.search(text) for form in PASSING)
-    return Suspect(text, doubt) if doubt and not is_passing else None
+    return Suspect(text, doubt) if doubt and not is_passing(text) else None
+
+
+def is_passing(text: str) -> bool:
+    """Whether a sentence leans on others, or tells of the change, of the work or of the moment."""
+    return bool(FRAGMENT.match(text) or STEP.match(text)) or any(form.search(text) for form in PASSING)
 
 
 def _doubt(text: str, subject: str) -> str:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby, islice
 
 import msgspec
@@ -33,6 +33,8 @@ from memory_ci.records.names import FULL_ID
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COUNTED = "Memory-CI-Counted"
+AGE = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
+DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 INBOX = ".memory/inbox/"
 """Where strangers may write notes; a record run only takes them away, and writes elsewhere what they say."""
 
@@ -165,6 +167,17 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
     for commit, oids in read_log(repo, *asked):
         for file, oid in zip(commit.files, oids, strict=True):
             yield FileVersion(commit, file.path, oid if oid.strip("0") else None)
+
+
+def find_start(repo: Repository, since: str, tip: str, today: date) -> str | None:
+    """The commit after which a range begins, by a revision or by an age in days, weeks, months or years (`90d`), along
+    the first parents of `tip`; None for the root, which is younger. Raises RepositoryError: unknown-revision,
+    shallow-clone."""
+    age = AGE.fullmatch(since)
+    if age is None:
+        return resolve_commit(repo, since)
+    begun = today - timedelta(days=int(age["count"]) * DAYS[age["unit"]])
+    return find_commit_until(repo, tip, datetime.combine(begun, time.min, UTC))
 
 
 def list_reverting(repo: Repository, rev: str) -> list[Commit]:

@@ -24,7 +24,8 @@ class Quote(msgspec.Struct, frozen=True):
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A proposed learning. `scope` is a target as in Entry.scope; `is_marked`: its author marked it.
 
-    `engine` found it; `session` is that of its first quote; `relations` are as in Entry.relations.
+    `engine` found it; `session` is that of its first quote; `relations` are as in Entry.relations. `accepted` says by
+    whom or where a person accepted it.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     engine: str = "rules"
     session: str | None = None
     relations: tuple[str, ...] = ()
+    accepted: str = ""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,6 +57,24 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str
     change: str = ""
     entry_id: str | None = None
+
+
+ACCEPTED_IN = "in the memory pull request"
+MAX_SUGGESTIONS = 5
+"""Shown at once: what a person answers in a minute."""
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """A candidate that a person may accept: a hash of what it says, why it was not written, the changes that say it."""
+
+    key: str
+    candidate: Candidate
+    reason: str
+    changes: tuple[str, ...]
+
+    @property
+    def is_accepted(self) -> bool:
+        return bool(self.candidate.accepted)
 
 
 EngineTask = Literal["learnings", "premortem"]

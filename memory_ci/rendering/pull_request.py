@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from memory_ci.records.candidate import Suggestion
 from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
 from memory_ci.rendering.markdown import code, fit
@@ -24,6 +25,7 @@ CUT = "The text ends here, for a pull request holds no more: see the files."
 HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
 """The first line of the text, which a forge does not show: the keys of what the pull request holds."""
 
+TICKED = re.compile(r"^- \[[xX]\] .*<!-- candidate (?P<key>[0-9a-f]{32}) -->$", re.MULTILINE)
 CLOSED = "Nothing is left to propose.\n\n"
 
 TITLE_WIDTH = 120
@@ -70,6 +72,7 @@ class Proposed(msgspec.Struct, frozen=True):
     held: tuple[str, ...] = ()
     declined: Declined | None = None
     lost: tuple[str, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
 
 
 def render_pull_request(proposed: Proposed) -> str:
@@ -95,6 +98,11 @@ def parse_held(text: str) -> frozenset[str]:
     return frozenset(found["keys"].split()) if found else frozenset()
 
 
+def parse_ticked(text: str) -> frozenset[str]:
+    """The keys of the candidates whose boxes are ticked in a text of ours."""
+    return frozenset(found["key"] for found in TICKED.finditer(text.replace("\r\n", "\n")))
+
+
 def _lines(proposed: Proposed) -> Iterator[str]:
     yield f"<!-- memory-ci holds:{''.join(f' {key}' for key in proposed.held)} -->"
     yield "memory-ci keeps this pull request up to date with each run; merge it to make it memory."
@@ -106,6 +114,7 @@ def _lines(proposed: Proposed) -> Iterator[str]:
     yield from _titles("Kept as maintainers wrote it", proposed.kept)
     yield from _titles("Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost)
     yield from _titles("Not proposed again", proposed.rejected)
+    yield from _boxes(proposed.suggestions, proposed.links)
     if proposed.declined is not None:
         yield from _declined(proposed.declined, proposed.links)
     yield ""
@@ -165,6 +174,20 @@ def _link(match: re.Match[str], links: Links) -> str:
     if match["number"]:
         return f"[pull request {match['number']}]({links.pull}{match['number']})" if links.pull else ""
     return f"[commit {match['sha'][:10]}]({links.commit}{match['sha']})" if links.commit else ""
+
+
+def _boxes(suggestions: Sequence[Suggestion], links: Links) -> Iterator[str]:
+    """A box for each candidate: what people tick is written by the next run."""
+    if suggestions:
+        yield from ("", "### Candidates: tick what is right, and the next run writes it", "")
+    for one in suggestions:
+        candidate = one.candidate
+        said = f" (said in {len(one.changes)} changes)" if len(one.changes) > 1 else ""
+        box, title = "x" if one.is_accepted else " ", code(shorten(candidate.title, TITLE_WIDTH))
+        yield f"- [{box}] {title}{said} <!-- candidate {one.key} -->"
+        origins = [link for found in re.finditer(ORIGIN, candidate.source) if (link := _link(found, links))]
+        quote = candidate.quotes[0].text if candidate.quotes else ""
+        yield f"  - {', '.join((f'said: {code(shorten(quote, QUOTE_WIDTH))}', *origins))}; {code(one.reason)}"
 
 
 def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:

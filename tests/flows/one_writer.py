@@ -22,7 +22,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def main(clone: str, label: str, since: str) -> None:
     workspace = open_committed(Path(clone))
 
-    def make_plan(ref: str) -> Plan:
+    def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
         """What the run finds in the change of that label alone."""
         plan = plan_record(workspace, RecordOptions(since, ref), NOW.date(), lambda done, total: None)
         changes = [change for step in plan.steps for change in step.changes if change.why == f"from {label}"]

@@ -101,8 +101,9 @@ class Publisher:
     def __call__(self, mode: PublishMode | None = None, since: str | None = None, ref: str | None = None) -> Published:
         workspace = self.project.workspace
 
-        def make_plan(ref: str) -> Plan:
-            plan = plan_record(workspace, RecordOptions(since, ref), TODAY, lambda done, total: None)
+        def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
+            options = RecordOptions(since, ref, accepted=accepted)
+            plan = plan_record(workspace, options, TODAY, lambda done, total: None)
             if self.before:
                 self.before.pop(0)()
             return plan if self.failure is None else self.failure(plan)

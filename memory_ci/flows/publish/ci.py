@@ -89,22 +89,22 @@ def run_ci(
         return CiRun(job)
     given = None if options.apply is None else parse_plan(options.apply)
 
-    def make_plan(ref: str) -> Plan:
+    def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
         """A new plan on a ref; one that is given is moved there, if it still fits."""
         if given is not None:
             return move_plan(workspace, given, ref)
         problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
-        asked = RecordOptions(ref=ref, engine=options.engine, problems=problems)
+        asked = RecordOptions(ref=ref, engine=options.engine, problems=problems, accepted=accepted)
         return plan_record(workspace, asked, now.date(), progress, environ)
 
     ref = branch_name(workspace, job.branch)
     if options.extract is not None:
-        plan = make_plan(ref)
+        plan = make_plan(ref, frozenset())
         save_plan(plan, options.extract)
         stop = find_stop(workspace, plan, now)  # the job that performs the plan ends red, so that this one is kept
         return CiRun(job, plan=plan, stop=stop and replace(stop, is_red=False))
     if options.dry_run:
-        plan = make_plan(ref)
+        plan = make_plan(ref, frozenset())
         published = Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
         return CiRun(job, plan=plan, published=published, stop=find_stop(workspace, plan, now))
     sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)

@@ -33,8 +33,9 @@ from memory_ci.rendering.pull_request import TITLE
 STARTED_BY = {"GITHUB_EVENT_NAME": "push", "CI_PIPELINE_SOURCE": "push"}
 """What a forge says of a job that a push started: our own push must not start a run without end."""
 
-Planner = Callable[[str], Plan]
-"""Plans a record run on the tip of the ref it is given (`flows.record.run.plan_record` with that `ref`)."""
+Planner = Callable[[str, frozenset[str]], Plan]
+"""Plans a record run on the tip of the ref it is given, with the content keys of candidates that a person accepted
+(`flows.record.run.plan_record` with that `ref` and `accepted`)."""
 
 Send = Callable[[str, str], PushOutcome]
 """Puts the commits between a base and a tip on the remote's branch; the branch is still at the base, or it moved."""
@@ -66,6 +67,7 @@ class Run(msgspec.Struct, frozen=True):
     now: datetime
     environ: Mapping[str, str]
     pace: Pace
+    accepted: frozenset[str] = frozenset()
 
 
 class CommitStep(NamedTuple):
@@ -196,12 +198,12 @@ def _plan(run: Run, ref: str) -> Plan:
     """The plan; a shallow clone that does not hold the range is made deeper first."""
     for step in DEEPER:
         try:
-            return run.make_plan(ref)
+            return run.make_plan(ref, run.accepted)
         except RepositoryError as error:
             if error.slug != "shallow-clone":
                 raise
         deepen(run.workspace.repo, run.remote, run.branch, step)
-    return run.make_plan(ref)
+    return run.make_plan(ref, run.accepted)
 
 
 def _without_source(message: str) -> str:

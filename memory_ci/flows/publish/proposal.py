@@ -17,6 +17,7 @@ from memory_ci.flows.publish.pull_request import (
     close_request,
     find_answer,
     find_request_state,
+    find_ticked,
     update_request,
 )
 from memory_ci.flows.publish.replan import COVERED, is_covered
@@ -51,7 +52,8 @@ def propose(run: Run, reason: str = "") -> Published:
             verdicts = (
                 read_decisions(Workspace(run.workspace.repo, settings), base, old) if old else MaintainerDecisions()
             )
-            built = verdicts.obstacle or _build(run, ref, base, verdicts)
+            accepted = find_ticked(run, settings) if old else frozenset()
+            built = verdicts.obstacle or _build(replace(run, accepted=accepted), ref, base, verdicts)
             if isinstance(built, str):
                 return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
             published = _bring(run, settings, built, old, reason)

@@ -46,7 +46,7 @@ def publish(
     environ: Mapping[str, str],
     pace: Pace | None = None,
 ) -> Published:
-    """Plan a run with `make_plan(ref)`, commit it, and bring it to the remote as the mode says.
+    """Plan a run with `make_plan`, commit it, and bring it to the remote as the mode says.
 
     `none` commits on the local branch. All others plan on the tip of the remote's branch: what is committed here and
     not pushed takes no part. Raises RepositoryError (no-remote, push-refused), EngineError (push-contended,
@@ -54,7 +54,7 @@ def publish(
     """
     mode, ref = publish_mode(workspace, options), branch_name(workspace, options.ref)
     if mode == "none":
-        plan = make_plan(ref)
+        plan = make_plan(ref, frozenset())
         applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
         reason = COVERED if is_covered(plan) else ""
         return Published(mode, applied.tip, "", 1, reason, plan, applied.subjects, is_followed=True)

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.flows.publish.carry_over import Carried
 from memory_ci.flows.publish.landing import Run, is_gitlab
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
+from memory_ci.records.candidate import MAX_SUGGESTIONS, Suggestion
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan, Published
 from memory_ci.rendering.pull_request import (
@@ -28,6 +30,7 @@ from memory_ci.rendering.pull_request import (
     Links,
     Proposed,
     parse_held,
+    parse_ticked,
     render_closed,
     render_pull_request,
     render_title,
@@ -68,6 +71,13 @@ def find_request_state(run: Run, settings: Config, built: Built) -> RequestState
     if found is not None or built.tip == built.base:
         return RequestState(forge, found)
     return RequestState(forge, None, forge.find_declined(*names))
+
+
+def find_ticked(run: Run, settings: Config) -> frozenset[str]:
+    """The keys of candidates that people ticked in the open request. Raises EngineError (`forge-…`)."""
+    forge = _forge(run, settings)
+    found = forge.find(settings.publish.branch, run.branch) if forge else None
+    return parse_ticked(found.body) if found else frozenset()
 
 
 def find_answer(built: Built, standing: RequestState) -> str:
@@ -167,8 +177,16 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
         effect=effect,
         links=_links(run),
         held=tuple(sorted(list_keys(built))),
+        suggestions=_list_suggestions(built),
         declined=_declined(built, standing.declined) if standing.declined else None,
     )
+
+
+def _list_suggestions(built: Built) -> tuple[Suggestion, ...]:
+    """What people accepted, and the best of what else was proposed, without what they took out before."""
+    found = list_suggestions(built.plan.judged, {line.split()[0] for line in built.rejected})
+    accepted = [one for one in found if one.is_accepted]
+    return (*accepted, *[one for one in found if not one.is_accepted][:MAX_SUGGESTIONS])
 
 
 def _size(workspace: Workspace, rev: str) -> tuple[int, int]:

@@ -38,7 +38,7 @@ from memory_ci.lifecycle.fold import is_covered
 from memory_ci.lifecycle.reinforcement import Use, list_named
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.symbols import list_mentions
-from memory_ci.records.candidate import Candidate, Judged, Request
+from memory_ci.records.candidate import ACCEPTED_IN, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.forge import PullRequest
@@ -122,10 +122,14 @@ class Tally(msgspec.Struct):
 class Learner:
     """Reads a range once, oldest change first, and tallies what it finds.
 
-    `past` has the ids of what was written before, and the content keys of what was rejected.
+    `past` has the ids of what was written before, and the content keys of what was rejected; `accepted` the keys of
+    candidates that a person accepted.
     """
 
-    def __init__(self, run: RecordRun, writer: EpisodeWriter, past: frozenset[str]) -> None:
+    def __init__(
+        self, run: RecordRun, writer: EpisodeWriter, past: frozenset[str], accepted: frozenset[str] = frozenset()
+    ) -> None:
+        self._accepted = accepted
         self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
         self._buried = BuriedTrailers(run.workspace.repo, run.base.sha)
         self._copies = Copies(run.workspace.repo, run.since)
@@ -210,12 +214,23 @@ class Learner:
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left.reason for left in evidence.left_out)
-        judged = self._cite(self._within_limit(self._not_again(settle(found, limit)), limit))
+        judged = self._cite(self._within_limit(self._not_again(settle(self._accept(found), limit)), limit))
         self.tally.judged += judged
         added = [self._add(item, work) for item in judged if item.verdict == "written"]
         anchored = cite_named(self._run.workspace, [change.entry for change in added], work.tip or self._run.base.sha)
         changes = [replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
         return judged, changes
+
+    def _accept(self, judged: Sequence[Judged]) -> list[Judged]:
+        """The verdicts, with what a person accepted to be written."""
+
+        def accept(one: Judged) -> Judged:
+            if one.verdict != "suspected" or content_key(one.candidate.title, one.candidate.body) not in self._accepted:
+                return one
+            candidate = replace(one.candidate, accepted=ACCEPTED_IN)
+            return replace(one, verdict="written", reason="accepted by a person", candidate=candidate)
+
+        return list(map(accept, judged))
 
     def _cite(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
         """The verdicts, each candidate with what it is about of the files that it was found with."""

@@ -105,12 +105,21 @@ def read_decisions(workspace: Workspace, base: str, branch: str) -> MaintainerDe
 
 def line_of(entry: Entry) -> str:
     """The line of REJECTED_FILE for an entry."""
-    return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
+    return say_rejected(entry.title, entry.body)
+
+
+def say_rejected(title: str, body: str) -> str:
+    """The line of REJECTED_FILE for a learning."""
+    return f"{content_key(title, body)} {shorten(title, TITLE_WIDTH)}"
 
 
 def read_lines(snapshot: Snapshot) -> list[str]:
     """The lines of REJECTED_FILE that say what was rejected."""
-    text = snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
+    return parse_rejected(snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace"))
+
+
+def parse_rejected(text: str) -> list[str]:
+    """The lines of a REJECTED_FILE that say what was rejected."""
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 

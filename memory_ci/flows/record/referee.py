@@ -28,6 +28,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
+from memory_ci.records.candidate import ACCEPTED_IN
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.names import FULL_ID
 from memory_ci.records.plan import STEPS, Change, Plan, PlannedStep, Step
@@ -233,7 +234,7 @@ class Additions:
         if scope is None or draft.path_of(scope) != change.path:
             yield "not the file that entries of its scope are written to"
         yield from self._not_new(entry)
-        if not entry.evidence:
+        if all(line.startswith("accepted ") for line in entry.evidence):
             yield "no words prove it"
         for sha in COMMIT.findall(entry.source or ""):
             if sha not in self._said:
@@ -254,6 +255,8 @@ class Additions:
     def _is_said(self, quote: str) -> bool:
         """Whether the quoted words stand where the quote says, but for white space and masks. Hearsay passes."""
         origin, _, words = quote.partition(" ")
+        if origin == "accepted":  # says nothing of what was said; the other words must be found all the same
+            return words == ACCEPTED_IN
         if not words.strip():
             return False
         texts = self._said.get(origin.removeprefix("commit:"), ())

@@ -38,6 +38,7 @@ from memory_ci.gitrepo.history import (
     find_addition,
     find_cursor,
     find_lost_cursor,
+    find_start,
     list_counted,
     list_reverting,
     plan_range,
@@ -50,7 +51,6 @@ from memory_ci.gitrepo.repo import (
     is_ancestor,
     is_shallow,
     read_tips,
-    resolve_commit,
 )
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
@@ -77,7 +77,8 @@ class RecordOptions(msgspec.Struct, frozen=True):
 
     `sessions` are transcripts that the caller names, beside those that the repository knows of; `engine` goes before
     the configuration's; `problems` are those that the caller met before (`fetch_sessions`). A first run begins where
-    memory-ci came in, or with `from_root` at the first commit.
+    memory-ci came in, or with `from_root` at the first commit. `since` may be an age, too (`90d`, `12w`, `6m`, `1y`).
+    `accepted` are the content keys of candidates that a person accepted in the memory pull request.
     """
 
     since: str | None = None
@@ -87,6 +88,7 @@ class RecordOptions(msgspec.Struct, frozen=True):
     from_root: bool = False
     base: str | None = None
     problems: tuple[str, ...] = ()
+    accepted: frozenset[str] = frozenset()
 
 
 def plan_record(
@@ -107,7 +109,7 @@ def plan_record(
     ref, base = branch_tip(workspace, options.ref, options.base)
     workspace = Workspace(workspace.repo, trusted_config(workspace.repo, base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
-    since = _find_since(workspace, options, base, cursor)
+    since = _find_since(workspace, options, base, cursor, today)
     draft = Draft(workspace.at(base))
     model = model or choose_model(workspace.config.engine, options.engine, environ)
     cache = workspace.repo.common_dir / "memory-ci"
@@ -177,7 +179,7 @@ def _learner(run: RecordRun, options: RecordOptions) -> Learner:
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
     unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(run.base)}
     writer = EpisodeWriter(run, load_episodes(workspace, base), list_deleted(workspace, base) | unwanted)
-    return Learner(run, writer, past | list_rejected(run.base))
+    return Learner(run, writer, past | list_rejected(run.base), options.accepted)
 
 
 def _with_steps(
@@ -338,10 +340,12 @@ def format_plan(plan: Plan) -> bytes:
     return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
 
 
-def _find_since(workspace: Workspace, options: RecordOptions, base: str, cursor: Cursor | None) -> str | None:
+def _find_since(
+    workspace: Workspace, options: RecordOptions, base: str, cursor: Cursor | None, today: date
+) -> str | None:
     """Where the range begins: as asked, else after the newest record, else where memory-ci came in, else the root."""
     if options.since is not None:
-        return resolve_commit(workspace.repo, options.since)
+        return find_start(workspace.repo, options.since, base, today)
     if cursor is not None:
         return cursor.source
     # In a shallow clone the oldest commit seems to add everything: the range refuses it.

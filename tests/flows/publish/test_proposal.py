@@ -88,6 +88,28 @@ def test_a_pull_request_shows_what_memory_would_gain(
     assert "0 active entries become 2" in pull["body"]
 
 
+def test_a_ticked_candidate_is_written_by_the_next_run_and_stays(
+    project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    rule = "Two locks must never be held at the same time, because `charge` takes both."
+    project.commit(f"feat: lock\n\n{rule}", {"src/lock.py": "x\n"})
+    project.git("push", "-q", "origin", "main")
+    publish("pr")
+    (pull,) = forge.pulls
+    assert f"- [ ] ``{rule[:-1]}``" in pull["body"]
+    assert rule[:30] not in remote.show(UPDATE, "MEMORY.md")
+    pull["body"] = pull["body"].replace("- [ ]", "- [x]").replace("\n", "\r\n")
+    for _ in range(2):  # the branch is made anew by each run
+        publish("pr")
+        entries = parse_memory_file("MEMORY.md", remote.show(UPDATE, "MEMORY.md").encode()).entries
+        (entry,) = [one for one in entries if one.title.startswith("Two")]
+        assert (entry.evidence[-1], entry.importance) == ("accepted in the memory pull request", 0.5)
+        assert "- [x]" in pull["body"]
+    pull["body"] = pull["body"].replace("- [x]", "- [ ]")
+    publish("pr")
+    assert rule[:30] not in remote.show(UPDATE, "MEMORY.md")
+
+
 def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:

@@ -155,7 +155,7 @@ def perform(project: Project, plan: Plan) -> Published:
     """The second of two jobs: the plan of the first one, as a pull request."""
     workspace = project.workspace
     given = PublishOptions("pr", "main")
-    return publish(workspace, given, lambda ref: move_plan(workspace, plan, ref), NOW, {}, Waits().pace())
+    return publish(workspace, given, lambda ref, accepted: move_plan(workspace, plan, ref), NOW, {}, Waits().pace())
 
 
 def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(

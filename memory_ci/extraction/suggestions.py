@@ -1,0 +1,80 @@
+"""Suggestions: what a run proposed and did not write, the best first, each with all the changes that say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.judge import find_restated, is_same_said, said_by
+from memory_ci.extraction.suspects import MIN_WORDS, is_passing
+from memory_ci.extraction.wording import REASON
+from memory_ci.lifecycle.symbols import list_mentions
+from memory_ci.records.candidate import Judged, Suggestion
+from memory_ci.records.entry import Entry
+
+MAX_WORDS = 60
+LASTING_SIGNS = (
+    "remember",
+    "not to do",
+    "next time",
+    "how we do it",
+    "always holds",
+    "prefers",
+    "like a rule",
+    "a remark",
+)
+"""Parts of a doubt that say that the words are about more than the work at hand."""
+
+TASK = re.compile(
+    r"\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|^(?:let'?s|please|consider|either|alternatively"
+    r"|never mind|you are|yes|yeah|ok|[>|#+-])|\bline \d|:=|https?://|\bthe (?:first|second|last|other) (?:part|one)\b"
+    r"|\b(?:we|you) (?:are|were|already)\b|\bhere\b|\bwhile (?:this|that|it)\b",
+    re.IGNORECASE,
+)
+"""What a question, a request for the work at hand, or a remark on a line of it has."""
+
+MAX_COMPARED = 500
+"""Suggestions that are compared with one another; a run that proposes more is read in parts."""
+
+
+def list_suggestions(
+    judged: Iterable[Judged], unwanted: Collection[str] = (), existing: Sequence[Entry] = ()
+) -> list[Suggestion]:
+    """What is proposed, or was accepted in this run; not what was declined (`unwanted` content keys) or an entry says.
+
+    Said in more changes first; then what a model found, what sounds lasting, gives a reason, or names code; of equals
+    the newest, which a run comes to last. What nothing speaks for is left out.
+    """
+    found: list[Suggestion] = []
+    weights: dict[str, float] = {}
+    for one in judged:
+        candidate = one.candidate
+        key, weight = content_key(candidate.title, candidate.body), _weight(one)
+        is_open = one.verdict == "suspected" and weight and key not in unwanted
+        if not (is_open or candidate.accepted):
+            continue
+        said = said_by(candidate)
+        at = next((at for at, known in enumerate(found) if is_same_said(said, said_by(known.candidate))), None)
+        if at is not None:
+            found[at] = replace(found[at], changes=tuple(dict.fromkeys((*found[at].changes, one.change))))
+        elif len(found) < MAX_COMPARED and (candidate.accepted or not find_restated(candidate, existing)):
+            weights[key] = weight
+            found.append(Suggestion(key, candidate, one.reason, (one.change,)))
+    found.reverse()
+    return sorted(found, key=lambda one: (-len(one.changes), -weights[one.key]))
+
+
+def _weight(one: Judged) -> float:
+    """What speaks for a candidate; nothing does for a question, a fragment, or what tells of the work at hand."""
+    candidate = one.candidate
+    if candidate.engine != "rules":
+        return 3
+    text = candidate.quotes[0].text if candidate.quotes else candidate.title
+    words = len(text.split())
+    if not MIN_WORDS <= words <= MAX_WORDS or TASK.search(text) or is_passing(text):
+        return 0
+    is_lasting = any(sign in one.reason for sign in LASTING_SIGNS)
+    return is_lasting + 0.5 * bool(REASON.search(text)) + 0.5 * bool(list_mentions(text)) + 0.25
