@@ -86,7 +86,7 @@ def _suspected(suspect: Suspect, evidence: str) -> Learning:
         title=title,
         body=cut_at_sentence(make_body(title, statement), BODY_WIDTH),
         importance=SUSPECT_IMPORTANCE,
-        extraction_scope="corrective" if suspect.adoption else "project",
+        kind="fix" if suspect.adoption else "convention",
         quotes=(RawQuote(evidence, cut(suspect.text, QUOTE_WIDTH)),),
         doubt=suspect.doubt,
         adoption=suspect.adoption,

@@ -242,6 +242,7 @@ class Learner:
         case = JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else "project",
+            takes_norms=self._run.workspace.config.extraction.norms == "seed",
             tip=work.tip,
             is_declined=not work.tip,
             pieces=evidence.pieces,
@@ -257,7 +258,7 @@ class Learner:
         answer = self._run.asker.ask(work.label, evidence)
         if answer is None:
             return by_rules
-        by_model = judge_reply(replace(case, scopes=answer.scopes), answer.text, answer.engine)
+        by_model = judge_reply(case, answer.text, answer.engine)
         self.tally.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
         self.tally.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)

@@ -171,7 +171,7 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
 
 
 def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
-    """The proposed entries that a model agrees hold anywhere: those it quotes under the scope `global`.
+    """The proposed entries that a model agrees hold anywhere: those it quotes with reach to everyone.
 
     The text of an entry stays as it is. Without a model all are agreed. Raises EngineError as the engine does: nothing
     is promoted unasked.
@@ -179,11 +179,11 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
     if engine is None or not entries:
         return tuple(entries)
     pieces = {f"e{number}": _piece(f"e{number}", entry) for number, entry in enumerate(entries, start=1)}
-    reply = engine.extract(Request(change="promotion", evidence=tuple(pieces.values()), scopes=("global",)))
+    reply = engine.extract(Request(change="promotion", evidence=tuple(pieces.values()), task="promotion"))
     cited = {
         quote.evidence
         for learning in parse_reply(reply.text).learnings
-        if learning.extraction_scope == "global" and find_ungrounded(learning, pieces) is None
+        if learning.reach == "everyone" and find_ungrounded(learning, pieces) is None
         for quote in learning.quotes
     }
     return tuple(entry for key, entry in zip(pieces, entries, strict=True) if key in cited)
