@@ -158,6 +158,20 @@ def strip_comments(text: str, *, keeps_lines: bool = False) -> str:
     return "".join(kept) + text[at:]
 
 
+OWN_BLOCK = re.compile(
+    r"^[^\n]*\bmemory-ci: begin\b.*?(?:^[^\n]*\bmemory-ci: end\b[^\n]*\n?|\Z)", re.MULTILINE | re.DOTALL
+)
+
+
+def strip_own_blocks(text: str) -> str:
+    """`text` without what memory-ci wrote into it: from a line with `memory-ci: begin` to one with `memory-ci: end`.
+
+    >>> strip_own_blocks("a\\n<!-- memory-ci: begin -->\\nb\\n<!-- memory-ci: end -->\\nc\\n")
+    'a\\nc\\n'
+    """
+    return OWN_BLOCK.sub("", text) if "memory-ci: begin" in text else text
+
+
 def shorten(text: str, width: int) -> str:
     """`text` in one line of at most `width` characters, cut at a word with an ellipsis.
 

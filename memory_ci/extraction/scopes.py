@@ -96,13 +96,15 @@ def target_of(scope: str, pieces: Iterable[Evidence]) -> str:
     return f"{name}:{where}" if where else "project"
 
 
-def common_directory(pieces: Iterable[Evidence]) -> str:
-    """The deepest directory of all files that the change touched, "" for the root or when it touched none.
-
-    What an agent opened on the way (the paths of its session) is not what was changed.
-    """
+def list_changed(pieces: Iterable[Evidence]) -> tuple[str, ...]:
+    """The files that the change touched: what an agent opened on the way (the paths of its session) is not changed."""
     changed = (path for piece in pieces if piece.kind in ("commit", "diff", "adr") for path in piece.paths)
-    folders = [path.split("/")[:-1] for path in dict.fromkeys(changed)]
+    return tuple(dict.fromkeys(changed))
+
+
+def common_directory(pieces: Iterable[Evidence]) -> str:
+    """The deepest directory of all files that the change touched, "" for the root or when it touched none."""
+    folders = [path.split("/")[:-1] for path in list_changed(pieces)]
     if not folders:
         return ""
     first, last = min(folders), max(folders)  # what the two ends of the alphabet share, all share

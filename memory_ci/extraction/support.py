@@ -57,8 +57,8 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     """Why the pieces and the sentences quoted do not carry the learning: a slug, or None."""
     quoted = [pieces[quote.evidence] for quote in learning.quotes]
     said = [_sentences_of(quote, pieces[quote.evidence].text) for quote in learning.quotes]
-    claimed = _stems(learning.title)
-    if len(claimed & set().union(*(_stems(piece.text) for piece in quoted))) < LEAST * len(claimed):
+    claimed = stems(learning.title)
+    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST * len(claimed):
         return "not-in-the-quotes"
     if all(map(_is_question, said)):
         return "quoted-question"
@@ -81,7 +81,8 @@ def _sentences_of(quote: RawQuote, text: str) -> str:
     return " ".join(text[start : last.start() if last else len(text)].split())
 
 
-def _stems(text: str) -> set[str]:
+def stems(text: str) -> set[str]:
+    """The words of `text` that carry meaning, and the parts of its identifiers, without their endings."""
     said = (*words(text), *identifier_parts(text))
     return {stem(word) for word in said if word not in STOP_WORDS and len(word) > 1}
 
@@ -120,7 +121,7 @@ def _stance(text: str) -> Stance:
     others: set[str] = set()
     for clause in CLAUSE.split(text):
         before, *behind = BAN.split(clause)
-        others |= _stems(before)
+        others |= stems(before)
         if len(behind) == 1:  # two bans in a clause make an order: never commit without running the tests
             banned.add(_order(behind[0]))
     return Stance(banned - {""}, others)

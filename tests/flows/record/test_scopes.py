@@ -217,3 +217,22 @@ def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: Stand
     model.will_find(make_learning("Ask Ada to merge", reach="project"))
     assert agreed_by_model(proposed, engine) == ()
     assert agreed_by_model(proposed, None) == tuple(proposed)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "verdict"),
+    [
+        ("docs/queue.md", BODY, "suspected"),
+        ("docs/MEMORY.md", BODY, "written"),
+        ("docs/queue.md", f"<!-- memory-ci: begin -->\n{BODY}\n<!-- memory-ci: end -->", "written"),
+    ],
+)
+def test_what_a_document_at_the_tip_says_is_proposed_not_written(
+    project: Project, model: StandIn, path: str, text: str, verdict: str
+) -> None:
+    merge_branch(project, "work", 140, PLAIN)
+    project.commit("Describe the queue", {path: f"# Queue\n\n{text}\n"})
+    model.will_find(make_learning(BODY, BODY.rstrip(".")))
+    (judged,) = by_model(model.plan(project))
+    assert judged.verdict == verdict
+    assert (judged.reason == f"restates-document: {path}") is (verdict == "suspected")
