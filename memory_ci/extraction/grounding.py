@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 
 from memory_ci.extraction.reply import Learning, RawQuote
@@ -43,8 +44,11 @@ def _find_unfit(quote: RawQuote, pieces: Mapping[str, Evidence]) -> str | None:
 
 
 def _stands_in(quote: str, text: str) -> bool:
-    """Character for character, but that a run of white space is one blank."""
-    return quote in text or " ".join(quote.split()) in " ".join(text.split())
+    """Character for character, but that a run of white space is one blank, and accents may be composed (NFC)."""
+    if quote in text:
+        return True
+    said, whole = (" ".join(unicodedata.normalize("NFC", one).split()) for one in (quote, text))
+    return said in whole
 
 
 def _is_short(quote: str) -> bool:

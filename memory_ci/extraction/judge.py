@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -18,6 +20,7 @@ from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, derive_scope, target_of
 from memory_ci.extraction.support import find_unsupported
+from memory_ci.extraction.wording import make_title
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote
 from memory_ci.records.entry import Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
@@ -94,6 +97,10 @@ BY_KIND: dict[Kind, KindDefaults] = {
     "gotcha": KindDefaults("procedural", "task", 0.6),
     "fix": KindDefaults("corrective", "task", 0.6),
 }
+CONTRAST = re.compile(r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE)
+FORBIDS = re.compile(r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE)
+"""A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite."""
+
 ASKED, COSTLY = 0.9, 0.8
 SPOKEN = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
@@ -148,9 +155,17 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
     return ReplyVerdicts(judged, parsed.reasons)
 
 
-def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
-    """The verdicts on one merged change: what is said twice is one, and at most `limit` are written."""
-    return _limited(_deduplicated(judged), limit)
+def settle(judged: Sequence[Judged], limit: int, records: Collection[str] = ()) -> tuple[Judged, ...]:
+    """The verdicts on one merged change: what is said twice is one, no title stands twice, at most `limit` are written.
+
+    `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit.
+    """
+    return _limited(_apart(_deduplicated(judged)), limit, records)
+
+
+def is_record(candidate: Candidate, records: Collection[str]) -> bool:
+    """Whether a candidate is what a decision record decides."""
+    return candidate.is_marked and any(quote.evidence in records for quote in candidate.quotes)
 
 
 def _bounded(learnings: Sequence[Learning]) -> Iterator[tuple[Learning, int]]:
@@ -252,6 +267,21 @@ def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
     return kept
 
 
+def _apart(judged: Sequence[Judged]) -> list[Judged]:
+    """Each of those to be written under a title of its own: several causes of one fix share its subject."""
+    told: list[Judged] = []
+    titles: set[str] = set()
+    for one in judged:
+        if one.verdict == "written" and one.candidate.title.casefold() in titles:
+            title = make_title(one.candidate.body.removeprefix("Cause: "))
+            one = replace(one, candidate=replace(one.candidate, title=title or one.candidate.title))
+            if one.candidate.title.casefold() in titles:
+                one = replace(one, verdict="suspected", reason="has the title of another of this change")
+        titles |= {one.candidate.title.casefold()} if one.verdict == "written" else set()
+        told.append(one)
+    return told
+
+
 class _Known:
     """What was said so far, each under every key that whatever says the same has one of."""
 
@@ -279,9 +309,10 @@ def _keys(said: CandidateWords) -> Iterable[str]:
     return {f"= {' '.join(said.words)}", *(f"> {quote}" for quote in said.quotes), *prefix}
 
 
-def _limited(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+def _limited(judged: Sequence[Judged], limit: int, records: Collection[str]) -> tuple[Judged, ...]:
     """The `limit` most important of those to be written stay so, marked ones first; among equals the earlier."""
-    written = [at for at, one in enumerate(judged) if one.verdict == "written"]
+    counted = (at for at, one in enumerate(judged) if not is_record(one.candidate, records))
+    written = [at for at in counted if judged[at].verdict == "written"]
     over = sorted(written, key=lambda at: _rank(judged[at].candidate))[limit:]
     reason = f"more than {limit} of one merged change"
     return tuple(
@@ -300,12 +331,15 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     piece = quoted[0] if quoted else None
     known = {entry.id for entry in case.existing}
     extraction_scope = learning.extraction_scope or derive_scope(learning.kind, learning.reach, quoted)
+    adoption, instead = learning.adoption, learning.instead
+    if adoption and (FORBIDS if engine == RULES else CONTRAST).match(learning.title):
+        adoption, instead = None, None
     target = learning.scope or target_of(extraction_scope, case.pieces)
     if target == "institutional" and not case.takes_norms:
         target = "project"
     return Candidate(
-        title=learning.title,
-        body=learning.body,
+        title=_composed(learning.title),
+        body=_composed(learning.body),
         type=learning.type or defaults.type,
         domain=learning.domain or defaults.domain,
         importance=min(_weigh(learning, quoted), MAX_IMPORTANCE),
@@ -315,14 +349,18 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
         is_marked=learning.is_marked,
         marker=learning.marker,
         cites=_cites(learning, piece, case) if piece else (),
-        adoption="rejected" if _is_declined(learning, case) else learning.adoption,
-        instead=learning.instead,
+        adoption="rejected" if _is_declined(learning, case) else adoption,
+        instead=instead and _composed(instead),
         source=_source(piece, case) if piece else "",
         occurred_at=piece.at.date() if piece else None,
         engine=engine,
         session=piece.session if piece else None,
         relations=tuple(f"contradicts {found}" for found in learning.contradicts if found in known),
     )
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from memory_ci.errors import EngineError
+from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import BY_KIND, JudgedCase, judge_reply
+from memory_ci.extraction.judge import BY_KIND, JudgedCase, judge_reply, settle
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.records.candidate import EngineReply, Judged, Request
 from memory_ci.records.entry import Entry
@@ -234,3 +235,42 @@ def test_what_the_gate_refuses_is_quarantined_although_its_quote_stands(title: s
     learning = make_learning(title=title, quotes=(RawQuote("e1", title),))
     (judged,) = judge("#128", evidence, FixedEngine(format_reply((learning,))), (), 3)
     assert (judged.verdict, reason in judged.reason) == ("quarantined", True)
+
+
+CAUSE = "Root cause: {}\nFix: send a key with each charge.\n"
+
+
+def test_no_two_learnings_of_a_change_have_one_title() -> None:
+    causes = ("the gateway books a charge each time", "a timeout says nothing of the other side")
+    marks = "\n".join(CAUSE.format(cause) for cause in causes)
+    judged = judge_messages(f"fix: send a charge only once to it\n\n{marks}")
+    assert written(judged) == ["Send a charge only once to it", "A timeout says nothing of the other side"]
+
+
+def test_decision_records_count_towards_no_limit() -> None:
+    record = "# Use {} for the queue\n\n## Decision\n\nWe take {}, because it keeps jobs.\n"
+    adrs = [make_piece(record.format(name, name), n, kind="adr") for n, name in enumerate(("Redis", "Kafka", "SQS"), 1)]
+    marks = make_piece("feat: x\n\nLearning: jobs run twice\n\nGotcha: leases run out after a minute of work", 4)
+    evidence = EvidenceSet((*adrs, marks))
+    reply = RulesEngine().extract(Request(change="#1", evidence=evidence.pieces)).text
+    judged = judge_reply(JudgedCase(label="#1", pieces=evidence.pieces), reply).judged
+    assert len(written(settle(judged, 1, {"e1", "e2", "e3"}))) == 4
+    assert len(written(settle(judged, 1))) == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "adoption"),
+    [
+        ("Delete branches with git branch, not with RemoveReference()", None),
+        ("Delete branches with git branch instead of RemoveReference()", None),
+        ("Deleting branches with RemoveReference() instead of git branch", "rejected"),
+        ("RemoveReference() to delete branches", "rejected"),
+    ],
+)
+def test_a_title_that_forbids_by_itself_is_not_marked_as_rejected(title: str, adoption: str | None) -> None:
+    piece = make_piece("Delete branches with git branch: RemoveReference() leaves packed ones")
+    quotes = (RawQuote("e1", "RemoveReference() leaves packed ones"),)
+    learning = make_learning(title=title, quotes=quotes, adoption="rejected", instead="Use git.", is_marked=False)
+    case = JudgedCase(label="#1", pieces=(piece,))
+    candidate = judge_reply(case, format_reply((learning,)), "model").judged[0].candidate
+    assert (candidate.adoption, candidate.instead) == (adoption, adoption and "Use git.")

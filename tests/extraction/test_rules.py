@@ -105,6 +105,15 @@ def test_an_accepted_record_gives_its_decision() -> None:
     assert learning.quotes[0].text == "We share one pool per process,\nbecause connecting costs a second."
 
 
+def test_a_record_is_read_to_the_end_of_what_it_announces_and_a_topic_is_no_title() -> None:
+    record = (
+        "# help-comments\n\n## Decision\n\nA command shows:\n\n- its usage, on\n  one line\n- its summary\n\nNo more."
+    )
+    (learning,) = extract(record, kind="adr")
+    assert learning.title == "help-comments: A command shows"
+    assert learning.body == "help-comments: A command shows:\n\n- its usage, on one line\n- its summary"
+
+
 @pytest.mark.parametrize(
     "record", [RECORD.format(status="Proposed"), RECORD.replace("## Decision", "## Idea"), "", "# Title"]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, find_aka, to_entry
-from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
+from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory, list_changed
 from memory_ci.flows.anchors import cite_touched
 from memory_ci.flows.eligible import merged_on, title_of
@@ -212,7 +212,9 @@ class Learner:
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left.reason for left in evidence.left_out)
-        judged = self._cite(self._within_limit(self._not_again(settle(found, limit)), limit))
+        records = frozenset(piece.id for piece in evidence.pieces if piece.kind == "adr")
+        fresh = self._not_again(settle(found, limit, records))
+        judged = self._cite(self._within_limit(fresh, limit, records))
         self.tally.judged += judged
         added = [self._add(item, work) for item in judged if item.verdict == "written"]
         anchored = cite_named(self._run.workspace, [change.entry for change in added], work.tip or self._run.base.sha)
@@ -288,12 +290,13 @@ class Learner:
             (wanted, content_key(candidate.title, candidate.body))
         )
 
-    def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+    def _within_limit(self, judged: Sequence[Judged], limit: int, records: Set[str]) -> tuple[Judged, ...]:
         """Entries that earlier runs wrote of this change count towards its limit, also if a person has removed them."""
         if not judged:
             return ()
-        room = limit - sum(self._is_written(item.candidate) for item in judged)
-        fresh = [item for item in judged if item.verdict == "written"]
+        counted = [item for item in judged if not is_record(item.candidate, records)]
+        room = limit - sum(self._is_written(item.candidate) for item in counted)
+        fresh = [item for item in counted if item.verdict == "written"]
         over = {id(item) for item in fresh[max(0, room) :]}
         reason = f"earlier runs wrote {limit} of this change"
         return tuple(

@@ -286,7 +286,7 @@ def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
 
 def _norm_text(entry: Entry) -> str:
     """Title and body; what was declined is worded so that nobody follows it."""
-    declined = "Tried and rejected: " if entry.adoption == "rejected" else ""
+    declined = "[tried and rejected] " if entry.adoption == "rejected" else ""
     instead = f"\n\nDone instead: {entry.instead}" if entry.instead else ""
     return f"## {declined}{entry.title}\n\n{entry.body}".rstrip() + instead
 
