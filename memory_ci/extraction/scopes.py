@@ -104,7 +104,12 @@ def list_changed(pieces: Iterable[Evidence]) -> tuple[str, ...]:
 
 def common_directory(pieces: Iterable[Evidence]) -> str:
     """The deepest directory of all files that the change touched, "" for the root or when it touched none."""
-    folders = [path.split("/")[:-1] for path in list_changed(pieces)]
+    return deepest_directory(list_changed(pieces))
+
+
+def deepest_directory(paths: Iterable[str]) -> str:
+    """The deepest directory that all of `paths` lie in, "" for the root."""
+    folders = [path.split("/")[:-1] for path in paths]
     if not folders:
         return ""
     first, last = min(folders), max(folders)  # what the two ends of the alphabet share, all share

@@ -206,6 +206,21 @@ def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file
     assert not project.git("ls-files", "src/MEMORY.md")
 
 
+@pytest.mark.parametrize(("folders", "path"), [("api db web", "institutional.md"), ("api api db", "MEMORY.md")])
+def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
+    project: Project, folders: str, path: str
+) -> None:
+    for number, folder in enumerate(folders.split(), start=141):
+        message = "Move the worker\n\nDirective: ask the gateway before a second booking"
+        project.merge_work(message, f"work{number}", number, f"src/{folder}/worker.py")
+        project.record()
+    project.merge_work("Go on", "go-on", 150)
+    project.record()
+    (entry,) = [entry for entry in project.entries(path) if entry.title == "Ask the gateway before a second booking"]
+    assert entry.occurrences == ("pr:142", "pr:143")
+    assert project.check().is_ok
+
+
 def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
     proposed = [
         make_entry(n, title=title) for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
