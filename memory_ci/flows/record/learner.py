@@ -24,9 +24,9 @@ from memory_ci.flows.eligible import merged_on, title_of
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
+from memory_ci.flows.record.documents import Documents
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_held_out, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
-from memory_ci.flows.record.told import Told
 from memory_ci.flows.serve.ranking import NAMES_CODE
 from memory_ci.flows.stage import find_project
 from memory_ci.gitrepo.forges import find_branch
@@ -130,7 +130,7 @@ class Learner:
         self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
         self._buried = BuriedTrailers(run.workspace.repo, run.base.sha)
         self._copies = Copies(run.workspace.repo, run.since)
-        self._told = Told(run.base)
+        self._documents = Documents(run.base)
         self.tally = Tally()
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -252,7 +252,7 @@ class Learner:
             pieces=evidence.pieces,
             existing=self._draft.entries,
             is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
-            find_document=lambda candidate: self._told.find(candidate, list_changed(evidence.pieces)),
+            find_document=lambda candidate: self._documents.find(candidate, list_changed(evidence.pieces)),
             known_to=self._list_known,
         )
         by_rules = list(

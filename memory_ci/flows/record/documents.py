@@ -1,4 +1,4 @@
-"""Told: what documents and help text at the tip say already, read when a learning of a model is first held to them."""
+"""Documents: what the prose and help text at the tip say already, read when a learning of a model is first held to them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MAX_DOCUMENTS = 300  # And as many files of code.
 MAX_BYTES = 200_000  # Of one file: what is longer was generated.
 
 
-class Told:
-    """The documents of a commit."""
+class Documents:
+    """Those of one commit."""
 
     def __init__(self, base: Snapshot) -> None:
         self._base = base
