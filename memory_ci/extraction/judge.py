@@ -83,7 +83,7 @@ RULES = "rules"
 
 
 class KindDefaults(NamedTuple):
-    """What an entry of a kind is, where no mark says."""
+    """What an entry of a kind is; its importance where no mark says."""
 
     type: EntryType
     domain: Domain
@@ -92,7 +92,7 @@ class KindDefaults(NamedTuple):
 
 BY_KIND: dict[Kind, KindDefaults] = {
     "preference": KindDefaults("directive", "team", 0.6),
-    "convention": KindDefaults("procedural", "task", 0.5),
+    "convention": KindDefaults("procedural", "team", 0.5),
     "decision": KindDefaults("declarative", "task", 0.7),
     "gotcha": KindDefaults("procedural", "task", 0.6),
     "fix": KindDefaults("corrective", "task", 0.6),
@@ -330,7 +330,7 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     quoted = [pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces]
     piece = quoted[0] if quoted else None
     known = {entry.id for entry in case.existing}
-    extraction_scope = learning.extraction_scope or derive_scope(learning.kind, learning.reach, quoted)
+    extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
     adoption, instead = learning.adoption, learning.instead
     if adoption and (FORBIDS if engine == RULES else CONTRAST).match(learning.title):
         adoption, instead = None, None
@@ -340,8 +340,8 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     return Candidate(
         title=_composed(learning.title),
         body=_composed(learning.body),
-        type=learning.type or defaults.type,
-        domain=learning.domain or defaults.domain,
+        type=defaults.type,
+        domain=defaults.domain,
         importance=min(_weigh(learning, quoted), MAX_IMPORTANCE),
         scope=case.project if target == "project" else target,
         extraction_scope=extraction_scope,

@@ -14,7 +14,7 @@ import msgspec
 
 from memory_ci.errors import EngineError
 from memory_ci.records.candidate import Kind, Reach, Weight
-from memory_ci.records.entry import Adoption, Domain, EntryType
+from memory_ci.records.entry import Adoption
 from memory_ci.secrets import mask_secrets
 
 MAX_REPLY = 1_000_000  # Characters of a model's reply that are read: several times what any may answer.
@@ -37,8 +37,8 @@ class RawQuote(msgspec.Struct, frozen=True):
 class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One learning as a reply states it.
 
-    `restates` and `contradicts` are claimed ids of entries. The fields from `type` on come from code only. `is_marked`:
-    the author of the evidence marked it as worth keeping; else `doubt` says why it is only proposed.
+    `restates` and `contradicts` are claimed ids of entries. The fields from `importance` on come from code only.
+    `is_marked`: the author of the evidence marked it as worth keeping; else `doubt` says why it is only proposed.
     """
 
     title: str
@@ -51,10 +51,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instead: str | None = None
     restates: str | None = None
     contradicts: tuple[str, ...] = ()
-    type: EntryType | None = None
-    domain: Domain | None = None
     importance: float | None = None
-    extraction_scope: str | None = None
     scope: str | None = None
     is_marked: bool = False
     marker: str = ""
@@ -66,7 +63,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.is_marked or bool(self.doubt)
 
 
-OWNED = frozenset({"type", "domain", "importance", "extraction_scope", "scope", "is_marked", "marker", "doubt"})
+OWNED = frozenset({"importance", "scope", "is_marked", "marker", "doubt"})
 """Fields of a learning that only code may set; replies of former versions have some of them."""
 
 CHOICES = {"kind": get_args(Kind), "reach": get_args(Reach), "weight": get_args(Weight)}

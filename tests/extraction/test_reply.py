@@ -215,7 +215,7 @@ LEARNINGS = st.builds(
     title=st.text(min_size=1, max_size=20).filter(str.strip),
     body=st.text(max_size=20),
     quotes=QUOTES,
-    extraction_scope=st.sampled_from(["project", "corrective"]),
+    kind=st.sampled_from(["convention", "fix"]),
     importance=st.none() | st.floats(0, 1),
     is_marked=st.booleans(),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.extraction.engines.rules import RulesEngine
+from memory_ci.extraction.judge import BY_KIND
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.suspects import MAX_PER_MESSAGE
 from memory_ci.records.candidate import Request
@@ -53,7 +54,7 @@ def extract(text: str, kind: EventKind = "commit") -> tuple[Learning, ...]:
 )
 def test_each_marker_has_its_type_weight_and_scope(line: str, kind: str, importance: float, scope: str) -> None:
     (learning,) = extract(f"fix: x\n\n{line}\n")
-    assert (learning.type, learning.importance, learning.scope) == (kind, importance, scope)
+    assert (BY_KIND[learning.kind].type, learning.importance, learning.scope) == (kind, importance, scope)
     assert learning.is_marked
 
 
@@ -101,7 +102,7 @@ def test_an_accepted_record_gives_its_decision() -> None:
     (learning,) = extract(RECORD.format(status="Accepted"), kind="adr")
     assert learning.title == "Use one pool"
     assert learning.body == "Use one pool. We share one pool per process, because connecting costs a second."
-    assert (learning.type, learning.importance, learning.is_marked) == ("declarative", 0.7, True)
+    assert (learning.kind, learning.importance, learning.is_marked) == ("decision", 0.7, True)
     assert learning.quotes[0].text == "We share one pool per process,\nbecause connecting costs a second."
 
 

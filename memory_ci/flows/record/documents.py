@@ -1,4 +1,4 @@
-"""Documents: what the prose and help text at the tip say already, read when a learning of a model is first held to them."""
+"""Documents: what prose and help text at the tip say already, read when a learning of a model is first held to them."""
 
 from __future__ import annotations
 
