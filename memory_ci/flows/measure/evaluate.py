@@ -176,7 +176,7 @@ def _is_right(window: GoldWindow, one: Judged) -> bool:
     return any(is_match(one.candidate, learning) for learning in window.learnings)
 
 
-UNGROUNDED = ("no-quote", "unknown-evidence", "quote-not-found", "untrusted-quote", "quote-too-short", "wrong-scope")
+UNGROUNDED = ("no-quote", "unknown-evidence", "quote-not-found", "untrusted-quote", "quote-too-short")
 
 
 def _is_grounded(one: Judged) -> bool:
