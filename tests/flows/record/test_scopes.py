@@ -221,6 +221,22 @@ def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
     assert project.check().is_ok
 
 
+def test_all_decision_records_of_a_first_import_are_written(project: Project) -> None:
+    stores = ("Redis", "Kafka", "Postgres", "SQLite", "Memcached")
+    record = "# Use {0} for its part\n\n## Decision\n\nWe take {0}, because {1}.\n"
+    reasons = ("it is quick", "jobs are replayed", "money needs transactions", "tests are offline", "pages are cached")
+    files = {
+        f"docs/adr/{at}-{store}.md": record.format(store, why)
+        for at, (store, why) in enumerate(zip(stores, reasons, strict=True), start=1000)
+    }
+    project.branch("records")
+    project.commit("Tell what was decided", files)
+    project.checkout("main")
+    project.merge("records", message="Merge pull request #140 from ada/records\n\nTell what was decided")
+    project.record()
+    assert {f"Use {store} for its part" for store in stores} <= set(project.titles())
+
+
 def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
     proposed = [
         make_entry(n, title=title) for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
