@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
+from functools import lru_cache
 from itertools import pairwise
 
 WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
@@ -25,6 +26,7 @@ have particles: their words are pairs of neighbouring letters, as Lucene's CJKBi
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # What prose puts around a word.
 FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
 
+VOWEL = re.compile(r"[aeiouy]")
 STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before but by can could did do does doing for from
     get had has have how i if in into is it its just like me my no not of on or our out over should so some such than
@@ -98,6 +100,24 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(words(text)) - STOP_WORDS
 
 
+@lru_cache(maxsize=1 << 14)
+def stem(word: str) -> str:
+    """A word without its ending: `retries`, `retried` and `retrying` are one; an identifier stays as it is.
+
+    >>> [stem(word) for word in ("caches", "running", "string", "http_client")]
+    ['cach', 'run', 'string', 'http_client']
+    """
+    if not word.isalpha():
+        return word
+    word = re.sub(r"i(?:es|ed)\Z", "y", word) if len(word) > 4 else word
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+        word = word[:-2] if word.endswith(("shes", "ches", "sses", "xes")) else word[:-1]
+    base = re.sub(r"(?:ing|ed)\Z", "", word)
+    if base != word and len(base) > 2 and VOWEL.search(base):
+        word = base[:-1] if re.search(r"([bgmnprt])\1\Z", base) else base
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
 def jaccard(left: Set[str], right: Set[str]) -> float:
     """Shared share of two sets, in [0, 1]; two empty sets share nothing.
 
@@ -136,6 +156,20 @@ def strip_comments(text: str, *, keeps_lines: bool = False) -> str:
         kept += [text[at:first], "\n" * text.count("\n", first, last) * keeps_lines]
         at = last + 3
     return "".join(kept) + text[at:]
+
+
+OWN_BLOCK = re.compile(
+    r"^[^\n]*\bmemory-ci: begin\b.*?(?:^[^\n]*\bmemory-ci: end\b[^\n]*\n?|\Z)", re.MULTILINE | re.DOTALL
+)
+
+
+def strip_own_blocks(text: str) -> str:
+    """`text` without what memory-ci wrote into it: from a line with `memory-ci: begin` to one with `memory-ci: end`.
+
+    >>> strip_own_blocks("a\\n<!-- memory-ci: begin -->\\nb\\n<!-- memory-ci: end -->\\nc\\n")
+    'a\\nc\\n'
+    """
+    return OWN_BLOCK.sub("", text) if "memory-ci: begin" in text else text
 
 
 def shorten(text: str, width: int) -> str:

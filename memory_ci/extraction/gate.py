@@ -104,7 +104,7 @@ def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str |
 
 def find_urls(text: str) -> frozenset[str]:
     """The addresses in `text`, without the punctuation of the sentence around them."""
-    return frozenset(url.rstrip(".,;:!?") for url in re.findall(URL, text))
+    return frozenset(url.rstrip(".,;:!?\u3002") for url in re.findall(URL, unicodedata.normalize("NFKC", text)))
 
 
 def check_text(title: str, body: str) -> list[str]:
@@ -116,15 +116,16 @@ def check_text(title: str, body: str) -> list[str]:
         reasons.append("title-too-long")
     if len(body) > BODY_WIDTH:
         reasons.append("body-too-long")
-    whole = f"{title}\n{body}"
-    if unicodedata.normalize("NFKC", whole) != whole:
-        reasons.append("not-normalised")
-    return list(dict.fromkeys(reasons + check_words(whole)))
+    return list(dict.fromkeys(reasons + check_words(f"{title}\n{body}")))
 
 
 def check_words(text: str, *, credentials: bool = True) -> list[str]:
-    """Reasons that hold for any text that ends up in a memory file; without `credentials`, where those are known."""
+    """Reasons that hold for any text that ends up in a memory file; without `credentials`, where those are known.
+
+    Compatibility forms (full-width letters, ligatures) are read as what they stand for.
+    """
     reasons = ["hidden-characters"] if has_hidden(text) else []
+    text = unicodedata.normalize("NFKC", text)
     lowered = lower_case(text)
     reasons += [form.reason for form in FORM if _has_form(form, text, lowered)]
     reasons += ["mixed-script"] if not text.isascii() and re.search(MIXED_SCRIPT, text) else []

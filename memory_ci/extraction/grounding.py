@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 
 from memory_ci.extraction.reply import Learning, RawQuote
-from memory_ci.extraction.scopes import may_cite
 from memory_ci.records.event import Evidence
 from memory_ci.secrets import MASK
 
@@ -21,19 +21,17 @@ WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff
 
 
 def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
-    """Why the quotes of `learning` do not prove it: none, of unknown evidence, not exact, of untrusted words, short,
-    or none of what its scope reads. What our own rules quote may be short, for it stands behind a mark."""
+    """Why the quotes of `learning` do not prove it: none, of unknown evidence, not exact, of untrusted words, or short.
+
+    What our own rules quote may be short, for it stands behind a mark.
+    """
     if not learning.quotes:
         return "no-quote"
     for quote in learning.quotes:
         if reason := _find_unfit(quote, pieces):
             return reason
-    if learning.is_by_rule:
-        return None
-    if any(_is_short(quote.text) for quote in learning.quotes):
-        return "quote-too-short"
-    cited = (pieces[quote.evidence] for quote in learning.quotes)
-    return None if any(may_cite(learning.extraction_scope, piece) for piece in cited) else "wrong-scope-evidence"
+    is_short = not learning.is_by_rule and any(_is_short(quote.text) for quote in learning.quotes)
+    return "quote-too-short" if is_short else None
 
 
 def _find_unfit(quote: RawQuote, pieces: Mapping[str, Evidence]) -> str | None:
@@ -46,8 +44,11 @@ def _find_unfit(quote: RawQuote, pieces: Mapping[str, Evidence]) -> str | None:
 
 
 def _stands_in(quote: str, text: str) -> bool:
-    """Character for character, but that a run of white space is one blank."""
-    return quote in text or " ".join(quote.split()) in " ".join(text.split())
+    """Character for character, but that a run of white space is one blank, and accents may be composed (NFC)."""
+    if quote in text:
+        return True
+    said, whole = (" ".join(unicodedata.normalize("NFC", one).split()) for one in (quote, text))
+    return said in whole
 
 
 def _is_short(quote: str) -> bool:

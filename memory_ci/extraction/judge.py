@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -16,9 +18,11 @@ from memory_ci.extraction.entries import base_importance, check_entry, to_entry
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES, target_of
-from memory_ci.records.candidate import Candidate, Judged, Quote
-from memory_ci.records.entry import Entry
+from memory_ci.extraction.scopes import MAX_IMPORTANCE, derive_scope, target_of
+from memory_ci.extraction.support import find_unsupported
+from memory_ci.extraction.wording import make_title
+from memory_ci.records.candidate import Candidate, Judged, Kind, Quote
+from memory_ci.records.entry import Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import content_words, jaccard, words
@@ -75,28 +79,52 @@ def _folded(text: str) -> str:
 
 
 MAX_PER_PIECE = 50  # Learnings of one piece of evidence that are looked at: nobody learns more from one commit.
-TRIVIAL = 0.3  # Importance below which what a model found is not written; 0.2 is trivial by the rubric of the scopes.
 RULES = "rules"
+
+
+class KindDefaults(NamedTuple):
+    """What an entry of a kind is; its importance where no mark says."""
+
+    type: EntryType
+    domain: Domain
+    importance: float
+
+
+BY_KIND: dict[Kind, KindDefaults] = {
+    "preference": KindDefaults("directive", "team", 0.6),
+    "convention": KindDefaults("procedural", "team", 0.5),
+    "decision": KindDefaults("declarative", "task", 0.7),
+    "gotcha": KindDefaults("procedural", "task", 0.6),
+    "fix": KindDefaults("corrective", "task", 0.6),
+}
+CONTRAST = re.compile(r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE)
+FORBIDS = re.compile(r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE)
+"""A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite."""
+
+ASKED, COSTLY = 0.9, 0.8
+SPOKEN = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
 
 class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     """What is judged: the evidence of one merged change, named by `label` and the sha of its `tip`.
 
-    `existing` are the entries known so far, those of earlier changes of the same run included; `scopes` the extraction
-    scopes that a model was asked for. `known_to` gives of `existing` what all are given that a candidate is for.
-    `is_writable` says why a candidate could not be kept as an entry, or None.
+    `existing` are the entries known so far, those of earlier changes of the same run included. `known_to` gives of
+    `existing` what all are given that a candidate is for. `is_writable` says why a candidate could not be kept as an
+    entry, or None; `find_document` which document of the repository says what a model found already.
     `is_declined`: the request was closed without a merge, so that what it proposes is nothing to follow.
     `project` is where a learning of the project goes: its scope, or that of the sub-project which the change lies in.
+    `takes_norms`: what is a norm by its mark or scope goes to institutional memory at once, as the seed has it.
     """
 
     label: str
     pieces: tuple[Evidence, ...]
     tip: str = ""
     existing: tuple[Entry, ...] = ()
-    scopes: tuple[str, ...] = ()
     is_declined: bool = False
     project: str = "project"
+    takes_norms: bool = False
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None
+    find_document: Callable[[Candidate], str | None] = lambda candidate: None
     known_to: Callable[[Candidate], Sequence[Entry]] | None = None
 
     @property
@@ -127,9 +155,17 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
     return ReplyVerdicts(judged, parsed.reasons)
 
 
-def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
-    """The verdicts on one merged change: what is said twice is one, and at most `limit` are written."""
-    return _limited(_deduplicated(judged), limit)
+def settle(judged: Sequence[Judged], limit: int, records: Collection[str] = ()) -> tuple[Judged, ...]:
+    """The verdicts on one merged change: what is said twice is one, no title stands twice, at most `limit` are written.
+
+    `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit.
+    """
+    return _limited(_apart(_deduplicated(judged)), limit, records)
+
+
+def is_record(candidate: Candidate, records: Collection[str]) -> bool:
+    """Whether a candidate is what a decision record decides."""
+    return candidate.is_marked and any(quote.evidence in records for quote in candidate.quotes)
 
 
 def _bounded(learnings: Sequence[Learning]) -> Iterator[tuple[Learning, int]]:
@@ -161,14 +197,13 @@ def _judged(learning: Learning, case: JudgedCase, engine: str) -> Judged:
     candidate = _candidate(learning, case, engine)
     refusal = (
         find_ungrounded(learning, pieces)
-        or ("scope-not-asked" if case.scopes and learning.extraction_scope not in case.scopes else None)
         or check_candidate(candidate, case.pieces)
         or _find_unfit(candidate)
         or case.is_writable(candidate)
     )
     if refusal:
         return Judged(candidate=_masked(candidate), verdict="quarantined", reason=refusal, change=case.label)
-    if doubt := _doubt(learning, pieces) if engine == RULES else _find_trivial(candidate):
+    if doubt := _doubt(learning, pieces) if engine == RULES else _find_unsupported(learning, candidate, case):
         return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=case.label)
     if known := _find_known(learning, candidate, case):
         reason = "known already"
@@ -196,8 +231,12 @@ def _find_known(learning: Learning, candidate: Candidate, case: JudgedCase) -> s
     return find_restated(candidate, known) or (learning.restates if learning.restates in ids else None)
 
 
-def _find_trivial(candidate: Candidate) -> str | None:
-    return f"trivial: importance {candidate.importance:g}" if candidate.importance < TRIVIAL else None
+def _find_unsupported(learning: Learning, candidate: Candidate, case: JudgedCase) -> str | None:
+    """Why what a model found is only proposed: its quotes do not carry it, or a document says it already."""
+    if reason := find_unsupported(learning, case.by_id):
+        return reason
+    document = case.find_document(candidate)
+    return f"restates-document: {document}" if document else None
 
 
 def _find_unfit(candidate: Candidate) -> str | None:
@@ -228,6 +267,21 @@ def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
     return kept
 
 
+def _apart(judged: Sequence[Judged]) -> list[Judged]:
+    """Each of those to be written under a title of its own: several causes of one fix share its subject."""
+    told: list[Judged] = []
+    titles: set[str] = set()
+    for one in judged:
+        if one.verdict == "written" and one.candidate.title.casefold() in titles:
+            title = make_title(one.candidate.body.removeprefix("Cause: "))
+            one = replace(one, candidate=replace(one.candidate, title=title or one.candidate.title))
+            if one.candidate.title.casefold() in titles:
+                one = replace(one, verdict="suspected", reason="has the title of another of this change")
+        titles |= {one.candidate.title.casefold()} if one.verdict == "written" else set()
+        told.append(one)
+    return told
+
+
 class _Known:
     """What was said so far, each under every key that whatever says the same has one of."""
 
@@ -255,9 +309,10 @@ def _keys(said: CandidateWords) -> Iterable[str]:
     return {f"= {' '.join(said.words)}", *(f"> {quote}" for quote in said.quotes), *prefix}
 
 
-def _limited(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+def _limited(judged: Sequence[Judged], limit: int, records: Collection[str]) -> tuple[Judged, ...]:
     """The `limit` most important of those to be written stay so, marked ones first; among equals the earlier."""
-    written = [at for at, one in enumerate(judged) if one.verdict == "written"]
+    counted = (at for at, one in enumerate(judged) if not is_record(one.candidate, records))
+    written = [at for at in counted if judged[at].verdict == "written"]
     over = sorted(written, key=lambda at: _rank(judged[at].candidate))[limit:]
     reason = f"more than {limit} of one merged change"
     return tuple(
@@ -270,25 +325,32 @@ def _rank(candidate: Candidate) -> tuple[bool, float]:
 
 
 def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
-    """The learning with what code knows better than an engine: origin, date, anchors, and the defaults of its scope."""
-    scope, pieces = SCOPES[learning.extraction_scope], case.by_id
-    piece = next((pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces), None)
+    """The learning with what code knows better than an engine: scope, type, importance, origin, date and anchors."""
+    defaults, pieces = BY_KIND[learning.kind], case.by_id
+    quoted = [pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces]
+    piece = quoted[0] if quoted else None
     known = {entry.id for entry in case.existing}
-    target = learning.scope or target_of(learning.extraction_scope, case.pieces)
+    extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
+    adoption, instead = learning.adoption, learning.instead
+    if adoption and (FORBIDS if engine == RULES else CONTRAST).match(learning.title):
+        adoption, instead = None, None
+    target = learning.scope or target_of(extraction_scope, case.pieces)
+    if target == "institutional" and not case.takes_norms:
+        target = "project"
     return Candidate(
-        title=learning.title,
-        body=learning.body,
-        type=learning.type or scope.type,
-        domain=learning.domain or scope.domain,
-        importance=min(_weigh(learning, pieces), MAX_IMPORTANCE),
+        title=_composed(learning.title),
+        body=_composed(learning.body),
+        type=defaults.type,
+        domain=defaults.domain,
+        importance=min(_weigh(learning, quoted), MAX_IMPORTANCE),
         scope=case.project if target == "project" else target,
-        extraction_scope=learning.extraction_scope,
+        extraction_scope=extraction_scope,
         quotes=tuple(_quote(quote.evidence, quote.text, pieces) for quote in learning.quotes),
         is_marked=learning.is_marked,
         marker=learning.marker,
         cites=_cites(learning, piece, case) if piece else (),
-        adoption="rejected" if _is_declined(learning, case) else learning.adoption,
-        instead=learning.instead,
+        adoption="rejected" if _is_declined(learning, case) else adoption,
+        instead=instead and _composed(instead),
         source=_source(piece, case) if piece else "",
         occurred_at=piece.at.date() if piece else None,
         engine=engine,
@@ -297,12 +359,20 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     )
 
 
-def _weigh(learning: Learning, pieces: Mapping[str, Evidence]) -> float:
-    """What the reply says; else what the scope gives, or more where the events that are quoted are graver."""
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
+    """What a rule says; else what the kind gives, or more for its weight or where the events quoted are graver.
+
+    That somebody asked for it counts where a person is quoted who could: in a session or a review.
+    """
     if learning.importance is not None:
         return learning.importance
-    quoted = (pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces)
-    return max(SCOPES[learning.extraction_scope].importance, base_importance(quoted))
+    is_asked = learning.weight == "asked" and any(one.actor == "human" and one.kind in SPOKEN for one in quoted)
+    weight = ASKED if is_asked else COSTLY if learning.weight == "costly" else 0.0
+    return max(BY_KIND[learning.kind].importance, weight, base_importance(quoted))
 
 
 def _is_declined(learning: Learning, case: JudgedCase) -> bool:

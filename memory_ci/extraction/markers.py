@@ -1,19 +1,7 @@
 """Marks: what an author marked as worth keeping, found in a commit message or a decision record.
 
-Where a mark's learning goes, and with what weight (the rubric: told to remember 0.9, won the hard way 0.8, a decision
-with its reason 0.7, error and debugging 0.6). Only a directive is a norm that always holds; the rest is ranked with
-the project.
-
-| mark                                  | type        | domain | importance | scope         |
-|---------------------------------------|-------------|--------|------------|---------------|
-| /remember (in a review)               | procedural  | team   | 0.9        | project       |
-| Directive                             | directive   | team   | 0.9        | institutional |
-| Convention                            | procedural  | team   | 0.8        | project       |
-| Invariant, Constraint                 | declarative | task   | 0.8        | project       |
-| Gotcha, Learning, Lesson, learned()   | procedural  | task   | 0.8        | project       |
-| Rejected                              | declarative | task   | 0.7        | project       |
-| Decision, a decision record (ADR)     | declarative | task   | 0.7        | project       |
-| Root cause (of a fix)                 | corrective  | task   | 0.6        | project       |
+Their table, MARKERS, has the rubric's weights: told to remember 0.9, won the hard way 0.8, a decision with its reason
+0.7, error and debugging 0.6.
 
 A mark is a line `Learning: …` (with an optional bullet or bold face, in any case), a contextual-commit line
 `learned(scope): …`, or a bullet in a section `## Learnings`. Its text runs on over wrapped lines.
@@ -29,7 +17,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memory_ci.records.entry import Adoption, Domain, EntryType
+from memory_ci.records.candidate import Kind
+from memory_ci.records.entry import Adoption
 from memory_ci.text import unfenced_lines
 
 CONVENTIONAL = re.compile(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
@@ -83,27 +72,25 @@ def _physical_lines(message: str) -> list[str]:
 
 
 class Marker(NamedTuple):
-    """One row of the table above."""
+    """What a mark makes of a statement; `scope` is where it goes by the letter of the seed."""
 
-    type: EntryType
-    domain: Domain
+    kind: Kind
     importance: float
-    scope: str
-    extraction_scope: str
+    scope: str = "project"
     adoption: Adoption | None = None
 
 
 MARKERS: dict[str, Marker] = {
-    "remember": Marker("procedural", "team", 0.9, "project", "observations"),
-    "directive": Marker("directive", "team", 0.9, "institutional", "observations"),
-    "convention": Marker("procedural", "team", 0.8, "project", "project"),
-    "invariant": Marker("declarative", "task", 0.8, "project", "project"),
-    "constraint": Marker("declarative", "task", 0.8, "project", "project"),
-    "gotcha": Marker("procedural", "task", 0.8, "project", "project"),
-    "learning": Marker("procedural", "task", 0.8, "project", "project"),
-    "rejected": Marker("declarative", "task", 0.7, "project", "project", "rejected"),
-    "decision": Marker("declarative", "task", 0.7, "project", "project"),
-    "root cause": Marker("corrective", "task", 0.6, "project", "corrective"),
+    "remember": Marker("convention", 0.9),
+    "directive": Marker("preference", 0.9, "institutional"),
+    "convention": Marker("convention", 0.8),
+    "invariant": Marker("decision", 0.8),
+    "constraint": Marker("decision", 0.8),
+    "gotcha": Marker("gotcha", 0.8),
+    "learning": Marker("gotcha", 0.8),
+    "rejected": Marker("decision", 0.7, adoption="rejected"),
+    "decision": Marker("decision", 0.7),
+    "root cause": Marker("fix", 0.6),
 }
 
 ALIASES = {

@@ -142,7 +142,9 @@ PHRASES: tuple[Phrase, ...] = (
     _phrase(
         "changes-role",
         "henceforth now + you agent assistant respond act",
-        r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b",
+        r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b"
+        r"(?! (?:must|should|need to|have to) (?:always |never |not )?+(?!obey|ignore|act\b|answer|respond|follow|be\b"
+        r"|pretend|disregard|trust|forget|only\b)\w)",
     ),
     _phrase(
         "changes-role",
@@ -158,12 +160,14 @@ PHRASES: tuple[Phrase, ...] = (
         "hides-from-people",
         f"tell telling inform informing alert alerting notify notifying + {PEOPLE_WORDS} + not don never without avoid",
         rf"\b(?:do not|don't|never|without|avoid) (?:tell|inform|alert|notify)(?:ing)? {PEOPLE}"
+        r"(?!(?: about)? [^.;\n]{1,60}[;,] (?:but |just |only )?(?:log|show|report|print|warn)\b)"
         r"(?: (?:about|of|that you|what you|this)\b| ?(?:$|[.,;!]))",
     ),
     _phrase(
         "hides-from-people",
         "mention disclose reveal discuss talk + not don never + this these that it",
-        r"\b(?:do not|don't|never) (?:mention|disclose|reveal|discuss|talk about) (?:this|these|that you|it)\b",
+        r"\b(?:do not|don't|never) (?:mention|disclose|reveal|discuss|talk about) (?:this|these|that you|it)\b"
+        r"(?! in (?:the |our |any )?(?:changelog|release notes|readme|docs|documentation)\b)",
     ),
     _phrase(
         "hides-from-people",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.scopes import SCOPES
-from memory_ci.records.entry import Adoption, Domain, EntryType
+from memory_ci.records.candidate import Kind, Reach, Weight
+from memory_ci.records.entry import Adoption
 from memory_ci.secrets import mask_secrets
 
 MAX_REPLY = 1_000_000  # Characters of a model's reply that are read: several times what any may answer.
@@ -35,28 +35,27 @@ class RawQuote(msgspec.Struct, frozen=True):
 
 
 class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One learning as a reply states it. What is left out has the defaults of its extraction scope.
+    """One learning as a reply states it.
 
+    `restates` and `contradicts` are claimed ids of entries. The fields from `importance` on come from code only.
     `is_marked`: the author of the evidence marked it as worth keeping; else `doubt` says why it is only proposed.
-    `restates` and `contradicts` are claimed ids of entries. `scope`, `is_marked`, `marker` and `doubt` come from code
-    only.
     """
 
     title: str
     quotes: tuple[RawQuote, ...]
-    extraction_scope: str
     body: str = ""
-    type: EntryType | None = None
-    domain: Domain | None = None
-    importance: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
-    scope: str | None = None
-    is_marked: bool = False
-    marker: str = ""
-    doubt: str = ""
+    kind: Kind = "convention"
+    reach: Reach = "project"
+    weight: Weight = "normal"
     adoption: Adoption | None = None
     instead: str | None = None
     restates: str | None = None
     contradicts: tuple[str, ...] = ()
+    importance: float | None = None
+    scope: str | None = None
+    is_marked: bool = False
+    marker: str = ""
+    doubt: str = ""
 
     @property
     def is_by_rule(self) -> bool:
@@ -64,7 +63,10 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.is_marked or bool(self.doubt)
 
 
-OWNED = frozenset({"scope", "is_marked", "marker", "doubt"})  # Fields of a learning that only code may set.
+OWNED = frozenset({"importance", "scope", "is_marked", "marker", "doubt"})
+"""Fields of a learning that only code may set; replies of former versions have some of them."""
+
+CHOICES = {"kind": get_args(Kind), "reach": get_args(Reach), "weight": get_args(Weight)}
 
 
 class ProposedRisk(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,7 @@ def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
     Raises EngineError (unreadable-reply) when there is no list of learnings at all.
     """
     raw, reasons = _find_list(text if trusted else text[:MAX_REPLY], "learnings")
-    read = [_read(one if trusted else _allowed(one)) for one in raw]
+    read = [_convert(one if trusted else _allowed(one), Learning) for one in raw]
     learnings = tuple(one for one in read if isinstance(one, Learning))
     return Parsed(learnings, tuple(one for one in read if isinstance(one, str)) + reasons)
 
@@ -173,10 +175,13 @@ def _salvage(text: str, position: int) -> list[object]:
 
 
 def _allowed(raw: object) -> object:
-    """What a model may say of a learning: no field that code owns; null and "" mean that a field is left out."""
+    """What a model may say of a learning: no field that code owns; null, "" and an unknown choice leave a field out."""
     if not isinstance(raw, dict):
         return raw
     kept = {key: value for key, value in raw.items() if key not in OWNED and value is not None and value != ""}
+    for name, values in CHOICES.items():
+        if kept.get(name) not in values:
+            kept.pop(name, None)
     if isinstance(quotes := kept.get("quotes"), list):
         kept["quotes"] = [_cut(quote) for quote in quotes]
     return kept
@@ -186,11 +191,6 @@ def _cut(quote: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(quote, dict) and isinstance(text := quote.get("text"), str):
         return quote | {"text": text[:QUOTE_WIDTH]}
     return quote
-
-
-def _read(raw: object) -> Learning | str:
-    found = _convert(raw, Learning)
-    return found if isinstance(found, str) or found.extraction_scope in SCOPES else "bad-extraction-scope"
 
 
 def _convert(raw: object, kind: type[T]) -> T | str:

@@ -1,19 +1,17 @@
-"""The ten extraction scopes: what each may read, what it asks for, where it writes, and what holds by default.
+"""The ten extraction scopes: code derives that of a learning from its kind, its reach and the pieces that it quotes.
 
-A scope reads what its selectors match. A change has something for it when every group of them matches some piece, and
-when the change has the place that the scope writes to. The labels are those that the sources put on their events.
+A model names no scope: one that does not fit would be no fault of what was learned.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
-from memory_ci.records.entry import Domain, EntryType, ScopeName
+from memory_ci.records.candidate import Kind, Reach
+from memory_ci.records.entry import ScopeName
 from memory_ci.records.event import Actor, EventKind, Evidence
-
-Moment = Literal["prospective", "in-flight", "corrective", "retrospective"]
 
 JOB_WIDTH = 64  # Characters of a session's id that name its job: more than a UUID has.
 
@@ -39,169 +37,79 @@ class Selector(NamedTuple):
         )
 
 
-Group = tuple[Selector, ...]
-
-
-class ExtractionScope(NamedTuple):
-    """One row: of each group of `reads` one piece must be there; then a model is asked for what `asks_for` says."""
-
-    moment: Moment
-    reads: tuple[Group, ...]
-    asks_for: str
-    writes_to: ScopeName
-    type: EntryType
-    domain: Domain
-    importance: float
-
-
-KINDS: tuple[EventKind, ...] = get_args(EventKind)
-CHANGE: Group = (Selector(tuple(kind for kind in KINDS if kind != "entry")),)
-OUTCOME: Group = (Selector(tuple(kind for kind in KINDS if kind not in ("entry", "premortem", "intent"))),)
-HUMAN_TURNS = Selector(("text",), ("human",))
-SESSION: Group = (Selector(("text", "rejection", "interrupt", "compaction", "tool_call", "tool_result")),)
-MENDS = Selector(("commit",), words=r"(?im)^[\s*-]*(?:revert|(?:hot)?fix(?:e[sd])?|(?:\*\*|#+ )?root[ -]cause)\b")
-"""Commits that revert or fix, a squash that lists one included, or that name the cause."""
-
-CORRECTIONS: Group = (
-    HUMAN_TURNS,
-    Selector(("rejection", "interrupt", "intervention")),
-    Selector(("review",), label=("state", "changes_requested")),
-    Selector(("review",), label=("outcome", "requested-then-made")),
-    Selector(("check",), label=("outcome", "failed-then-passed")),
-    Selector(("pr",), label=("outcome", "closed-unmerged")),
-    MENDS,
-)
-
-SCOPES: dict[str, ExtractionScope] = {
-    "observations": ExtractionScope(
-        "retrospective",
-        ((HUMAN_TURNS,),),
-        "what people said in a session that shows a lasting preference or value of the team",
-        "institutional",
-        "directive",
-        "team",
-        0.9,
-    ),
-    "escalation": ExtractionScope(
-        "retrospective",
-        ((HUMAN_TURNS, Selector(("rejection", "interrupt", "intervention", "tool_call"))),),
-        "from turns, interruptions and denied operations: when to ask first, and when to act without asking",
-        "institutional",
-        "directive",
-        "team",
-        0.9,
-    ),
-    "intent-alignment": ExtractionScope(
-        "retrospective",
-        ((Selector(("pr", "intent")),), (Selector(("diff",)),)),
-        "the intent (request or document) held against the diff: what was met, missed or done otherwise, and why",
-        "project",
-        "corrective",
-        "task",
-        0.5,
-    ),
-    "team": ExtractionScope(
-        "retrospective",
-        (CHANGE,),
-        "norms and procedures of the one directory that this change lies in, which hold nowhere else",
-        "team",
-        "procedural",
-        "team",
-        0.5,
-    ),
-    "session": ExtractionScope(
-        "retrospective",
-        (SESSION,),
-        "how the work of this one session was coordinated, where the rest of the same job needs it",
-        "session",
-        "procedural",
-        "team",
-        0.5,
-    ),
-    "project": ExtractionScope(
-        "retrospective",
-        (CHANGE,),
-        "conventions, decisions with their reason, and patterns that will come up again in this repository",
-        "project",
-        "procedural",
-        "task",
-        0.5,
-    ),
-    "global": ExtractionScope(
-        "retrospective",
-        ((Selector(("entry",)),),),
-        "norms among these entries that hold in any project whatever",
-        "global",
-        "procedural",
-        "team",
-        0.5,
-    ),
-    "prospective": ExtractionScope(
-        "prospective",
-        ((Selector(("premortem",)),), OUTCOME),
-        "the pre-mortem held against what happened: risks that came true, that were missed, that were false alarms",
-        "project",
-        "declarative",
-        "task",
-        0.5,
-    ),
-    "in-flight": ExtractionScope(
-        "in-flight",
-        ((Selector(("assumption", "intervention")),),),
-        "assumptions noted on the way held against the outcome: which failed, and what would have shown it",
-        "project",
-        "declarative",
-        "task",
-        0.5,
-    ),
-    "corrective": ExtractionScope(
-        "corrective",
-        (CORRECTIONS,),
-        "what was corrected (by a turn, a rejection, a requested change, a revert, a check that failed first):"
-        " the error, its cause, how to prevent it",
-        "project",
-        "corrective",
-        "task",
-        0.8,
-    ),
+SCOPES: dict[str, ScopeName] = {
+    "observations": "institutional",
+    "escalation": "institutional",
+    "intent-alignment": "project",
+    "team": "team",
+    "session": "session",
+    "project": "project",
+    "global": "global",
+    "prospective": "project",
+    "in-flight": "project",
+    "corrective": "project",
 }
+"""Where each writes to by the letter of the seed. What is institutional there goes to the project, unless the
+configuration says `extraction.norms: seed`: one sentence is nobody's norm."""
+
+BY_PIECE: dict[EventKind, str] = {
+    "premortem": "prospective",
+    "assumption": "in-flight",
+    "intervention": "in-flight",
+    "intent": "intent-alignment",
+    "entry": "global",
+}
+"""What is learned from such a piece is of this scope, whatever else is quoted."""
+
+SAID = Selector(("text", "rejection"), ("human",))
+STOPPED = Selector(("text", "rejection", "interrupt", "tool_call"))
 
 
-def scopes_for(pieces: Sequence[Evidence]) -> tuple[str, ...]:
-    """The scopes that have something to read in `pieces` and a place to write to, in the order of the table."""
-    return tuple(
-        name
-        for name, row in SCOPES.items()
-        if all(any(_takes(group, piece) for piece in pieces) for group in row.reads)
-        and target_of(name, pieces).partition(":")[0] == row.writes_to
-    )
+def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
+    """The extraction scope of a learning that quotes these pieces."""
+    by_piece = next((BY_PIECE[piece.kind] for piece in quoted if piece.kind in BY_PIECE), None)
+    if by_piece:
+        return by_piece
+    if reach in ("team", "session"):
+        return reach
+    if quoted and (kind == "preference" or reach == "everyone"):
+        if all(map(SAID.takes, quoted)):
+            return "observations"
+        if all(map(STOPPED.takes, quoted)):
+            return "escalation"
+    return "corrective" if kind == "fix" else "project"
 
 
-def may_cite(scope: str, piece: Evidence) -> bool:
-    """Whether `piece` is of what `scope` reads."""
-    return any(_takes(group, piece) for group in SCOPES[scope].reads)
+def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
+    """How far a learning of these pieces may reach: no change has a place that a model could make up."""
+    team: tuple[Reach, ...] = ("team",) if common_directory(pieces) else ()
+    session: tuple[Reach, ...] = ("session",) if _job(pieces) else ()
+    return ("project", *team, *session, "everyone")
 
 
 def target_of(scope: str, pieces: Iterable[Evidence]) -> str:
     """Where a learning of `scope` goes, as in Entry.scope; to the project where the change has no such place."""
-    name = SCOPES[scope].writes_to
+    name = SCOPES[scope]
     if name not in ("team", "session"):
         return name
     where = common_directory(pieces) if name == "team" else _job(pieces)
     return f"{name}:{where}" if where else "project"
 
 
-def _takes(group: Group, piece: Evidence) -> bool:
-    return any(selector.takes(piece) for selector in group)
+def list_changed(pieces: Iterable[Evidence]) -> tuple[str, ...]:
+    """The files that the change touched: what an agent opened on the way (the paths of its session) is not changed."""
+    changed = (path for piece in pieces if piece.kind in ("commit", "diff", "adr") for path in piece.paths)
+    return tuple(dict.fromkeys(changed))
 
 
 def common_directory(pieces: Iterable[Evidence]) -> str:
-    """The deepest directory of all files that the change touched, "" for the root or when it touched none.
+    """The deepest directory of all files that the change touched, "" for the root or when it touched none."""
+    return deepest_directory(list_changed(pieces))
 
-    What an agent opened on the way (the paths of its session) is not what was changed.
-    """
-    changed = (path for piece in pieces if piece.kind in ("commit", "diff", "adr") for path in piece.paths)
-    folders = [path.split("/")[:-1] for path in dict.fromkeys(changed)]
+
+def deepest_directory(paths: Iterable[str]) -> str:
+    """The deepest directory that all of `paths` lie in, "" for the root."""
+    folders = [path.split("/")[:-1] for path in paths]
     if not folders:
         return ""
     first, last = min(folders), max(folders)  # what the two ends of the alphabet share, all share

@@ -173,6 +173,11 @@ STATUS = re.compile(
     r"^(?:#+\s*)?(?:[-*]\s*)?(?:\*\*)?status(?:\*\*)?:?(?:\*\*)?[\s:]*(?P<status>[A-Za-z]+)",
     re.MULTILINE | re.IGNORECASE,
 )
+PARAGRAPHS = re.compile(r"\S(?:(?!(?<!:)\n\n).)*", re.DOTALL)
+"""The first paragraph; one that ends in a colon takes along what it announces."""
+
+LINE = re.compile(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")  # A wrapped line, not the next item of a list.
+MIN_NAME = 3  # Words from which on the name of a record says what was decided.
 ADOPTED = frozenset({"accepted", "approved", "adopted", "implemented", "done", "final", "active"})
 
 
@@ -182,9 +187,10 @@ def find_decision(record: str) -> Mark | None:
     if title is None or heading is None or (status and status["status"].lower() not in ADOPTED):
         return None
     section = HEADING.split(record[heading.end() :], maxsplit=1)[0].strip()
-    paragraph = section.split("\n\n", 1)[0]
+    paragraph = PARAGRAPHS.match(section)
     if not paragraph:
         return None
     name = title["title"].rstrip().rstrip("#").rstrip()
-    text = f"{name.rstrip('.')}. {' '.join(paragraph.split())}"
-    return Mark("decision", "", text, paragraph, name, is_trailer=True)
+    joint = ":" if count_words(name) < MIN_NAME else "."
+    text = f"{name.rstrip('.')}{joint} {LINE.sub(' ', paragraph[0])}"
+    return Mark("decision", "", text, paragraph[0], name, is_trailer=True)

@@ -28,6 +28,10 @@ TELLING = 10  # Words from which on a rejection is taken to say what was wrong, 
 TELLING_SUBJECT = 5
 """Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong."""
 
+PIPE = re.compile(r"\s+\|\s+")
+"""What stands between a choice and its reason in the trailers of others: `Rejected: a queue | it loses jobs`."""
+
+BECAUSE = re.compile(r",?\s(?:because|since|as it|as they|\u2014|--?)\s")
 NOUNS = {"decision": "decision", "rejected": "rejection"}
 WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
 TEST_SCOPE = re.compile(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
@@ -46,9 +50,20 @@ POINTER = re.compile(r"(?:these|those|they)\b", re.IGNORECASE)
 PRONOUN = re.compile(r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE)
 MOMENT = re.compile(
     r"\b(?:currently|for now|right now|at the moment|today|yesterday|tonight|this (?:morning|afternoon|week)|last night"
-    r"|temporarily|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$",
+    r"|temporarily|current (?:worktree|branch|checkout|session|task|environment|machine)"
+    r"|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$",
     re.IGNORECASE,
 )
+TASK = re.compile(
+    r"\b(?:scope|fix|change|patch|diff|edit|pr)s?\b[^.;]{0,25}"
+    r"\b(?:scoped|minimal|narrow|tight|small|focused|surgical|limited)\b"
+    r"|\b(?:minimal|narrow|surgical|focused|small) (?:scope|fix|change|patch|diff|edit)s?\b"
+    r"|\b(?:to|for) (?:issue|ticket|task|pr) #?\d+\b"
+    r"|\b(?:owner|user|maintainer|reviewer|requester)s? (?:has |have )?(?:requested|asked|wants?)\b",
+    re.IGNORECASE,
+)
+"""How far the work at hand may go, and who asked for it."""
+
 UNKNOWN = re.compile(r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE)
 PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
 LASTING = re.compile(
@@ -58,6 +73,22 @@ LASTING = re.compile(
     re.IGNORECASE,
 )
 """What a learning of more than a single past event has: a present or modal verb, or its reason."""
+
+SUBORDINATE = re.compile(
+    r"\b(?:when\w*|before|after|if|because|so|that|which|who|until|while|where|unless|once|as|instead|to)\b",
+    re.IGNORECASE,
+)
+SYMPTOM = re.compile(
+    r"(?<=\s)(?:fails?|failed|crash(?:es|ed)|hangs|breaks|broke|is|are|was|were|has|have|had|does|did|do not|don't"
+    r"|doesn't|didn't|isn't|aren't|cannot|can't|returns|shows|throws|raises|panics|loses|leaks|ignores|misses)\b",
+    re.IGNORECASE,
+)
+ORDERS = re.compile(
+    r"(?:fix|prevent|avoid|handle|stop|let|make|ensure|allow|keep|do|don't|use|never|always|only|check|require|wait|retry"
+    r"|skip|show|report|treat|accept|reject|return|restore|repair)\b",
+    re.IGNORECASE,
+)
+"""A subject with a finite verb in its main clause states a fault, unless it begins with an order."""
 
 CHOICES = ("decision", "constraint", "rejected")
 
@@ -80,11 +111,14 @@ def weakness(mark: Mark) -> str | None:
         return "the cause is not known"
     if MOMENT.search(mark.text):
         return "holds for the moment only"
-    return None if mark.is_trailer else _doubt(mark)
+    return None if mark.is_trailer and mark.marker not in CHOICES else _doubt(mark)
 
 
 def _doubt(mark: Mark) -> str | None:
-    """Why a mark in a form of others, or within a list, may not have been meant to last."""
+    """Why a choice, or a mark in a form of others or within a list, may not have been meant to last.
+
+    A decision in a trailer of ours need not give its reason.
+    """
     if THIS_CHANGE.search(mark.text):
         return "speaks of the change itself"
     if mark.marker in CHOICES:
@@ -95,11 +129,14 @@ def _doubt(mark: Mark) -> str | None:
 
 def _weak_choice(mark: Mark) -> str | None:
     """A choice is worth keeping for its reason; one about the tests of a change goes with the change."""
+    if TASK.search(mark.text):
+        return "bounds the task, not the work after it"
     if NARRATION.search(mark.text):
         return "narrates the work"
     if TEST_SCOPE.fullmatch(mark.scope):
         return "about the tests of a change"
-    if mark.marker == "constraint" or REASON.search(mark.text):
+    has_reason = REASON.search(mark.text) or PIPE.search(mark.text) or (mark.is_trailer and mark.marker == "decision")
+    if mark.marker == "constraint" or has_reason:
         is_work = mark.marker == "decision" and commit_type(mark.subject) in WORK_TYPES
         return "a decision about the work, not the product" if is_work else None
     is_telling = mark.marker == "rejected" and len(mark.text.split()) >= TELLING
@@ -114,13 +151,28 @@ def compose(mark: Mark) -> tuple[str, str]:
         bare = CONVENTIONAL.sub("", mark.subject[:SUBJECT_WIDTH], count=1)
         repaired = _capitalise(fold(TICKET.sub("", fold(bare))))
         is_telling = len(repaired.split()) >= TELLING_SUBJECT and is_fix(mark.subject)
-        title = make_title(repaired if is_telling else statement)
+        title = make_title(_tell(repaired, fold(mark.fix)) if is_telling else statement)
         fix = fold(mark.fix) or repaired
         body = f"Cause: {statement}\n\nFix:{_lead(fix)}{fix}"
     else:
-        title = make_title(statement)
-        body = make_body(title, statement)
+        choice, reason = _split(statement) if mark.marker in CHOICES else (statement, "")
+        title = make_title(BECAUSE.split(choice, maxsplit=1)[0] if mark.marker == "rejected" else choice)
+        body = "\n\n".join(filter(None, (make_body(title, choice), _capitalise(reason))))
     return title, cut_at_sentence(body, BODY_WIDTH)
+
+
+def _tell(repaired: str, fix: str) -> str:
+    """What a fix says to do; of a subject that states the fault, the first words of the fix, or what to prevent."""
+    main = SUBORDINATE.split(repaired, maxsplit=1)[0]
+    if not SYMPTOM.search(main) or ORDERS.match(repaired):
+        return repaired
+    return fix or f"Prevent: {repaired[:1].lower() + repaired[1:] if PLAIN_WORD.match(repaired.lower()) else repaired}"
+
+
+def _split(statement: str) -> tuple[str, str]:
+    """A choice and its reason, which others set apart by a bar."""
+    choice, *reason = PIPE.split(statement, maxsplit=1)
+    return choice, reason[0] if reason else ""
 
 
 def make_title(statement: str) -> str:
@@ -151,8 +203,8 @@ def _lead(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """White space folded line by line, compatibility forms replaced (NFKC): a machine reads what a person sees."""
-    lines = unicodedata.normalize("NFKC", text).split("\n")
+    """White space folded line by line, letters and their accents composed (NFC)."""
+    lines = unicodedata.normalize("NFC", text).split("\n")
     return "\n".join(" ".join(line.split()) for line in lines).strip()
 
 
@@ -172,10 +224,8 @@ def cut_at_sentence(text: str, width: int) -> str:
 
 
 def _statement(mark: Mark) -> str:
-    """The text with its scope in front, as its author wrote it, and a rejection named as such."""
+    """The text with its scope in front, as its author wrote it."""
     text = fold(mark.text)
-    if mark.marker == "rejected":
-        text = f"rejected: {text}"
     # Whether a text speaks of its scope already, so that naming it again would only stutter.
     return f"{mark.scope}: {text}" if mark.scope and mark.scope.lower() not in text.lower() else _capitalise(text)
 

@@ -18,7 +18,6 @@ from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.extraction.engines.rules import is_telling
 from memory_ci.extraction.engines.selection import choose_engine
 from memory_ci.extraction.grounding import QUOTABLE
-from memory_ci.extraction.scopes import scopes_for
 from memory_ci.flows.workspace import workspace_at
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.repo import Repository
@@ -38,11 +37,10 @@ NOTHING = '{"learnings": []}'
 
 
 class Answer(NamedTuple):
-    """The reply to one request, the name its entries will have as their engine, what it was asked for and not shown."""
+    """The reply to one request, the name its entries will have as their engine, and what it was not shown."""
 
     text: str
     engine: str
-    scopes: tuple[str, ...]
     notice: str
 
 
@@ -66,7 +64,6 @@ class Asker:
             change=change,
             evidence=window.pieces,
             existing=self._known,
-            scopes=scopes_for(window.pieces),
             notice=window.notice,
         )
 
@@ -81,8 +78,8 @@ class Asker:
             self._meter.add_try()
             self._meter.add(reply.usage)
         if reply.stop_reason == "refusal":
-            return Answer(NOTHING, _engine_name(self._name, reply), (), "everything: the model refused to answer")
-        return Answer(reply.text, _engine_name(self._name, reply), request.scopes, request.notice)
+            return Answer(NOTHING, _engine_name(self._name, reply), "everything: the model refused to answer")
+        return Answer(reply.text, _engine_name(self._name, reply), request.notice)
 
 
 def _digest(existing: Sequence[Entry]) -> Iterator[Known]:

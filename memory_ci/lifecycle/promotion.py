@@ -1,14 +1,15 @@
 """Promotion: what several changes or sessions said holds in a wider scope than the one it was learned in.
 
 The way up is team, session, project, global: a task of a job goes up to the session of that job, the directory of a
-team and a session go up to the project.
+team and a session go up to the project. What the project is told always to do becomes a norm once changes of several
+directories have said so.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from typing import NamedTuple
@@ -87,6 +88,39 @@ def plan_promotion(
                 changes += [_removal(member, entry, target) for member in members]
                 changes.append(Change(step="promote", kind="add", path=path, entry=entry, why=why))
     return Promotion(tuple(changes), tuple(proposals))
+
+
+def plan_norms(
+    located: Iterable[Located],
+    today: date,
+    path_of: Callable[[ScopeOf], str | None],
+    folders: Callable[[], Mapping[str, str]],
+) -> tuple[Change, ...]:
+    """Moves of directives of the project to institutional memory that changes of three different directories said.
+
+    `folders` tells the directory of each merged change by what entries call it (`pr:128`). What came up once stays
+    where people put it.
+    """
+    target = ScopeOf("institutional")
+    path = path_of(target)
+    said = {place: {*place.entry.occurrences, *(place.entry.source or "").split()} for place in located}
+    near = [place for place, refs in said.items() if len(refs) >= RECURRENCES and _may_be_norm(place)]
+    where = folders() if near and path is not None else {}
+    changes: list[Change] = []
+    for place in near:
+        told = {where[ref] for ref in said[place] if ref in where}
+        if path is not None and len(told) >= RECURRENCES:
+            entry, why = _promoted([place], today), f"said in changes of {len(told)} directories"
+            changes += [
+                _removal(place, entry, target),
+                Change(step="promote", kind="add", path=path, entry=entry, why=why),
+            ]
+    return tuple(changes)
+
+
+def _may_be_norm(place: Located) -> bool:
+    is_rule = place.scope.name == "project" and place.entry.type == "directive" and place.entry.status == "active"
+    return is_rule and place.entry.promoted_from != "project" and _may_move(place.entry)
 
 
 def is_agnostic(entry: Entry, names: Collection[str]) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Sequence
-from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -34,12 +33,12 @@ from memory_ci.lifecycle.opposites import (
     VERSIONED,
     Stand,
 )
+from memory_ci.text import stem
 
 OrderKind = Literal["time", "preference"]
 PIVOTS: dict[str, OrderKind] = {"before": "time", "after": "time", "instead": "preference", "over": "preference"}
 
 NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
-VOWEL = re.compile(r"[aeiouy]")
 
 
 class Token(NamedTuple):
@@ -106,24 +105,6 @@ def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
             reader.read_condition(token.word)
     is_enough = reader.weight >= min_words and any(word != "#" for part in reader.parts for word in part)
     return reader.claim() if is_enough else None
-
-
-@lru_cache(maxsize=1 << 14)
-def stem(word: str) -> str:
-    """A word without its ending: `retries`, `retried` and `retrying` are one; an identifier stays as it is.
-
-    >>> [stem(word) for word in ("caches", "running", "string", "http_client")]
-    ['cach', 'run', 'string', 'http_client']
-    """
-    if not word.isalpha():
-        return word
-    word = re.sub(r"i(?:es|ed)\Z", "y", word) if len(word) > 4 else word
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
-        word = word[:-2] if word.endswith(("shes", "ches", "sses", "xes")) else word[:-1]
-    base = re.sub(r"(?:ing|ed)\Z", "", word)
-    if base != word and len(base) > 2 and VOWEL.search(base):
-        word = base[:-1] if re.search(r"([bgmnprt])\1\Z", base) else base
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
 QUANTITY_STEMS = frozenset(map(stem, QUANTITIES))

@@ -10,6 +10,9 @@ import msgspec
 from memory_ci.records.entry import Adoption, Domain, EntryType
 from memory_ci.records.event import Evidence
 
+Kind = Literal["preference", "convention", "decision", "gotcha", "fix"]
+Reach = Literal["project", "team", "session", "everyone"]
+Weight = Literal["asked", "costly", "normal"]
 Verdict = Literal["written", "restates", "suspected", "quarantined", "over_limit"]
 
 
@@ -77,7 +80,7 @@ class Suggestion(msgspec.Struct, frozen=True):
         return bool(self.candidate.accepted)
 
 
-EngineTask = Literal["learnings", "premortem"]
+EngineTask = Literal["learnings", "premortem", "promotion"]
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -90,14 +93,12 @@ class Known(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine may read of one merged change.
 
-    `scopes` are the extraction scopes asked for; `existing` is a digest of what is already known; `notice` says what
-    the window left out.
+    `existing` is a digest of what is already known; `notice` says what the window left out.
     """
 
     change: str
     evidence: tuple[Evidence, ...]
     existing: tuple[Known, ...] = ()
-    scopes: tuple[str, ...] = ()
     notice: str = ""
     task: EngineTask = "learnings"
 

@@ -28,9 +28,14 @@ class ScopePatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a record run may learn from, and how much of it."""
+    """What a record run may learn from, and how much of it.
+
+    `norms`: whether what one mark or one model calls a norm becomes one (`seed`), or is ranked with the project's
+    entries until a person promotes it or several changes say it.
+    """
 
     max_entries_per_change: Size = 3
+    norms: Literal["ranked", "seed"] = "ranked"
     trusted_authors: tuple[str, ...] = ("*",)
     bot_authors: tuple[str, ...] = ("*[bot]*", "dependabot*", "renovate*", "github-actions*")
     adr_paths: tuple[str, ...] = ("docs/adr/*.md", "doc/adr/*.md", "**/adr/[0-9]*.md", "**/decisions/[0-9]*.md")

@@ -174,7 +174,7 @@ def _wrapped(blocks: Iterable[str]) -> str:
 def _entry(hit: Hit) -> str:
     entry = hit.located.entry
     is_rejected = entry.adoption == "rejected"
-    heading = f"## {'Tried and rejected: ' if is_rejected else ''}{_line(entry.title, MAX_TITLE)}"
+    heading = f"## {'[tried and rejected] ' if is_rejected else ''}{_line(entry.title, MAX_TITLE)}"
     lines = [heading, _facts(hit), *_related(hit), *_contradictions(entry), *_marks(hit), *_quoted(entry.body)]
     if is_rejected:
         lines.append(f"Done instead: {_line(entry.instead or 'not recorded', MAX_LINE)}")

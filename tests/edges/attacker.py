@@ -36,7 +36,7 @@ orders = json.loads(here.with_suffix(".orders").read_text())
 pieces = json.loads(json.loads(heard)["user"])["evidence"]
 
 def learning(title, quotes, **more):
-    found = {"title": title, "body": "", "extraction_scope": "project", "importance": 0.8}
+    found = {"title": title, "body": ""}
     return found | {"quotes": [{"evidence": where, "text": text} for where, text in quotes]} | more
 
 found = []
@@ -44,7 +44,7 @@ for piece in pieces:
     if orders["honest"] in piece["text"]:
         found.append(learning(orders["title"], [(piece["id"], orders["honest"])]))
     for demand in re.findall("STORE: (.+)", piece["text"]):
-        trusted = [one["id"] for one in pieces if one["trust"] in ("T0", "T1") and demand not in one["text"]]
+        trusted = [one["id"] for one in pieces if one.get("quote") and demand not in one["text"]]
         found += [learning(demand, [(where, demand)]) for where in (piece["id"], *trusted[:1], "e900")]
 for order in orders["learnings"]:
     places = order.pop("places")

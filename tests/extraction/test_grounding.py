@@ -49,22 +49,13 @@ PIECES = {
     ],
 )
 def test_every_quote_must_be_exact_and_trusted(quotes: tuple[RawQuote, ...], reason: str | None) -> None:
-    learning = Learning(title="t", quotes=quotes, extraction_scope="project")
+    learning = Learning(title="t", quotes=quotes)
     assert find_ungrounded(learning, PIECES) == reason
-
-
-def test_a_learning_quotes_something_that_its_scope_reads() -> None:
-    turn, commit = RawQuote("e6", "use the pool instead"), RawQuote("e1", "connecting is slow")
-    reasons = [
-        find_ungrounded(Learning(title="t", quotes=quotes, extraction_scope="observations"), PIECES)
-        for quotes in ((turn,), (commit,), (commit, turn))
-    ]
-    assert reasons == [None, "wrong-scope-evidence", None]
 
 
 @pytest.mark.parametrize("fields", [{"is_marked": True}, {"doubt": "a revert"}])
 def test_what_our_rules_quote_may_be_short_and_of_any_kind_but_must_stand_there(fields: dict[str, Any]) -> None:
-    short = Learning(title="t", quotes=(RawQuote("e1", "pool"),), extraction_scope="observations", **fields)
+    short = Learning(title="t", quotes=(RawQuote("e1", "pool"),), **fields)
     assert find_ungrounded(short, PIECES) is None
-    wrong = Learning(title="t", quotes=(RawQuote("e1", "puddle"),), extraction_scope="observations", **fields)
+    wrong = Learning(title="t", quotes=(RawQuote("e1", "puddle"),), **fields)
     assert find_ungrounded(wrong, PIECES) == "quote-not-found"

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from memory_ci.extraction.entries import ROUTINE, TABLE, base_importance
-from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.judge import ASKED, BY_KIND, COSTLY, JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES
-from memory_ci.records.candidate import Candidate
+from memory_ci.extraction.scopes import MAX_IMPORTANCE
+from memory_ci.records.candidate import Kind, Weight
+from memory_ci.records.event import Evidence
 from tests.extraction.make import judge_messages, make_piece
 
 REVERTS = 'Revert "Retry every charge"\n\nThis reverts commit 3f2ab91. A charge must be sent once.'
+QUOTE = "A charge must be sent once."
 ROUTINE_WORK = "Retry every charge\n\nA charge must be sent once."
 
 
@@ -51,27 +53,24 @@ def test_the_gravest_of_several_events_counts() -> None:
     assert base_importance([]) == ROUTINE
 
 
-def judged(text: str, scope: str = "project", importance: float | None = None) -> Candidate:
-    """The verdict on what a model makes of a commit."""
-    quote = RawQuote("e1", "A charge must be sent once.")
-    learning = Learning(title="Send it once", quotes=(quote,), extraction_scope=scope, importance=importance)
-    (one,) = judge_reply(JudgedCase(label="#1", pieces=(make_piece(text),)), format_reply((learning,)), "model").judged
-    return one.candidate
+def weigh(said: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:
+    """The importance of what a model makes of a piece."""
+    learning = Learning(title="Send it once", quotes=(RawQuote("e1", QUOTE),), kind=kind, weight=weight)
+    case = JudgedCase(label="#1", pieces=(make_piece(said) if isinstance(said, str) else said,))
+    return judge_reply(case, format_reply((learning,)), "model").judged[0].candidate.importance
 
 
-def test_a_learning_without_an_importance_counts_what_its_event_does() -> None:
-    assert judged(ROUTINE_WORK).importance == SCOPES["project"].importance
-    assert judged(REVERTS).importance == pytest.approx(0.80)
+def test_a_kind_has_its_importance_and_a_grave_event_more() -> None:
+    assert weigh(ROUTINE_WORK) == BY_KIND["convention"].importance < BY_KIND["decision"].importance
+    assert weigh(ROUTINE_WORK, "decision") == BY_KIND["decision"].importance
+    assert weigh(REVERTS) == pytest.approx(0.80)
 
 
-def test_what_a_reply_says_is_kept_whatever_the_event() -> None:
-    assert judged(REVERTS, importance=0.4).importance == 0.4
-    assert judged(ROUTINE_WORK, importance=0.9).importance == 0.9
-
-
-def test_a_scope_that_gives_more_than_the_event_keeps_it_within_the_bound() -> None:
-    assert judged(ROUTINE_WORK, scope="corrective").importance == SCOPES["corrective"].importance
-    assert judged(REVERTS, scope="observations").importance == SCOPES["observations"].importance <= MAX_IMPORTANCE
+def test_what_was_costly_weighs_more_and_what_was_asked_for_where_a_person_is_quoted() -> None:
+    assert weigh(ROUTINE_WORK, weight="costly") == COSTLY
+    assert weigh(ROUTINE_WORK, weight="asked") == weigh(ROUTINE_WORK)
+    turn = make_piece(QUOTE, kind="text")
+    assert weigh(turn, weight="asked") == ASKED <= MAX_IMPORTANCE
 
 
 def test_the_root_cause_of_a_revert_counts_more_than_that_of_a_fix() -> None:

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from memory_ci.errors import EngineError
+from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.judge import BY_KIND, JudgedCase, judge_reply, settle
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.scopes import MAX_IMPORTANCE, SCOPES
 from memory_ci.records.candidate import EngineReply, Judged, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import EvidenceSet
@@ -108,18 +108,17 @@ def make_learning(**fields: object) -> Learning:
     plain = Learning(
         title="Pin the compiler",
         quotes=(RawQuote("e1", "feat: x"),),
-        extraction_scope="corrective",
+        kind="fix",
         is_marked=True,
     )
     return msgspec.structs.replace(plain, **fields)
 
 
-def test_a_reply_that_leaves_fields_out_has_the_defaults_of_its_scope() -> None:
+def test_a_reply_that_leaves_fields_out_has_the_defaults_of_its_kind() -> None:
     pieces = EvidenceSet((make_piece("feat: x"),))
     candidate = judge("#1", pieces, FixedEngine(format_reply((make_learning(),))), (), 3)[0].candidate
-    row = SCOPES["corrective"]
-    assert (candidate.type, candidate.domain, candidate.importance) == (row.type, row.domain, row.importance)
-    assert candidate.scope == row.writes_to
+    assert (candidate.type, candidate.domain, candidate.importance) == BY_KIND["fix"]
+    assert (candidate.extraction_scope, candidate.scope) == ("corrective", "project")
 
 
 @pytest.mark.parametrize("quotes", [(), (RawQuote("e1", "never said"),), (RawQuote("e7", "feat: x"),)])
@@ -182,17 +181,6 @@ def test_a_wrapped_mark_whose_lines_do_not_stand_so_is_proven_by_its_first() -> 
     assert entry.evidence == ("commit:000000000000 the client closes the stream",)
 
 
-def test_a_learning_of_a_scope_that_was_not_asked_for_is_quarantined() -> None:
-    piece = make_piece("please keep the public API small", trust="T1", kind="text")
-    learning = make_learning(extraction_scope="team", quotes=(RawQuote("e1", "please keep the public API small"),))
-    case = JudgedCase(label="#1", pieces=(piece,), scopes=("observations", "project"))
-    (judged,) = judge_reply(case, format_reply((learning,)), "anthropic").judged
-    assert (judged.verdict, judged.reason) == ("quarantined", "scope-not-asked")
-    again = msgspec.structs.replace(learning, extraction_scope="project")
-    (judged,) = judge_reply(case, format_reply((again,)), "anthropic").judged
-    assert (judged.verdict, judged.candidate.engine) == ("written", "anthropic")
-
-
 @pytest.mark.parametrize(("status", "verdict"), [("active", "restates"), ("retired", "written")])
 def test_what_is_marked_again_after_it_was_retired_is_written_again(status: str, verdict: str) -> None:
     known = msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status=status)
@@ -204,7 +192,7 @@ def claim_of(known: Entry) -> tuple[JudgedCase, str]:
     """A case with one known entry, and the reply of a model that claims to say it again."""
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     quotes = (RawQuote("e1", "please keep the public API small"),)
-    learning = make_learning(quotes=quotes, extraction_scope="project", restates=known.id)
+    learning = make_learning(title="Keep the API small", quotes=quotes, restates=known.id)
     return JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,)), format_reply((learning,))
 
 
@@ -219,18 +207,16 @@ def test_what_is_given_to_others_alone_is_not_known_and_no_engine_can_claim_it()
     assert judge_reply(apart, reply, "anthropic").judged[0].verdict == "written"
 
 
-def test_what_a_model_calls_trivial_is_only_proposed_and_what_contradicts_is_linked() -> None:
+def test_what_contradicts_an_entry_is_linked_and_what_restates_one_must_name_it() -> None:
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     known = to_written(f"feat: x\n\n{LEARNING}")
     quotes = (RawQuote("e1", "please keep the public API small"),)
     case = JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,))
 
     def judged(**fields: object) -> Judged:
-        reply = format_reply((make_learning(quotes=quotes, extraction_scope="project", **fields),))
-        return judge_reply(case, reply, "anthropic").judged[0]
+        learning = make_learning(title="Keep the API small", quotes=quotes, is_marked=False, **fields)
+        return judge_reply(case, format_reply((learning,)), "anthropic").judged[0]
 
-    assert judged(importance=0.2).verdict == "suspected"
-    assert judged(importance=1.0).candidate.importance == MAX_IMPORTANCE, "or the plan would be refused"
     linked = judged(contradicts=(known.id, "0" * 36)).candidate
     assert linked.relations == (f"contradicts {known.id}",)
     assert (judged(restates=known.id).verdict, judged(restates=known.id).entry_id) == ("restates", known.id)
@@ -249,3 +235,42 @@ def test_what_the_gate_refuses_is_quarantined_although_its_quote_stands(title: s
     learning = make_learning(title=title, quotes=(RawQuote("e1", title),))
     (judged,) = judge("#128", evidence, FixedEngine(format_reply((learning,))), (), 3)
     assert (judged.verdict, reason in judged.reason) == ("quarantined", True)
+
+
+CAUSE = "Root cause: {}\nFix: send a key with each charge.\n"
+
+
+def test_no_two_learnings_of_a_change_have_one_title() -> None:
+    causes = ("the gateway books a charge each time", "a timeout says nothing of the other side")
+    marks = "\n".join(CAUSE.format(cause) for cause in causes)
+    judged = judge_messages(f"fix: send a charge only once to it\n\n{marks}")
+    assert written(judged) == ["Send a charge only once to it", "A timeout says nothing of the other side"]
+
+
+def test_decision_records_count_towards_no_limit() -> None:
+    record = "# Use {} for the queue\n\n## Decision\n\nWe take {}, because it keeps jobs.\n"
+    adrs = [make_piece(record.format(name, name), n, kind="adr") for n, name in enumerate(("Redis", "Kafka", "SQS"), 1)]
+    marks = make_piece("feat: x\n\nLearning: jobs run twice\n\nGotcha: leases run out after a minute of work", 4)
+    evidence = EvidenceSet((*adrs, marks))
+    reply = RulesEngine().extract(Request(change="#1", evidence=evidence.pieces)).text
+    judged = judge_reply(JudgedCase(label="#1", pieces=evidence.pieces), reply).judged
+    assert len(written(settle(judged, 1, {"e1", "e2", "e3"}))) == 4
+    assert len(written(settle(judged, 1))) == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "adoption"),
+    [
+        ("Delete branches with git branch, not with RemoveReference()", None),
+        ("Delete branches with git branch instead of RemoveReference()", None),
+        ("Deleting branches with RemoveReference() instead of git branch", "rejected"),
+        ("RemoveReference() to delete branches", "rejected"),
+    ],
+)
+def test_a_title_that_forbids_by_itself_is_not_marked_as_rejected(title: str, adoption: str | None) -> None:
+    piece = make_piece("Delete branches with git branch: RemoveReference() leaves packed ones")
+    quotes = (RawQuote("e1", "RemoveReference() leaves packed ones"),)
+    learning = make_learning(title=title, quotes=quotes, adoption="rejected", instead="Use git.", is_marked=False)
+    case = JudgedCase(label="#1", pieces=(piece,))
+    candidate = judge_reply(case, format_reply((learning,)), "model").judged[0].candidate
+    assert (candidate.adoption, candidate.instead) == (adoption, adoption and "Use git.")

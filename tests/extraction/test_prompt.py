@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction.prompt import build_prompt, request_key
-from memory_ci.extraction.scopes import SCOPES
+from memory_ci.extraction.reply import OWNED
 from memory_ci.records.candidate import Known, Request
 from tests.extraction.make import make_piece
 
@@ -24,9 +24,7 @@ PIECE = make_piece(
     paths=("a.py",),
     labels=(("state", "changes_requested"), ("Signed-off-by", "Ada")),
 )
-REQUEST = Request(
-    change="#128", evidence=(PIECE,), existing=(Known("id-7", "Use <b>one</b> pool"),), scopes=("project", "corrective")
-)
+REQUEST = Request(change="#128", evidence=(PIECE,), existing=(Known("id-7", "Use <b>one</b> pool"),))
 
 
 def with_text(text: str) -> Request:
@@ -43,8 +41,8 @@ def test_the_evidence_is_one_document_with_what_matters_of_each_piece() -> None:
                 "id": "e1",
                 "kind": "review",
                 "actor": "human",
-                "trust": "T1",
                 "at": "2026-09-01T23:00:00+00:00",
+                "quote": True,
                 "paths": ["a.py"],
                 "labels": {"state": "changes_requested"},
                 "text": "use the pool",
@@ -53,11 +51,29 @@ def test_the_evidence_is_one_document_with_what_matters_of_each_piece() -> None:
     }
 
 
-def test_only_the_scopes_asked_for_stand_in_the_instructions_and_in_the_schema() -> None:
-    prompt = build_prompt(REQUEST)
-    assert [name for name in SCOPES if f"\n- {name}: " in prompt.system] == ["project", "corrective"]
-    items = prompt.schema["properties"]["learnings"]["items"]
-    assert items["properties"]["extraction_scope"]["enum"] == ["project", "corrective"]
+def properties(request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = build_prompt(request).schema["properties"]["learnings"]["items"]["properties"]
+    return found
+
+
+def test_a_model_is_asked_for_no_guess_and_for_no_place_that_the_change_has_not() -> None:
+    assert list(properties(REQUEST)) == (
+        "title body quotes kind reach weight adoption instead restates contradicts".split()
+    )
+    assert properties(REQUEST)["reach"]["enum"] == ["project", "everyone"]
+    inside = msgspec.structs.replace(REQUEST, evidence=(make_piece(paths=("src/api/a.py",)),))
+    assert properties(inside)["reach"]["enum"] == ["project", "team", "everyone"]
+
+
+def test_ids_are_asked_for_where_memory_holds_some() -> None:
+    assert {"restates", "contradicts"}.isdisjoint(properties(msgspec.structs.replace(REQUEST, existing=())))
+
+
+@pytest.mark.parametrize(("trust", "may_quote"), [("T0", True), ("T1", True), ("T2", None), ("T3", None)])
+def test_a_piece_says_whether_it_may_be_quoted(trust: Any, may_quote: bool | None) -> None:  # noqa: ANN401 - a Trust
+    request = msgspec.structs.replace(REQUEST, evidence=(make_piece(trust=trust),))
+    (shown,) = json.loads(build_prompt(request).user)["evidence"]
+    assert shown.get("quote") is may_quote
 
 
 def test_memory_is_shown_with_ids_and_as_data() -> None:
@@ -98,9 +114,9 @@ def test_the_schema_keeps_to_what_structured_output_accepts(task: Any) -> None: 
 def test_a_reply_of_the_schema_may_not_say_what_code_owns() -> None:
     schema = build_prompt(REQUEST).schema
     quotes = [{"evidence": "e1", "text": "use the pool"}]
-    learning = {"title": "t", "body": "", "extraction_scope": "project", "type": "procedural", "importance": 0.7}
+    learning = {"title": "t", "body": "", "kind": "gotcha", "reach": "project", "weight": "costly"}
     jsonschema.validate({"learnings": [learning | {"quotes": quotes}]}, schema)
-    for owned in ("is_marked", "marker", "doubt", "scope"):
+    for owned in sorted(OWNED):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({"learnings": [learning | {"quotes": quotes, owned: "x"}]}, schema)
 
@@ -116,7 +132,7 @@ def test_the_key_is_that_of_the_prompt() -> None:
     others = [
         with_text("use the pools"),
         msgspec.structs.replace(REQUEST, task="premortem"),
-        msgspec.structs.replace(REQUEST, scopes=("project",)),
+        msgspec.structs.replace(REQUEST, task="promotion"),
         msgspec.structs.replace(REQUEST, existing=()),
     ]
     assert len({request_key(request) for request in [REQUEST, *others]}) == 5

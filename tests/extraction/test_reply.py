@@ -25,7 +25,7 @@ from memory_ci.extraction.reply import (
 
 def make_raw(title: object = "One", **fields: object) -> dict[str, Any]:
     quotes = [{"evidence": "e1", "text": "words"}]
-    return {"title": title, "quotes": quotes, "extraction_scope": "project"} | fields
+    return {"title": title, "quotes": quotes} | fields
 
 
 def make_reply(*raw: object) -> str:
@@ -49,12 +49,7 @@ def test_a_fence_and_prose_around_the_reply_do_not_matter(form: str) -> None:
         (make_raw(title=" "), "bad-title"),
         (make_raw(title=""), "no-title"),
         (make_raw(title="\ud800"), "not-text"),
-        (make_raw(type="opinion"), "bad-type"),
-        (make_raw(domain="world"), "bad-domain"),
         (make_raw(adoption="adopted"), "bad-adoption"),
-        (make_raw(importance=1.5), "bad-importance"),
-        (make_raw(importance=float("nan")), "bad-importance"),
-        (make_raw(extraction_scope="gossip"), "bad-extraction-scope"),
         (make_raw(quotes=[{"evidence": "e1"}]), "bad-quotes"),
         (make_raw(quotes={"evidence": "e1", "text": "words"}), "bad-quotes"),
         ({"title": "no quotes"}, "no-quotes"),
@@ -101,8 +96,22 @@ def test_of_a_key_that_stands_twice_the_last_counts() -> None:
 
 @pytest.mark.parametrize("value", [None, ""])
 def test_null_and_nothing_leave_an_optional_field_out(value: object) -> None:
-    raw = make_raw(type=value, instead=value, restates=value, importance=value, adoption=value)
+    raw = make_raw(kind=value, instead=value, restates=value, weight=value, adoption=value)
     assert parse_reply(make_reply(raw)) == parse_reply(make_reply(make_raw()))
+
+
+FORMER = {"extraction_scope": "observations", "type": "opinion", "domain": 7, "importance": 0.6, "gist": "x"}
+
+
+def test_former_fields_and_unknown_ones_and_unknown_choices_are_ignored() -> None:
+    assert parse_reply(make_reply(make_raw(**FORMER))) == parse_reply(make_reply(make_raw()))
+    strange = make_raw(kind="rumour", reach=["team"], weight=9)
+    assert parse_reply(make_reply(strange)) == parse_reply(make_reply(make_raw()))
+
+
+def test_a_model_names_kind_reach_and_weight() -> None:
+    (learning,) = parse_reply(make_reply(make_raw(kind="fix", reach="team", weight="costly"))).learnings
+    assert (learning.kind, learning.reach, learning.weight) == ("fix", "team", "costly")
 
 
 OWNED = {"is_marked": True, "marker": "directive", "doubt": "none", "scope": "institutional"}
@@ -206,7 +215,7 @@ LEARNINGS = st.builds(
     title=st.text(min_size=1, max_size=20).filter(str.strip),
     body=st.text(max_size=20),
     quotes=QUOTES,
-    extraction_scope=st.sampled_from(["project", "corrective"]),
+    kind=st.sampled_from(["convention", "fix"]),
     importance=st.none() | st.floats(0, 1),
     is_marked=st.booleans(),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.extraction.engines.rules import RulesEngine
+from memory_ci.extraction.judge import BY_KIND
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.suspects import MAX_PER_MESSAGE
 from memory_ci.records.candidate import Request
@@ -53,7 +54,7 @@ def extract(text: str, kind: EventKind = "commit") -> tuple[Learning, ...]:
 )
 def test_each_marker_has_its_type_weight_and_scope(line: str, kind: str, importance: float, scope: str) -> None:
     (learning,) = extract(f"fix: x\n\n{line}\n")
-    assert (learning.type, learning.importance, learning.scope) == (kind, importance, scope)
+    assert (BY_KIND[learning.kind].type, learning.importance, learning.scope) == (kind, importance, scope)
     assert learning.is_marked
 
 
@@ -124,8 +125,17 @@ def test_an_accepted_record_gives_its_decision() -> None:
     (learning,) = extract(RECORD.format(status="Accepted"), kind="adr")
     assert learning.title == "Use one pool"
     assert learning.body == "Use one pool. We share one pool per process, because connecting costs a second."
-    assert (learning.type, learning.importance, learning.is_marked) == ("declarative", 0.7, True)
+    assert (learning.kind, learning.importance, learning.is_marked) == ("decision", 0.7, True)
     assert learning.quotes[0].text == "We share one pool per process,\nbecause connecting costs a second."
+
+
+def test_a_record_is_read_to_the_end_of_what_it_announces_and_a_topic_is_no_title() -> None:
+    record = (
+        "# help-comments\n\n## Decision\n\nA command shows:\n\n- its usage, on\n  one line\n- its summary\n\nNo more."
+    )
+    (learning,) = extract(record, kind="adr")
+    assert learning.title == "help-comments: A command shows"
+    assert learning.body == "help-comments: A command shows:\n\n- its usage, on one line\n- its summary"
 
 
 @pytest.mark.parametrize(

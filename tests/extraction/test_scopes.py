@@ -1,4 +1,4 @@
-"""Each scope reads what it should, is asked for only then, and writes where it should."""
+"""Each scope is derived from what it is about, and writes where it should."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.scopes import SCOPES, may_cite, scopes_for, target_of
+from memory_ci.extraction.scopes import SCOPES, derive_scope, list_reaches, target_of
+from memory_ci.records.candidate import Kind, Reach
 from memory_ci.records.event import EventKind, Evidence
 from tests.extraction.make import make_piece
 
@@ -18,65 +19,53 @@ def piece(kind: EventKind, number: int = 1, text: str = "words", **fields: Any) 
 
 
 TURN = piece("text", text="no, use the pool", session="claude-code:5f0a")
-CASES: list[tuple[Pieces, str]] = [
-    ((), ""),
-    ((piece("commit", paths=("a.py", "src/b.py")),), "project"),
-    ((piece("commit", paths=("src/api/a.py", "src/api/b/c.py")),), "team project"),
-    ((TURN,), "observations escalation session project corrective"),
-    ((piece("text", actor="agent", session="5f0a"),), "session project"),
-    ((TURN, piece("text", 2, session="codex:77")), "observations escalation project corrective"),
-    ((piece("rejection", session="5f0a"),), "escalation session project corrective"),
-    ((piece("interrupt", session="5f0a"),), "escalation session project corrective"),
-    ((piece("tool_call", ok=False, session="5f0a"),), "escalation session project"),
-    ((piece("pr"),), "project"),
-    ((piece("pr"), piece("diff", 2)), "intent-alignment project"),
-    ((piece("intent"), piece("diff", 2)), "intent-alignment project"),
-    ((piece("premortem"),), "project"),
-    ((piece("premortem"), piece("commit", 2)), "project prospective"),
-    ((piece("assumption"),), "project in-flight"),
-    ((piece("intervention"),), "escalation project in-flight corrective"),
-    ((piece("review"),), "project"),
-    ((piece("review", labels=(("state", "changes_requested"),)),), "project corrective"),
-    ((piece("review", labels=(("outcome", "requested-then-made"),)),), "project corrective"),
-    ((piece("check", labels=(("outcome", "failed-then-passed"),)),), "project corrective"),
-    ((piece("check", labels=(("outcome", "passed"),)),), "project"),
-    ((piece("pr", labels=(("outcome", "closed-unmerged"),)),), "project corrective"),
-    ((piece("commit", text='Revert "feat: retry"'),), "project corrective"),
-    ((piece("commit", text="Pool (#3)\n\n* feat: x\n* fix(db): close it\n"),), "project corrective"),
-    ((piece("commit", text="feat: prefix fixes nothing here"),), "project"),
-    ((piece("entry"),), "global"),
+SAID = (TURN,)
+REFUSED = (piece("rejection", actor="human", session="5f0a"),)
+STOPPED = (piece("interrupt", actor="human", session="5f0a"),)
+COMMIT = (piece("commit"),)
+CASES: list[tuple[Kind, Reach, Pieces, str]] = [
+    ("preference", "project", SAID, "observations"),
+    ("preference", "project", REFUSED, "observations"),
+    ("convention", "everyone", SAID, "observations"),
+    ("preference", "project", (*SAID, *STOPPED), "escalation"),
+    ("preference", "project", (piece("tool_call", ok=False),), "escalation"),
+    ("preference", "project", (*SAID, *COMMIT), "project"),
+    ("preference", "everyone", COMMIT, "project"),
+    ("convention", "project", SAID, "project"),
+    ("fix", "project", COMMIT, "corrective"),
+    ("decision", "project", COMMIT, "project"),
+    ("gotcha", "team", COMMIT, "team"),
+    ("preference", "session", SAID, "session"),
+    ("decision", "project", (*COMMIT, piece("intent")), "intent-alignment"),
+    ("fix", "everyone", (piece("premortem"), *COMMIT), "prospective"),
+    ("gotcha", "project", (piece("assumption"),), "in-flight"),
+    ("preference", "team", (piece("intervention"),), "in-flight"),
+    ("convention", "everyone", (piece("entry"),), "global"),
 ]
 
 
-@pytest.mark.parametrize(("pieces", "scopes"), CASES)
-def test_a_scope_is_asked_for_when_it_has_something_to_read(pieces: Pieces, scopes: str) -> None:
-    assert scopes_for(pieces) == tuple(scopes.split())
+@pytest.mark.parametrize(("kind", "reach", "quoted", "scope"), CASES)
+def test_the_scope_of_a_learning_follows_from_its_kind_its_reach_and_what_it_quotes(
+    kind: Kind, reach: Reach, quoted: Pieces, scope: str
+) -> None:
+    assert derive_scope(kind, reach, quoted) == scope
 
 
-def test_the_cases_speak_of_every_scope_and_in_the_order_of_the_table() -> None:
-    assert {name for _, scopes in CASES for name in scopes.split()} == set(SCOPES)
-    everything = tuple(piece for pieces, _ in CASES for piece in pieces if piece.kind != "entry")
-    found = scopes_for(everything)
-    assert list(found) == [name for name in SCOPES if name in found]
+def test_the_cases_speak_of_every_scope() -> None:
+    assert {scope for *_, scope in CASES} == set(SCOPES)
 
 
 @pytest.mark.parametrize(
-    ("scope", "cited", "is_read"),
+    ("pieces", "reaches"),
     [
-        ("observations", TURN, True),
-        ("observations", piece("text", actor="agent"), False),
-        ("observations", piece("review"), False),
-        ("intent-alignment", piece("diff"), True),
-        ("intent-alignment", piece("commit"), False),
-        ("prospective", piece("premortem"), True),
-        ("prospective", piece("review"), True),
-        ("project", piece("check"), True),
-        ("project", piece("entry"), False),
-        ("in-flight", piece("commit"), False),
+        ((piece("commit", paths=("a.py", "src/b.py")),), "project everyone"),
+        ((piece("commit", paths=("src/api/a.py", "src/api/b/c.py")),), "project team everyone"),
+        ((TURN,), "project session everyone"),
+        ((TURN, piece("text", 2, session="codex:77")), "project everyone"),
     ],
 )
-def test_a_scope_may_cite_what_it_reads(scope: str, cited: Evidence, is_read: bool) -> None:
-    assert may_cite(scope, cited) is is_read
+def test_a_reach_is_offered_where_the_change_has_such_a_place(pieces: Pieces, reaches: str) -> None:
+    assert list_reaches(pieces) == tuple(reaches.split())
 
 
 @pytest.mark.parametrize(
@@ -113,5 +102,5 @@ def test_a_job_is_the_last_part_of_its_session_safe_in_a_path(session: str | Non
 
 def test_the_other_scopes_write_where_their_row_says() -> None:
     targets = {name: target_of(name, (TURN,)) for name in SCOPES if name not in ("team", "session")}
-    assert targets == {name: SCOPES[name].writes_to for name in targets}
+    assert targets == {name: SCOPES[name] for name in targets}
     assert set(targets.values()) == {"institutional", "project", "global"}

@@ -33,9 +33,33 @@ def test_an_identifier_keeps_its_case(text: str) -> None:
     assert compose(make_mark("bootstrap.go exits early"))[0] == "bootstrap.go exits early"
 
 
-def test_a_rejection_never_reads_as_advice() -> None:
-    title, _ = compose(make_mark("live lookup because it is slow", marker="rejected", scope="prefix"))
-    assert title == "prefix: rejected: live lookup because it is slow"
+@pytest.mark.parametrize(
+    ("text", "title", "body"),
+    [
+        ("live lookup because it is slow", "prefix: live lookup", "prefix: live lookup because it is slow"),
+        ("a live lookup | it is slow", "prefix: a live lookup", "It is slow"),
+        ("a live lookup, since `x | y` is slow", "prefix: a live lookup", None),
+    ],
+)
+def test_the_title_of_a_rejection_names_what_was_rejected_alone(text: str, title: str, body: str | None) -> None:
+    found = compose(make_mark(text, marker="rejected", scope="prefix"))
+    assert found == (title, found[1] if body is None else body)
+
+
+@pytest.mark.parametrize(
+    ("subject", "fix", "title"),
+    [
+        ("fix: uv tree fails on bare projects", "", "Prevent: uv tree fails on bare projects"),
+        ("fix: Workspace members with conflicts have empty export output", "", None),
+        ("fix: uv tree fails on bare projects", "Read the group alone.", "Read the group alone"),
+        ("fix: commit each batch when the table is large", "Split it.", "Commit each batch when the table is large"),
+        ("fix: let the workers that have no lease wait", "", "Let the workers that have no lease wait"),
+        ("Prevent SessionStart hook errors on launch", "Check it.", "Prevent SessionStart hook errors on launch"),
+    ],
+)  # fmt: skip
+def test_a_title_never_states_a_repaired_fault_as_a_fact(subject: str, fix: str, title: str | None) -> None:
+    found, _ = compose(make_mark("the group was never read", "root cause", subject=subject, fix=fix))
+    assert found == (title or "Prevent: workspace members with conflicts have empty export output")
 
 
 def test_the_title_is_the_first_sentence_and_the_body_all_of_it() -> None:
@@ -72,8 +96,11 @@ def test_the_subject_of_a_fix_is_the_better_title_when_it_says_enough() -> None:
     assert compose(mark)[0] == "Commit per batch to avoid a timeout"
 
 
-def test_compatibility_forms_are_written_plainly() -> None:
-    assert compose(make_mark("wait for the \ufb01rst\u00a0reply"))[0] == "Wait for the first reply"
+def test_letters_are_composed_and_compatibility_forms_stay() -> None:
+    assert (
+        compose(make_mark("wait for\u00a0the cafe\u0301 \u2026 CO\u2082"))[0]
+        == "Wait for the caf\u00e9 \u2026 CO\u2082"
+    )
 
 
 @given(st.text(min_size=1), st.integers(min_value=4, max_value=60))
@@ -106,6 +133,9 @@ STRONG = [
     make_mark("a retry was booked twice because the gateway is slow", "learning"),
     make_mark("use Postgres", "decision")._replace(is_trailer=True),
     make_mark("the nightly job was silently skipped", "learning")._replace(is_trailer=True),
+    make_mark("keep the scope of functions small", "convention"),
+    make_mark("ten calls a second are allowed", "constraint")._replace(is_trailer=True),
+    make_mark("a queue | it loses jobs", "rejected")._replace(is_trailer=True),
 ]
 
 WEAK = [
@@ -123,6 +153,12 @@ WEAK = [
     ("moment", make_mark("the latest main was already red", "learning", "ci")),
     ("moment", make_mark("we currently pin the old version", "constraint")),
     ("moment", make_mark("main is red today, so merge later", "constraint")._replace(is_trailer=True)),
+    ("moment", make_mark("current worktree has a broken symlink", "constraint")._replace(is_trailer=True)),
+    ("task", make_mark("keep scope tight to README accuracy for issue #2198", "constraint")._replace(is_trailer=True)),
+    ("task", make_mark("fix must stay minimal", "constraint")._replace(is_trailer=True)),
+    ("task", make_mark("owner requested the new invite flow", "constraint")._replace(is_trailer=True)),
+    ("reason", make_mark("a queue", "rejected")._replace(is_trailer=True)),
+    ("change itself", make_mark("use Postgres in this change", "decision")._replace(is_trailer=True)),
     ("moment", make_mark("CI took forty minutes this morning", "learning")._replace(is_trailer=True)),
     ("moment", make_mark("the sidebar has a collapse button now.", "decision")._replace(is_trailer=True)),
     ("not known", make_mark("not known yet, the proxy or we", "root cause", subject="fix: trace a hang")),

@@ -55,8 +55,8 @@ def make_learnings(parameters: Result) -> str:
     title, words = LESSONS[user["change"]]
     place = next(piece["id"] for piece in user["evidence"] if words in piece["text"])
     quotes = [{"evidence": place, "text": words}]
-    learning = {"title": title, "body": f"It was learned that {words}.", "extraction_scope": "project"}
-    return json.dumps({"learnings": [learning | {"importance": 0.7, "quotes": quotes}]})
+    learning = {"title": title, "body": f"It was learned that {words}.", "quotes": quotes}
+    return json.dumps({"learnings": [learning]})
 
 
 def succeed(parameters: Result) -> Result:

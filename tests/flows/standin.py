@@ -39,10 +39,10 @@ print(json.dumps({"learnings": found}))
 
 
 class Asked(NamedTuple):
-    """One request: the change, the scopes asked for, and the pieces as they were sent."""
+    """One request: the change, the reaches offered, and the pieces as they were sent."""
 
     change: str
-    scopes: tuple[str, ...]
+    reaches: tuple[str, ...]
     pieces: tuple[dict[str, Any], ...]
 
     def texts(self, kind: str) -> list[str]:
@@ -89,13 +89,13 @@ class StandIn:
 
 def _asked(document: dict[str, Any]) -> Asked:
     user = json.loads(document["user"])
-    scopes = document["schema"]["properties"]["learnings"]["items"]["properties"]["extraction_scope"]["enum"]
-    return Asked(user["change"], tuple(scopes), tuple(user["evidence"]))
+    reaches = document["schema"]["properties"]["learnings"]["items"]["properties"]["reach"]["enum"]
+    return Asked(user["change"], tuple(reaches), tuple(user["evidence"]))
 
 
-def make_learning(words: str, scope: str = "project", title: str = "Ask the gateway first") -> dict[str, Any]:
-    """A learning as a model writes it, the rest by the defaults of its scope; `words` are what it quotes."""
-    return {"title": title, "body": f"It was said: {words}", "extraction_scope": scope, "words": words}
+def make_learning(words: str, title: str = "Ask the gateway first", **fields: str) -> dict[str, Any]:
+    """A learning as a model writes it, the rest by the defaults of its kind; `words` are what it quotes."""
+    return {"title": title, "body": f"It was said: {words}", "words": words} | fields
 
 
 def by_model(plan: Plan) -> list[Judged]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.promotion import Promotion, is_agnostic, is_personal, plan_promotion
+from memory_ci.lifecycle.promotion import Promotion, is_agnostic, is_personal, plan_norms, plan_promotion
 from memory_ci.records.entry import Located, ScopeName, ScopeOf
 from memory_ci.records.plan import Change
 from tests.make import examples, make_entry, make_id, make_located
@@ -271,3 +271,33 @@ def test_promotion_loses_nothing_is_idempotent_and_knows_no_order(located: list[
     assert known == {place.entry.id for place in located}
     assert sum(p.entry.reinforcement_count for p in after) == sum(p.entry.reinforcement_count for p in located)
     assert plan(after).changes == ()
+
+
+FOLDERS = {f"pr:{number}": f"src/part{number % 4}" for number in range(1, 9)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "moves"),
+    [
+        ({}, True),
+        ({"occurrences": ("pr:2", "pr:5")}, False),
+        ({"occurrences": ("pr:2", "pr:99")}, False),
+        ({"type": "procedural"}, False),
+        ({"status": "retired"}, False),
+        ({"adoption": "rejected"}, False),
+        ({"promoted_from": "project"}, False),
+        ({"promoted_from": "team:src"}, True),
+    ],
+)
+def test_a_directive_that_changes_of_three_directories_said_becomes_a_norm_once(
+    fields: dict[str, Any], moves: bool
+) -> None:
+    said = {"title": RULE, "type": "directive", "source": "pr:1 commit:3f2ab91aa5a1", "occurrences": ("pr:2", "pr:3")}
+    place = make_located(1, "MEMORY.md", "project", **said | fields)
+    changes = plan_norms([place], TODAY, path_of, lambda: FOLDERS)
+    assert [(change.kind, change.path) for change in changes] == (
+        [("remove", "MEMORY.md"), ("add", "institutional.md")] if moves else []
+    )
+    if moves:
+        assert (changes[1].entry.promoted_from, changes[1].entry.promoted_at) == ("project", TODAY)
+        assert changes[1].why == "said in changes of 3 directories"

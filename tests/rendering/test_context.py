@@ -81,7 +81,7 @@ def test_norms_come_before_entries_and_entries_in_their_order() -> None:
 
 def test_a_rejected_approach_is_not_shown_as_advice() -> None:
     text = render_context(make_retrieval(make_hit(title="Cache tokens", adoption="rejected", instead="Ask anew.")))
-    assert "## Tried and rejected: Cache tokens" in text
+    assert "## [tried and rejected] Cache tokens" in text
     assert "Done instead: Ask anew." in text
     assert "\n## Cache" not in text
 

@@ -68,16 +68,14 @@ def is_telling(text: str) -> bool:
 def _marked(mark: Mark, piece: Evidence, doubt: str | None) -> Learning:
     """A mark's weight is that of its row; what tells of an error weighs no less than the event that it was."""
     row = MARKERS[mark.marker]
-    weight = max(row.importance, base_importance([piece])) if row.type == "corrective" else row.importance
+    weight = max(row.importance, base_importance([piece])) if row.kind == "fix" else row.importance
     title, body = compose(mark)
     return Learning(
         title=title,
         body=body,
-        type=row.type,
-        domain=row.domain,
+        kind=row.kind,
         importance=weight,
         scope=row.scope,
-        extraction_scope=row.extraction_scope,
         quotes=(RawQuote(piece.id, cut(mark.quote, QUOTE_WIDTH)),),
         marker=mark.marker,
         is_marked=doubt is None,
@@ -93,7 +91,7 @@ def _suspected(suspect: Suspect, evidence: str) -> Learning:
         title=title,
         body=cut_at_sentence(reason or make_body(title, statement), BODY_WIDTH),
         importance=SUSPECT_IMPORTANCE,
-        extraction_scope="corrective" if suspect.adoption else "project",
+        kind="fix" if suspect.adoption else "convention",
         quotes=tuple(RawQuote(evidence, cut(one, QUOTE_WIDTH)) for one in (suspect.text, suspect.reason) if one),
         doubt=suspect.doubt,
         adoption=suspect.adoption,

@@ -15,7 +15,6 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import RULES, JudgedCase, judge_reply, settle
 from memory_ci.extraction.metrics import is_match, kappa, share
-from memory_ci.extraction.scopes import scopes_for
 from memory_ci.files import read_regular
 from memory_ci.flows.model import choose_model
 from memory_ci.records.candidate import EngineReply, Judged, Known, Request
@@ -106,7 +105,7 @@ def _outcome(window: GoldWindow, engine: Engine | None, name: str) -> WindowOutc
 
 def _request(case: JudgedCase) -> Request:
     known = tuple(Known(entry.id, entry.title) for entry in case.existing)
-    return Request(change=case.label, evidence=case.pieces, existing=known, scopes=scopes_for(case.pieces))
+    return Request(change=case.label, evidence=case.pieces, existing=known)
 
 
 def _tokens(reply: EngineReply) -> int:
@@ -177,7 +176,7 @@ def _is_right(window: GoldWindow, one: Judged) -> bool:
     return any(is_match(one.candidate, learning) for learning in window.learnings)
 
 
-UNGROUNDED = ("no-quote", "unknown-evidence", "quote-not-found", "untrusted-quote", "quote-too-short", "wrong-scope")
+UNGROUNDED = ("no-quote", "unknown-evidence", "quote-not-found", "untrusted-quote", "quote-too-short")
 
 
 def _is_grounded(one: Judged) -> bool:

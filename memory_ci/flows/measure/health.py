@@ -35,6 +35,7 @@ from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.anchor_verdicts import soften
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import find_ranked
+from memory_ci.flows.serve.retrieve import find_overflow
 from memory_ci.flows.sessions.nudge import find_nudge
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
@@ -78,6 +79,7 @@ from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
 from memory_ci.records.report import LoadedFile
 from memory_ci.rendering.health import render_health_line, render_holdout
+from memory_ci.text import plural
 
 MAX_ASKED = 300
 """So many titles of the newest merged changes are asked of the index."""
@@ -309,7 +311,15 @@ def _efficiency(scene: Scene) -> Measured:
     idle = [place.entry.id[:8] for place in ranked if is_idle(usage.get(place.entry.id))]
     said = f"; given {OFTEN} times or more and never used, to review: {', '.join(idle[:MAX_NAMED])}" if idle else ""
     missing = tuple(map(name_question, empty[:MAX_NAMED]))
-    return measured._replace(missing=missing, basis=measured.basis + said)
+    return measured._replace(missing=missing, basis=measured.basis + said + _overflow(scene))
+
+
+def _overflow(scene: Scene) -> str:
+    """What of institutional memory does not reach every job, "" where all of it does."""
+    over = find_overflow(scene.index, scene.workspace.config, scene.today)
+    named = ", ".join(norm.entry_id[:8] for norm in over[:MAX_NAMED] if norm.entry_id)
+    room = scene.workspace.config.retrieve.institutional_max_chars
+    return f"; {plural(len(over), 'norm')} over the {room} characters that every job is given: {named}" if over else ""
 
 
 def _newest_asked(scene: Scene) -> list[MergedChange]:

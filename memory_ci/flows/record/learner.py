@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -17,13 +17,14 @@ from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, find_aka, to_entry
-from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
-from memory_ci.extraction.scopes import common_directory
+from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
+from memory_ci.extraction.scopes import common_directory, list_changed
 from memory_ci.flows.anchors import cite_touched
 from memory_ci.flows.eligible import merged_on, title_of
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
+from memory_ci.flows.record.documents import Documents
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_held_out, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
 from memory_ci.flows.serve.ranking import NAMES_CODE
@@ -133,6 +134,7 @@ class Learner:
         self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
         self._buried = BuriedTrailers(run.workspace.repo, run.base.sha)
         self._copies = Copies(run.workspace.repo, run.since)
+        self._documents = Documents(run.base)
         self.tally = Tally()
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -214,7 +216,9 @@ class Learner:
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left.reason for left in evidence.left_out)
-        judged = self._cite(self._within_limit(self._not_again(settle(self._accept(found), limit)), limit))
+        records = frozenset(piece.id for piece in evidence.pieces if piece.kind == "adr")
+        fresh = self._not_again(settle(self._accept(found), limit, records))
+        judged = self._cite(self._within_limit(fresh, limit, records))
         self.tally.judged += judged
         added = [self._add(item, work) for item in judged if item.verdict == "written"]
         anchored = cite_named(self._run.workspace, [change.entry for change in added], work.tip or self._run.base.sha)
@@ -257,11 +261,13 @@ class Learner:
         case = JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else "project",
+            takes_norms=self._run.workspace.config.extraction.norms == "seed",
             tip=work.tip,
             is_declined=not work.tip,
             pieces=evidence.pieces,
             existing=self._draft.entries,
             is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
+            find_document=lambda candidate: self._documents.find(candidate, list_changed(evidence.pieces)),
             known_to=self._list_known,
         )
         by_rules = list(
@@ -272,7 +278,7 @@ class Learner:
         answer = self._run.asker.ask(work.label, evidence)
         if answer is None:
             return by_rules
-        by_model = judge_reply(replace(case, scopes=answer.scopes), answer.text, answer.engine)
+        by_model = judge_reply(case, answer.text, answer.engine)
         self.tally.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
         self.tally.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
@@ -299,12 +305,13 @@ class Learner:
             (wanted, content_key(candidate.title, candidate.body))
         )
 
-    def _within_limit(self, judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+    def _within_limit(self, judged: Sequence[Judged], limit: int, records: Set[str]) -> tuple[Judged, ...]:
         """Entries that earlier runs wrote of this change count towards its limit, also if a person has removed them."""
         if not judged:
             return ()
-        room = limit - sum(self._is_written(item.candidate) for item in judged)
-        fresh = [item for item in judged if item.verdict == "written"]
+        counted = [item for item in judged if not is_record(item.candidate, records)]
+        room = limit - sum(self._is_written(item.candidate) for item in counted)
+        fresh = [item for item in counted if item.verdict == "written"]
         over = {id(item) for item in fresh[max(0, room) :]}
         reason = f"earlier runs wrote {limit} of this change"
         return tuple(

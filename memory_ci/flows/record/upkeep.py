@@ -17,21 +17,25 @@ from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import parse_reply
+from memory_ci.extraction.scopes import deepest_directory
 from memory_ci.flows.anchors import gone_since, judge_anchors
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.stage import plan_retirements
 from memory_ci.flows.workspace import Snapshot, Workspace, branch_tip, memory_test, open_committed, workspace_at
 from memory_ci.gitrepo.history import find_cursor, list_replacing
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
+from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.fold import is_same_learning
-from memory_ci.lifecycle.promotion import plan_promotion
+from memory_ci.lifecycle.promotion import plan_norms, plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
+from memory_ci.records.names import work_ref
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUse, Plan, PlannedStep, Step
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.document import load_file, parse_memory_file
@@ -105,7 +109,14 @@ def _consolidate(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 
 def _promote(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    return plan_promotion(draft.kept, upkeep.today, draft.path_of, names_of(draft.base)).changes
+    changes = plan_promotion(draft.kept, upkeep.today, draft.path_of, names_of(draft.base)).changes
+    return (*changes, *plan_norms(draft.kept, upkeep.today, draft.path_of, lambda: _folders(draft.base)))
+
+
+def _folders(base: Snapshot) -> dict[str, str]:
+    """The directory of each merged change that an episode tells of."""
+    told = (episode.action for episode in combine(load_episodes(base.workspace, base.sha).tellings))
+    return {work_ref(one.pr, one.commit): deepest_directory(one.files) for one in told if one.files}
 
 
 def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
@@ -171,7 +182,7 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
 
 
 def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
-    """The proposed entries that a model agrees hold anywhere: those it quotes under the scope `global`.
+    """The proposed entries that a model agrees hold anywhere: those it quotes with reach to everyone.
 
     The text of an entry stays as it is. Without a model all are agreed. Raises EngineError as the engine does: nothing
     is promoted unasked.
@@ -179,11 +190,11 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
     if engine is None or not entries:
         return tuple(entries)
     pieces = {f"e{number}": _piece(f"e{number}", entry) for number, entry in enumerate(entries, start=1)}
-    reply = engine.extract(Request(change="promotion", evidence=tuple(pieces.values()), scopes=("global",)))
+    reply = engine.extract(Request(change="promotion", evidence=tuple(pieces.values()), task="promotion"))
     cited = {
         quote.evidence
         for learning in parse_reply(reply.text).learnings
-        if learning.extraction_scope == "global" and find_ungrounded(learning, pieces) is None
+        if learning.reach == "everyone" and find_ungrounded(learning, pieces) is None
         for quote in learning.quotes
     }
     return tuple(entry for key, entry in zip(pieces, entries, strict=True) if key in cited)

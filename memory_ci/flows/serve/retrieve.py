@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -71,16 +71,20 @@ def retrieve(
     with open_view(workspace, options, today) as view:
         config = view.workspace.config
         asked = make_sound(options, config, view.today)
-        norms_room = min(config.retrieve.institutional_max_chars, asked.max_chars // 2)
         always = [] if options.about else _norms(view.index, view.today, config.prominence.decay)
         fresh = list(filter(is_new, always))
-        norms, norms_dropped = fit_norms(fresh, norms_room, norm_cost)
+        norms, norms_dropped = fit_norms(fresh, _norms_room(config, asked.max_chars), norm_cost)
+        over = frozenset(norm.entry_id for norm in norms_dropped if norm.entry_id)
+        if over and not options.scopes:
+            scopes = (*(asked.filters["scopes"] or ()), "institutional")
+            asked = replace(asked, filters={**asked.filters, "scopes": scopes})
         embedder = _find_embedder(config, options, environ)
         if options.about is None:
             names = list_changed_names(workspace, options.diff) if options.diff is not None else ()
             found = find_ranked(view.index, config, task, asked, options, view.today, embedder, names)
         else:
             found = find_about(view.index, config, options.about, asked, options, view.today)
+        found = replace(found, hits=tuple(hit for hit in found.hits if _is_ranked(hit, over)))
         _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     judged, gone = _judge(view, found, options)
@@ -97,9 +101,11 @@ def retrieve(
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
     if dropped and not (norms_dropped or asked.walk):
         kept, dropped = fit(best, room - MAX_LEFT_OUT, entry_cost, config.retrieve.type_max_chars)
+    shown = {hit.located.entry.id for hit in kept}
     answer = replace(
         answer,
         hits=kept,
+        norms_dropped=tuple(norm for norm in norms_dropped if norm.entry_id not in shown),
         hits_dropped=dropped,
         withheld=(*gone, *superseded),
         notes=(
@@ -129,6 +135,21 @@ def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
     headings = list_hunk_headings(workspace.repo, resolve_commit(workspace.repo, rev))
     names = Counter(one.name for path, heading in headings for one in list_definitions(path, heading.strip()))
     return tuple(name for name, _ in names.most_common(MAX_NAMES))
+
+
+def _norms_room(config: Config, max_chars: int) -> int:
+    return min(config.retrieve.institutional_max_chars, max_chars // 2)
+
+
+def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
+    """What does not fit the budget of institutional memory: it is found by its words like any entry."""
+    norms = _norms(index, today, config.prominence.decay)
+    return fit_norms(norms, _norms_room(config, config.retrieve.max_chars), norm_cost)[1]
+
+
+def _is_ranked(hit: Hit, over: Set[str]) -> bool:
+    """Institutional memory is not ranked, but for what found no room in its budget."""
+    return hit.located.scope.name != "institutional" or hit.located.entry.id in over
 
 
 def _find_new(workspace: Workspace, options: RetrieveOptions) -> Callable[[Given], bool]:
@@ -304,7 +325,7 @@ def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
 
 def _norm_text(entry: Entry) -> str:
     """Title and body; what was declined is worded so that nobody follows it."""
-    declined = "Tried and rejected: " if entry.adoption == "rejected" else ""
+    declined = "[tried and rejected] " if entry.adoption == "rejected" else ""
     instead = f"\n\nDone instead: {entry.instead}" if entry.instead else ""
     return f"## {declined}{entry.title}\n\n{entry.body}".rstrip() + instead
 

@@ -37,12 +37,12 @@ class FakeClock:
 
 
 def make_request(text: str = "Never retry a POST without an idempotency key.") -> Request:
-    return Request(change="#128", evidence=(make_piece(text),), scopes=("project",))
+    return Request(change="#128", evidence=(make_piece(text),))
 
 
 def make_learning(title: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field, also a wrong one
     quotes = [{"evidence": "e1", "text": "Never retry a POST without an idempotency key."}]
-    return {"title": title, "body": "", "extraction_scope": "project", "importance": 0.6, "quotes": quotes} | fields
+    return {"title": title, "body": "", "quotes": quotes} | fields
 
 
 def make_text(*learnings: dict[str, Any]) -> str:

@@ -77,8 +77,8 @@ def test_a_broken_recording_is_asked_anew(tmp_path: Path) -> None:
     assert engine.asked == 2
 
 
-BAD = '{"title": "x", "quotes": [], "extraction_scope": "no such scope"}'
-FINE = '{"title": "x", "quotes": [], "extraction_scope": "project"}'
+BAD = '{"title": "x", "quotes": "none"}'
+FINE = '{"title": "x", "quotes": []}'
 
 
 @pytest.mark.parametrize(("learnings", "asked"), [(BAD, 2), (f"{BAD}, {FINE}", 1)])

@@ -224,7 +224,6 @@ def test_a_pre_mortem_that_was_merged_is_held_against_what_happened(project: Pro
     model.plan(project)
     (asked,) = [asked for asked in model.asked if asked.change == "#140"]
     assert asked.texts("premortem") == [text]
-    assert "prospective" in asked.scopes
     merge_files(project, 141, {"other.txt": "x"})
     model.plan(project)
     assert model.asked[-1].change == "#141"

@@ -54,6 +54,15 @@ def value(project: Project, name: MetricName) -> float | None:
     return metric(measure(project), name).value
 
 
+def test_norms_that_do_not_fit_are_named(project: Project) -> None:
+    project.commit("Norms", {"institutional.md": format_entry(make_entry(1, title="One", body="x" * 100))})
+    assert "norm" not in metric(measure(project), "efficiency").basis
+    norms = [make_entry(n, title=f"Norm {n}", body="x" * 1500) for n in (1, 2, 3)]
+    project.commit("More", {"institutional.md": "\n".join(map(format_entry, norms))})
+    basis = metric(measure(project), "efficiency").basis
+    assert f"; 1 norm over the 4000 characters that every job is given: {make_id(3)[:8]}" in basis
+
+
 def rewrite(project: Project, **fields: object) -> None:
     """Give every entry of the project these fields."""
     text = "".join(format_entry(msgspec.structs.replace(entry, **fields)) for entry in project.entries())

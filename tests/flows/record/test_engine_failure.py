@@ -185,7 +185,7 @@ def plan_with(project: Project, url: str) -> Plan:
 def answer_with(at: int) -> Answer:
     """The lesson of one change, whose commit is the first piece of evidence; 450,000 tokens for it."""
     quotes = [{"evidence": "e1", "text": LESSONS[at]}]
-    fields = {"title": TITLES[at], "body": LESSONS[at], "extraction_scope": "project", "quotes": quotes}
+    fields = {"title": TITLES[at], "body": LESSONS[at], "quotes": quotes}
     return make_answer(json.dumps({"learnings": [fields]}), input_tokens=400_000, output_tokens=50_000)
 
 

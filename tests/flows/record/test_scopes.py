@@ -14,7 +14,7 @@ from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.record.upkeep import agreed_by_model, promote_globally, propose_globally
 from memory_ci.records.config import EngineConfig
-from memory_ci.records.entry import Domain, EntryType
+from memory_ci.records.entry import EntryType
 from memory_ci.store.edits import format_entry
 from tests.flows.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch, refusing
 from tests.flows.project import NOW, TODAY, Project
@@ -67,62 +67,61 @@ class Case(NamedTuple):
     scope: str
     merge: Callable[[Project, Path], None]
     words: str
-    kind: str
+    piece: str
     path: str
     type: EntryType
-    domain: Domain
     importance: float
+    kind: str = "convention"
+    reach: str = "project"
 
 
+ASSUMPTION = json.dumps({"assumption": ASSUMED, "state": "failed"}) + "\n"
 CASES = (
-    Case("observations", with_session, WORDS, "text", "institutional.md", "directive", "team", 0.9),
-    Case("escalation", with_session, REFUSAL, "rejection", "institutional.md", "directive", "team", 0.9),
-    Case("intent-alignment", with_file("INTENT.md", INTENT), INTENT, "intent", "MEMORY.md", "corrective", "task", 0.5),
-    Case("team", with_message(PLAIN), BODY, "commit", "src/MEMORY.md", "procedural", "team", 0.5),
-    Case("session", with_session, WORDS, "text", JOB, "procedural", "team", 0.5),
-    Case("project", with_message(PLAIN), BODY, "commit", "MEMORY.md", "procedural", "task", 0.5),
-    Case("prospective", with_file(".premortem.md", RISK), RISK, "premortem", "MEMORY.md", "declarative", "task", 0.5),
+    Case("observations", with_session, WORDS, "text", "MEMORY.md", "directive", 0.6, "preference", "everyone"),
+    Case("observations", with_session, REFUSAL, "rejection", "MEMORY.md", "directive", 0.8, "preference"),
+    Case("intent-alignment", with_file("INTENT.md", INTENT), INTENT, "intent", "MEMORY.md", "procedural", 0.5),
+    Case("team", with_message(PLAIN), BODY, "commit", "src/MEMORY.md", "procedural", 0.5, reach="team"),
+    Case("session", with_session, WORDS, "text", JOB, "procedural", 0.5, reach="session"),
+    Case("project", with_message(PLAIN), BODY, "commit", "MEMORY.md", "declarative", 0.7, "decision"),
+    Case("prospective", with_file(".premortem.md", RISK), RISK, "premortem", "MEMORY.md", "procedural", 0.6, "gotcha"),
     Case(
-        "in-flight",
-        with_file(".assumptions.jsonl", json.dumps({"assumption": ASSUMED, "state": "failed"}) + "\n"),
-        ASSUMED,
-        "assumption",
-        "MEMORY.md",
-        "declarative",
-        "task",
-        0.5,
+        "in-flight", with_file(".assumptions.jsonl", ASSUMPTION), ASSUMED, "assumption", "MEMORY.md", "procedural", 0.5
     ),
-    Case(
-        "corrective",
-        with_message(f"fix: take the lock\n\n{BODY}"),
-        BODY,
-        "commit",
-        "MEMORY.md",
-        "corrective",
-        "task",
-        0.8,
-    ),
+    Case("corrective", with_message(f"fix: lock\n\n{BODY}"), BODY, "commit", "MEMORY.md", "corrective", 0.6, "fix"),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.scope)
-def test_a_scope_reads_its_piece_and_writes_to_its_file_with_its_defaults(
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.scope}-{case.piece}")
+def test_what_is_learned_gets_its_scope_and_its_file_from_what_it_quotes(
     project: Project, tmp_path: Path, model: StandIn, case: Case
 ) -> None:
     case.merge(project, tmp_path)
-    model.will_find(make_learning(case.words, case.scope, TITLE))
+    title = case.words.rstrip(".")
+    model.will_find(make_learning(case.words, title, kind=case.kind, reach=case.reach))
     plan = model.record(project)
     (asked,) = [asked for asked in model.asked if asked.change == "#140"]
-    assert case.scope in asked.scopes
-    assert any(case.words in text for text in asked.texts(case.kind))
+    assert case.reach in asked.reaches
+    assert any(case.words in text for text in asked.texts(case.piece))
     (judged,) = by_model(plan)
     assert (judged.verdict, judged.candidate.extraction_scope) == ("written", case.scope)
-    (entry,) = [entry for entry in project.entries(case.path) if entry.title == TITLE]
-    assert (entry.type, entry.domain, entry.importance) == (case.type, case.domain, case.importance)
+    (entry,) = [entry for entry in project.entries(case.path) if entry.title == title]
+    assert (entry.type, entry.importance) == (case.type, case.importance)
     assert entry.evidence[0].endswith(case.words)
     assert entry.source is not None
     assert entry.source.startswith("pr:140 commit:")
     assert project.check().is_ok
+
+
+@pytest.mark.parametrize(("norms", "path"), [("ranked", "MEMORY.md"), ("seed", "institutional.md")])
+def test_one_sentence_is_a_norm_only_by_the_letter_of_the_seed(
+    project: Project, tmp_path: Path, model: StandIn, norms: str, path: str
+) -> None:
+    project.commit("Configure", {".memory-ci.yaml": f"extraction:\n  norms: {norms}\n"})
+    with_session(project, tmp_path)
+    merge_branch(project, "marked", 141, "Retry\n\nDirective: Ask the gateway before you book a second time.")
+    model.will_find(make_learning(WORDS, kind="preference", reach="everyone"))
+    model.record(project)
+    assert {entry.title for entry in project.entries(path)} >= {TITLE, "Ask the gateway before you book a second time"}
 
 
 def test_a_model_is_told_what_became_of_an_assumption(project: Project, tmp_path: Path, model: StandIn) -> None:
@@ -133,13 +132,13 @@ def test_a_model_is_told_what_became_of_an_assumption(project: Project, tmp_path
     assert "failed" in json.dumps(piece | {"text": ""})
 
 
-def test_a_change_with_nothing_for_a_scope_is_not_asked_about_it(project: Project, model: StandIn) -> None:
+def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(project: Project, model: StandIn) -> None:
     project.branch("work")
     project.commit(PLAIN, {"src/worker.py": "x\n", "docs/worker.md": "x\n"})
     project.checkout("main")
     project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
     model.plan(project)
-    assert {asked.change: asked.scopes for asked in model.asked}["#140"] == ("project",)
+    assert {asked.change: asked.reaches for asked in model.asked}["#140"] == ("project", "everyone")
 
 
 def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model: StandIn) -> None:
@@ -149,68 +148,35 @@ def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model:
     ]
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {', '.join(keys)}")
     model.plan(project)
-    (scopes,) = [asked.scopes for asked in model.asked if asked.change == "#140"]
-    assert "observations" in scopes
-    assert "session" not in scopes
+    (reaches,) = [asked.reaches for asked in model.asked if asked.change == "#140"]
+    assert "session" not in reaches
 
 
-WRONG = (
-    ("observations", BODY),
-    ("escalation", BODY),
-    ("intent-alignment", BODY),
-    ("session", BODY),
-    ("global", BODY),
-    ("prospective", INTENT),
-    ("in-flight", BODY),
-    ("corrective", BODY),
-)
-"""Scopes, and words of a person that they do not read; `team` and `project` read everything."""
-
-
-@pytest.mark.parametrize(("scope", "words"), WRONG)
-def test_a_learning_that_quotes_only_what_its_scope_does_not_read_is_quarantined(
-    project: Project, tmp_path: Path, model: StandIn, scope: str, words: str
-) -> None:
-    with_file("INTENT.md", INTENT)(project, tmp_path)
-    model.will_find(make_learning(words, scope, TITLE))
-    plan = model.record(project)
-    (judged,) = by_model(plan)
-    assert (judged.verdict, judged.reason) == ("quarantined", "wrong-scope-evidence")
-    assert not any(change.entry.title == TITLE for step in plan.steps for change in step.changes)
-
-
-def test_a_requested_change_of_a_reviewer_is_what_the_corrective_scope_quotes(
+def test_a_requested_change_of_a_reviewer_weighs_more_than_routine(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     words = "Send the key with each try, or the gateway books it twice."
     event = {"pull_request": make_pull(140), "review": make_review(body=words, state="changes_requested")}
     (tmp_path / "event.json").write_text(json.dumps(event))
     merge_branch(project, "work", 140, PLAIN)
-    model.will_find(make_learning(words, "corrective", TITLE))
+    model.will_find(make_learning(words, TITLE, kind="fix"))
     environ = model.environ | {"GITHUB_EVENT_PATH": str(tmp_path / "event.json")}
     options = RecordOptions(engine="command")
     plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)
     apply_plan(project.workspace, plan, NOW)
-    assert {"corrective", "intent-alignment"} <= set(model.asked[-1].scopes)
     (entry,) = [entry for entry in project.entries() if entry.title == TITLE]
-    assert (entry.type, entry.importance) == ("corrective", 0.8)
+    assert (entry.type, entry.importance) == ("corrective", 0.75)
     assert entry.evidence == (f"review:140#r199 {words}",)
     assert [join.kind for join in plan.joins] == ["pull-request"]
 
 
-def test_the_global_scope_is_never_asked_of_a_change_but_filled_by_promotion(
-    project: Project, tmp_path: Path, model: StandIn
-) -> None:
+def test_global_memory_is_filled_by_promotion_alone(project: Project, tmp_path: Path) -> None:
     checkout = make_repo(tmp_path / "memory")
     checkout.commit("Start", {"MEMORY.md": "# Ours\n"})
     agnostic = [make_entry(n, title="Write the failing test before the fix", source=f"pr:{n}") for n in (1, 2, 3)]
     bound = [make_entry(n + 10, title="Run the shop before its client", source=f"pr:{n}") for n in (1, 2, 3)]
     text = "\n".join([project.show("HEAD", "MEMORY.md"), *map(format_entry, [*agnostic, *bound])])
     project.commit("Put", {"MEMORY.md": text})
-    with_session(project, tmp_path)
-    model.plan(project)
-    assert model.asked
-    assert not any("global" in asked.scopes for asked in model.asked)
     promote_globally(str(checkout.path), propose_globally(project.workspace, None, TODAY), NOW, dry_run=False)
     written = checkout.show("HEAD", "MEMORY.md")
     assert "Write the failing test before the fix" in written
@@ -232,22 +198,72 @@ def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file
     project: Project, model: StandIn
 ) -> None:
     for number in (141, 142, 143):
-        model.will_find(make_learning(BODY, "team", TITLE))
+        model.will_find(make_learning(BODY, BODY.rstrip("."), reach="team"))
         merge_branch(project, f"work{number}", number, PLAIN)
         model.record(project)
-    (entry,) = [entry for entry in project.entries() if entry.title == TITLE]
+    (entry,) = [entry for entry in project.entries() if entry.title == BODY.rstrip(".")]
     assert (entry.promoted_from, entry.occurrences) == ("team:src", ("pr:142", "pr:143"))
     assert not project.git("ls-files", "src/MEMORY.md")
+
+
+@pytest.mark.parametrize(("folders", "path"), [("api db web", "institutional.md"), ("api api db", "MEMORY.md")])
+def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
+    project: Project, folders: str, path: str
+) -> None:
+    for number, folder in enumerate(folders.split(), start=141):
+        message = "Move the worker\n\nDirective: ask the gateway before a second booking"
+        project.merge_work(message, f"work{number}", number, f"src/{folder}/worker.py")
+        project.record()
+    project.merge_work("Go on", "go-on", 150)
+    project.record()
+    (entry,) = [entry for entry in project.entries(path) if entry.title == "Ask the gateway before a second booking"]
+    assert entry.occurrences == ("pr:142", "pr:143")
+    assert project.check().is_ok
+
+
+def test_all_decision_records_of_a_first_import_are_written(project: Project) -> None:
+    stores = ("Redis", "Kafka", "Postgres", "SQLite", "Memcached")
+    record = "# Use {0} for its part\n\n## Decision\n\nWe take {0}, because {1}.\n"
+    reasons = ("it is quick", "jobs are replayed", "money needs transactions", "tests are offline", "pages are cached")
+    files = {
+        f"docs/adr/{at}-{store}.md": record.format(store, why)
+        for at, (store, why) in enumerate(zip(stores, reasons, strict=True), start=1000)
+    }
+    project.branch("records")
+    project.commit("Tell what was decided", files)
+    project.checkout("main")
+    project.merge("records", message="Merge pull request #140 from ada/records\n\nTell what was decided")
+    project.record()
+    assert {f"Use {store} for its part" for store in stores} <= set(project.titles())
 
 
 def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
     proposed = [
         make_entry(n, title=title) for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
     ]
-    model.will_find(make_learning("Write the failing test first", "global"))
+    model.will_find(make_learning("Write the failing test first", reach="everyone"))
     engine = CommandEngine(EngineConfig(), model.environ)
     assert [entry.title for entry in agreed_by_model(proposed, engine)] == ["Write the failing test first"]
-    assert model.asked[0].scopes == ("global",)
-    model.will_find(make_learning("Ask Ada to merge", "project"))
+    assert "in any project whatever" in model.documents[0]["system"]
+    model.will_find(make_learning("Ask Ada to merge", reach="project"))
     assert agreed_by_model(proposed, engine) == ()
     assert agreed_by_model(proposed, None) == tuple(proposed)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "verdict"),
+    [
+        ("docs/queue.md", BODY, "suspected"),
+        ("docs/MEMORY.md", BODY, "written"),
+        ("docs/queue.md", f"<!-- memory-ci: begin -->\n{BODY}\n<!-- memory-ci: end -->", "written"),
+    ],
+)
+def test_what_a_document_at_the_tip_says_is_proposed_not_written(
+    project: Project, model: StandIn, path: str, text: str, verdict: str
+) -> None:
+    merge_branch(project, "work", 140, PLAIN)
+    project.commit("Describe the queue", {path: f"# Queue\n\n{text}\n"})
+    model.will_find(make_learning(BODY, BODY.rstrip(".")))
+    (judged,) = by_model(model.plan(project))
+    assert judged.verdict == verdict
+    assert (judged.reason == f"restates-document: {path}") is (verdict == "suspected")

@@ -160,7 +160,7 @@ def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_rever
     assert {entry.adoption for entry in project.entries()} == {"rejected"}
     assert all(entry.importance < before[entry.id].importance for entry in project.entries())
     shown = render_context(project.retrieve("charge retried"))
-    assert "Tried and rejected: " in shown
+    assert "[tried and rejected] " in shown
     after = project.sha()
     project.record()
     assert project.sha() == after

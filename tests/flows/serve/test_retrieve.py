@@ -66,6 +66,19 @@ def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(pr
     assert make_id(1)[:8] in render_context(answer)
 
 
+def test_what_overflows_the_budget_of_institutional_memory_is_found_by_its_words(project: Project) -> None:
+    project.write(".memory-ci.yaml", "retrieve:\n  institutional_max_chars: 400\n")
+    norms = [make_entry(n, title=f"Call handler{n}Of the gateway first", body="x" * 150) for n in range(1, 7)]
+    project.write("institutional.md", "\n".join(map(format_entry, norms)))
+    for n in range(1, 7):
+        answer = project.retrieve(f"rework handler{n}Of of the gateway")
+        assert make_id(n) in injected_ids(answer)
+        given = {norm.entry_id for norm in answer.norms}
+        assert given.isdisjoint(hit.located.entry.id for hit in answer.hits)
+        assert {norm.entry_id for norm in answer.norms_dropped}.isdisjoint(injected_ids(answer))
+    assert {hit.located.scope.name for hit in project.retrieve("handler6Of", scopes=("project",)).hits} <= {"project"}
+
+
 def test_the_configured_budget_holds_where_the_job_names_none(project: Project) -> None:
     put(project, "MEMORY.md", 1, 2, 3, title="Retry the charge", body="word " * 99 + "word")
     assert project.retrieve("retry the charge").hits_dropped == ()

@@ -1,0 +1,100 @@
+"""What the words quoted do not carry is proposed, not written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.reply import Learning, RawQuote, format_reply
+from memory_ci.extraction.support import find_unsupported
+from memory_ci.records.candidate import Judged
+from tests.extraction.make import make_piece
+
+AMEND = "please don't amend commits - it messes with the checkpoints"
+UNCARRIED = [
+    ("Every job first rewrites history to one commit", "what is the difference", None, "not-in-the-quotes"),
+    ("Agents may install packages from any registry", "you have my approval", None, "not-in-the-quotes"),
+    ("Use gRPC between the services", "could we use gRPC here?", None, "quoted-question"),
+    ("Use gRPC between the services", "could we use gRPC here", "could we use gRPC here? Or not?", "quoted-question"),
+    ("Use gRPC between the services", "\u53ef\u4ee5\u7528 gRPC \u5417\uff1f", None, "quoted-question"),
+    ("Always amend commits", "amend commits - it messes with", AMEND, "opposite-of-the-quotes"),
+    ("Always amend commits", "amend commits - it\nmesses with", AMEND, "opposite-of-the-quotes"),
+    ("Use npm", "use pnpm instead of npm", None, "opposite-of-the-quotes"),
+    ("Never use npm", "use npm in this repo", None, "opposite-of-the-quotes"),
+    ("Push to main", "push to main", "don't push to main", "opposite-of-the-quotes"),
+    ("Always run the linter", "run the linter on this file", None, "broader-than-the-quotes"),
+    ("Give every prompt a flag", "give this prompt a flag", None, "broader-than-the-quotes"),
+    ("Never link a commit by hand", "linking commits by hand took an hour", None, "broader-than-the-quotes"),
+]
+
+
+def find(title: str, quote: str, text: str | None = None, **fields: Any) -> str | None:  # noqa: ANN401
+    piece = make_piece(text or quote, kind="text")
+    return find_unsupported(Learning(title=title, quotes=(RawQuote("e1", quote),), **fields), {"e1": piece})
+
+
+@pytest.mark.parametrize(("title", "quote", "text", "reason"), UNCARRIED)
+def test_what_its_quotes_do_not_carry_says_why(title: str, quote: str, text: str | None, reason: str) -> None:
+    assert find(title, quote, text) == reason
+
+
+@pytest.mark.parametrize(
+    ("title", "quote"),
+    [
+        ("Never amend commits", AMEND),
+        ("Use pnpm, not npm", "use pnpm instead of npm"),
+        ("Run make lint before each commit", "never commit without running make lint"),
+        ("Run make lint", "don't forget to run make lint"),
+        ("Do not open connections; use the pool", "use the pool, don't open connections yourself"),
+        ("Leave columns that a release reads", "A migration never renames a column that a release still reads."),
+        ("Close the client in the fixture", "the client was never closed, so close it in the fixture"),
+        ("Ask getHTTPClient, never open one", "use get_http_client, not just any client"),
+        ("Rebase from main before pushing", "rebase from main first"),
+        ("Never use npm", "using npm broke the lock file, don't"),
+        ("Advance only active sessions", "idle sessions should not be advanced"),
+        (
+            "\u63d0\u4ea4\u524d\u8fd0\u884c\u6d4b\u8bd5",
+            "\u6bcf\u6b21\u63d0\u4ea4\u524d\u90fd\u8981\u8fd0\u884c\u6d4b\u8bd5",
+        ),
+    ],
+)
+def test_what_its_quotes_carry_is_kept(title: str, quote: str) -> None:
+    assert find(title, quote) is None
+
+
+def test_the_name_of_what_was_rejected_is_no_order_to_do_it() -> None:
+    title, quote = "Amending commits", "don't amend commits, it breaks the link"
+    assert find(title, quote, adoption="rejected") is None
+    assert find("Amend commits", quote) == "opposite-of-the-quotes"
+
+
+def test_a_question_does_not_matter_where_something_else_is_quoted() -> None:
+    pieces = {"e1": make_piece("why is there no link?", 1), "e2": make_piece("link the request", 2)}
+    quotes = (RawQuote("e1", "why is there no link?"), RawQuote("e2", "link the request"))
+    assert find_unsupported(Learning(title="Link the request", quotes=quotes), pieces) is None
+
+
+@pytest.mark.parametrize(
+    ("paths", "kind", "is_known"),
+    [(("docs/limits.md",), "commit", True), (("docs/limits.md", "a.py"), "commit", False), ((), "commit", False)],
+)
+def test_what_a_change_of_documents_says_stands_in_them(paths: tuple[str, ...], kind: Any, is_known: bool) -> None:  # noqa: ANN401
+    said = "Amending a commit drops its trailer"
+    piece = make_piece(said, kind=kind, paths=paths)
+    reason = find_unsupported(Learning(title=said, quotes=(RawQuote("e1", said),)), {"e1": piece})
+    assert (reason or "").startswith("restates-document") is is_known
+
+
+def judge(title: str, quote: str, document: str | None = None) -> Judged:
+    case = JudgedCase(label="#1", pieces=(make_piece(quote),), find_document=lambda candidate: document)
+    return judge_reply(case, format_reply((Learning(title=title, quotes=(RawQuote("e1", quote),)),)), "model").judged[0]
+
+
+def test_what_is_not_carried_or_documented_is_proposed_with_its_reason() -> None:
+    said = "Send a key with each charge."
+    assert (judge("Use gRPC", said).verdict, judge("Use gRPC", said).reason) == ("suspected", "not-in-the-quotes")
+    assert judge("Send a key with a charge", said).verdict == "written"
+    known = judge("Send a key with a charge", said, "README.md")
+    assert (known.verdict, known.reason) == ("suspected", "restates-document: README.md")
