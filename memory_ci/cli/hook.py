@@ -12,7 +12,7 @@ import click
 
 from memory_ci.cli.agent import NAMES as AGENTS
 from memory_ci.cli.agent import run as run_agent
-from memory_ci.cli.plain import today, workspace
+from memory_ci.cli.plain import now, today, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -44,7 +44,7 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     with _harmless("no trailer added"):
         where = workspace(is_quiet=True)
         add_retrieved_trailer(where, message_file, rest[0] if rest else "")
-        add_session_trailer(where, message_file, os.environ)
+        add_session_trailer(where, message_file, os.environ, now())
 
 
 @hook_command.command("pre-push", hidden=True)

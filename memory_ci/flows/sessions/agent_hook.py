@@ -45,7 +45,7 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], a
     if not may_tell(event):
         return ""
     if event.kind == "file":
-        event = replace(event, paths=_list_new_files(event, start))
+        event = replace(event, paths=_list_new_files(event, start, now))
         if not event.paths:
             return ""
     where = open_workspace(start)
@@ -59,12 +59,20 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], a
     return _tell(where, event, now, environ, line)
 
 
-def _list_new_files(event: AgentEvent, start: Path) -> tuple[str, ...]:
-    """The files of an event that are there and that the session was not told of."""
-    from memory_ci.flows.serve.session_note import list_untold
+def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str, ...]:
+    """The files of an event that are there and that the session was not told of. Notes which of them it edited."""
+    from memory_ci.flows.serve.session_note import Sign, bare_workspace, list_untold, note_sign, read_head
+    from memory_ci.flows.workspace import repository_path
 
     there = [start / path for path in event.paths if (start / path).is_file()]
-    return tuple(map(str, list_untold(start, event.session, there) if there and event.session else there))
+    if not (event.session and (there or event.edited)):
+        return tuple(map(str, there))
+    bare = bare_workspace(start)
+    if event.edited:
+        edited = tuple(repository_path(bare, start / path) for path in event.edited)
+        sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, edited=edited)
+        note_sign(bare, replace(sign, branch=read_head(bare)))
+    return tuple(map(str, list_untold(bare, event.session, there)))
 
 
 def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str) -> str:

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.files import open_regular
-from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign
+from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign, read_head
 from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.rendering.sessions import render_asking_to_mark
 from memory_ci.sources.agent_events import AgentEvent
 from memory_ci.store.layout import INBOX
@@ -40,8 +41,9 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
     from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
 
     steers = asks and not _is_headless(event, environ) and bool(find_steering(event.prompt))
-    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript)
-    note_sign(where, replace(sign, notes=_count_notes(where), steers=steers))
+    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers)
+    head = find_commit(where.repo, "HEAD") or ""
+    note_sign(where, replace(sign, notes=_count_notes(where), branch=read_head(where), head=head))
     if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
@@ -53,7 +55,7 @@ def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
 
     Raises RepositoryError (write-failed).
     """
-    signs = [] if event.is_again else list_signs(where, event.session)
+    signs = [] if event.is_again else [sign for sign in list_signs(where, event.session) if sign.is_prompt]
     steered = [sign for sign in signs if sign.steers] or (signs[-1:] if signs and _has_refused(where, event) else [])
     if not steered or _count_notes(where) > steered[-1].notes:
         return ""
