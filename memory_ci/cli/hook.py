@@ -47,6 +47,22 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
         add_session_trailer(where, message_file, os.environ, now())
 
 
+@hook_command.command("pre-commit", hidden=True)
+@click.argument("rest", nargs=-1)
+def pre_commit(rest: tuple[str, ...]) -> None:
+    """Stage what agents marked in the sessions whose work is committed.
+
+    \b
+    Example:
+      memory-ci hook pre-commit
+    """
+    from memory_ci.flows.sessions.marked_notes import stage_notes
+
+    with _harmless("no note staged"):
+        for path in stage_notes(workspace(is_quiet=True), os.environ, now()):
+            click.echo(f"memory-ci: {printable(path)} goes with this commit", err=True)
+
+
 @hook_command.command("pre-push", hidden=True)
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
 @click.argument("rest", nargs=-1)

@@ -16,6 +16,7 @@ from click.testing import Result
 
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.sessions.capture import capture
+from memory_ci.flows.sessions.marked_notes import read_pending
 from tests.cli.conftest import Run
 from tests.flows.project import NOW, Project
 
@@ -139,6 +140,11 @@ def transcript(project: Project) -> Write:
     return write
 
 
+def commit_notes(project: Project) -> None:
+    """Commit the notes as our hook does with the work of their session."""
+    project.commit("Note it", read_pending(project.workspace))
+
+
 @pytest.fixture
 def add(run: Run) -> Add:
     """`add("--quote", "…")` adds a note of a title of its own."""
@@ -167,8 +173,7 @@ def test_a_correction_becomes_a_note_that_says_who_said_it_where_and_record_prov
     assert line in (project.path / added["path"]).read_text()
     assert hook("claude-code", "Stop") == "", "it was added"
     capture(project.workspace, path, NOW)
-    project.git("add", ".memory")
-    project.commit("Note it")
+    commit_notes(project)
     project.record()
     (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
     assert entry.evidence == (line,)
@@ -191,8 +196,7 @@ def test_what_no_captured_session_proves_stays_a_claim(
     if digest:
         capture(project.workspace, transcript(user(digest)), NOW)
     project.commit("Configure", {".memory-ci.yaml": settings})
-    project.git("add", ".memory")
-    project.commit("Note it")
+    commit_notes(project)
     project.record()
     (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
     assert entry.evidence == ("claimed:session:claude-code:s1#1 the client alone knows the key",)
@@ -236,8 +240,7 @@ def test_a_plan_is_applied_also_where_the_session_is_not_known(
 ) -> None:
     at_work(hook, path := transcript(user(CORRECTION)))
     added = json.loads(add("--quote", "the client alone knows the key").stdout)
-    project.git("add", ".memory")
-    project.commit("Note it")
+    commit_notes(project)
     if is_known_first:
         capture(project.workspace, path, NOW)
     plan = project.plan()

@@ -108,6 +108,11 @@ def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
         from memory_ci.flows.serve.session_note import note_end
 
         note_end(open_workspace(start), event.agent, event.session, now)
+    if event.session:
+        from memory_ci.flows.serve.session_note import bare_workspace
+        from memory_ci.flows.sessions.marked_notes import collect_notes
+
+        collect_notes(bare_workspace(start), f"{event.agent}:{event.session}")
     if event.kind == "end" or event.agent == "codex":
         _capture(event, start, now)
     if event.kind == "end" or not (asks and event.session and may_tell(event)):

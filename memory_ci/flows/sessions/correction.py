@@ -1,7 +1,7 @@
 """Correction: an agent that a person corrects is asked to note what it was taught, at the prompt and at the turn's end.
 
-What was asked is kept in the note of the session. Whether a note was added is seen in the inbox alone, for the commands
-of an agent may not write to the git directory (Codex's sandbox).
+What was asked is kept in the note of the session. Whether a note was added is seen by the notes that there are, for the
+commands of an agent may not write to the git directory (Codex's sandbox).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from memory_ci.errors import MemoryCIError
 from memory_ci.files import open_regular
 from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign, read_head
+from memory_ci.flows.sessions.marked_notes import list_note_ids
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.rendering.sessions import render_asking_to_mark
 from memory_ci.sources.agent_events import AgentEvent
-from memory_ci.store.layout import INBOX
 
 MAX_NUDGES = 3
 REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
@@ -43,7 +43,7 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
     steers = asks and not _is_headless(event, environ) and bool(find_steering(event.prompt))
     sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers)
     head = find_commit(where.repo, "HEAD") or ""
-    note_sign(where, replace(sign, notes=_count_notes(where), branch=read_head(where), head=head))
+    note_sign(where, replace(sign, notes=len(list_note_ids(where)), branch=read_head(where), head=head))
     if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
@@ -57,7 +57,7 @@ def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
     """
     signs = [] if event.is_again else [sign for sign in list_signs(where, event.session) if sign.is_prompt]
     steered = [sign for sign in signs if sign.steers] or (signs[-1:] if signs and _has_refused(where, event) else [])
-    if not steered or _count_notes(where) > steered[-1].notes:
+    if not steered or len(list_note_ids(where)) > steered[-1].notes:
         return ""
     return render_asking_to_mark(event.agent in QUOTABLE, True) if claim(where, event.session, "asked", now) else ""
 
@@ -80,7 +80,3 @@ def _has_refused(where: Workspace, event: AgentEvent) -> bool:
 def _is_headless(event: AgentEvent, environ: Mapping[str, str]) -> bool:
     """Whether a program wrote the prompt, where the agent tells: Claude Code does, and `codex exec` runs no hooks."""
     return event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
-
-
-def _count_notes(where: Workspace) -> int:
-    return sum(1 for _ in (where.repo.root / INBOX).glob("*.md")) if where.repo.root else 0

@@ -31,6 +31,9 @@ CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\
 EDITS = re.compile(r"edit|write|patch|replace|exec|shell", re.IGNORECASE)
 """Tools that change the files that they name; of a shell a transcript names those of a patch alone."""
 
+MAX_MARKS = 3
+"""Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many."""
+
 MAX_EDITED = 3
 FoundQuote = tuple[str, tuple[str, ...]]
 """The line of an entry's evidence, and the files that the session edited because of those words."""
