@@ -80,7 +80,7 @@ def test_the_end_of_a_turn_asks_once_in_the_dialect_of_the_agent(
     reason = answer["reason"] if decision else answer["hookSpecificOutput"]["additionalContext"]
     assert answer.get("decision") == decision
     assert reason.startswith("memory-ci: ")
-    assert ("--quote" in reason) == (agent != "copilot"), "its transcripts are not read"
+    assert "--quote" in reason
     assert hook(agent, STOPS[agent]) == ""
     assert correct(hook, agent, reason) == "", "our own text is nobody's"
 
@@ -373,6 +373,22 @@ def test_a_session_without_hooks_is_found_where_the_agent_keeps_it(
     assert add("--quote", SAID).exit_code == 0
 
 
+def test_copilot_tells_no_transcript_and_keeps_it_under_the_session_s_id(
+    hook: Hook, add: Add, project: Project
+) -> None:
+    key = "c0000000-0000-4000-8000-000000000004"
+    text = (ROOT / "tests/sessions/copilot-events.jsonl").read_text().replace("/home/dev/shop", str(project.path))
+    place = Path.home() / ".copilot/session-state" / key
+    place.mkdir(parents=True)
+    (place / "workspace.yaml").write_text("no transcript\n")
+    (place / "events.jsonl").write_text(text)
+    correct(hook, "copilot", session_id="", sessionId=key)
+    assert add("--quote", "never retry a charge in the caller").exit_code == 0
+    hook("copilot", "agentStop", session_id="", sessionId=key)
+    assert f"sessions/copilot/{key}" in project.git("for-each-ref", "--format=%(refname)")
+    hook("copilot", "agentStop", session_id="", sessionId="../../etc")  # nothing is read outside
+
+
 def test_a_transcript_in_the_work_tree_proves_nothing(
     add: Add, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,6 +403,7 @@ def test_a_transcript_in_the_work_tree_proves_nothing(
     [
         ("codex-new.jsonl", "codex:0199a000-0000-7000-8000-000000000001", "Now write the change log", 20),
         ("gemini-events.jsonl", "gemini:5d1c0000-0000-4000-8000-000000000003", "Only delete the cache", 15),
+        ("copilot-events.jsonl", "copilot:c0000000-0000-4000-8000-000000000004", "never retry a charge in the", 12),
     ],
 )
 def test_transcripts_of_other_agents_are_read_too(

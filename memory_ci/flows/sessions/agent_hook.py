@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.gitrepo.sessionrefs import SAFE
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.sources.agent_events import FORGETTING, OURS, AgentEvent, format_answer, may_tell, parse_event
 
@@ -103,7 +104,7 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
 
 
 def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
-    """Capture a session that ended, or may have (Codex); the question that ends a turn, "" for none."""
+    """Capture a session that ended, or may have (Codex, Copilot); the question that ends a turn, "" for none."""
     if event.kind == "end" and event.session:
         from memory_ci.flows.serve.session_note import note_end
 
@@ -113,7 +114,7 @@ def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
         from memory_ci.flows.sessions.marked_notes import collect_notes
 
         collect_notes(bare_workspace(start), f"{event.agent}:{event.session}")
-    if event.kind == "end" or event.agent == "codex":
+    if event.kind == "end" or event.agent in ("codex", "copilot"):
         _capture(event, start, now)
     if event.kind == "end" or not (asks and event.session and may_tell(event)):
         return ""
@@ -123,9 +124,12 @@ def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
 
 
 def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
-    """Keep the session's digest where the agent says that it keeps a transcript."""
-    if not event.transcript:
+    """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id."""
+    path = Path(event.transcript).expanduser()
+    if event.agent == "copilot" and SAFE.fullmatch(event.session):
+        path = Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
+    if not path.is_file():
         return
     from memory_ci.flows.sessions.capture import capture
 
-    capture(open_workspace(start), Path(event.transcript).expanduser(), now, agent=event.agent, cwd=event.cwd)
+    capture(open_workspace(start), path, now, agent=event.agent, cwd=event.cwd)

@@ -18,7 +18,6 @@ from memory_ci.flows.sessions.session_join import TOLERANCE
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_ref
 from memory_ci.records.event import Event, Session
-from memory_ci.sources.agent_events import OURS
 from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.registry import default_places, find_transcripts
 from memory_ci.text import plural, unfenced_lines
@@ -53,7 +52,8 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
     told = live[0].transcript if live else ""
     root = work_tree(workspace)  # An agent edits what lies in it.
     kept = find_transcripts(place for place in default_places(home, root) if not place.is_relative_to(root))
-    paths = [Path(told).expanduser()] if told else (path for path in kept if own[:8] in path.name)
+    own_files = (path for path in kept if own[:8] in f"{path.parent.name}/{path.name}")
+    paths = [Path(told).expanduser()] if told else own_files
     for path in paths:
         for session in read_own(workspace, path, agent):
             if session.id == own:
@@ -106,9 +106,9 @@ def is_captured(workspace: Workspace, sessions: Sequence[StoredSession], address
 
 
 def list_turns(session: Session) -> list[Event]:
-    """What people said, reasons of rejections among it; a text of ours that an agent keeps as a prompt is nobody's."""
+    """What people said, reasons of rejections among it."""
     said = (event for event in session.events if event.actor == "human" and event.kind in ("text", "rejection"))
-    return [event for event in said if event.origin.line and event.text and not event.text.startswith(OURS)]
+    return [event for event in said if event.origin.line and event.text]
 
 
 def _list_passages(text: str) -> Iterator[str]:
