@@ -14,7 +14,7 @@ from memory_ci.evidence.content import redact
 from memory_ci.extraction.suspects import find_steering
 from memory_ci.flows.serve.session_note import list_live
 from memory_ci.flows.sessions.capture import read_own
-from memory_ci.flows.sessions.session_join import TOLERANCE
+from memory_ci.flows.sessions.session_join import EDITS, TOLERANCE
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_ref
 from memory_ci.records.event import Event, Session
@@ -27,9 +27,6 @@ MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not ty
 MAX_LINES = 10  # Lines without a blank one between them that a person may have typed.
 PASTED = re.compile(r" {4}|\t| {0,3}>")
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
-EDITS = re.compile(r"edit|write|patch|replace|exec|shell", re.IGNORECASE)
-"""Tools that change the files that they name; of a shell a transcript names those of a patch alone."""
-
 MAX_MARKS = 3
 """Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many."""
 
