@@ -389,6 +389,15 @@ def test_copilot_tells_no_transcript_and_keeps_it_under_the_session_s_id(
     hook("copilot", "agentStop", session_id="", sessionId="../../etc")  # nothing is read outside
 
 
+def test_what_a_session_is_given_and_edits_later_does_not_hide_its_transcript(
+    hook: Hook, transcript: Write, add: Add, project: Project
+) -> None:
+    at_work(hook, transcript(user(SAID)))
+    hook("claude-code", "PostToolUse", tool_name="Edit", tool_input={"file_path": "src/client.py"})
+    hook("claude-code", "UserPromptSubmit", prompt="Look at how the client sends a charge and its idempotency key")
+    assert add("--quote", SAID).exit_code == 0
+
+
 def test_a_transcript_in_the_work_tree_proves_nothing(
     add: Add, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

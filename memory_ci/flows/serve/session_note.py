@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
@@ -36,8 +37,9 @@ LIVE = timedelta(hours=8)
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A prompt of a session, whether a person steers by it, and how many notes there were; files that it edited; or its
-    end. `branch` is what HEAD stood for (a full name, or a commit), `head` the commit that it was at.
+    """A prompt of a session, whether a person steers by it, and how many notes there were; files that it edited; ids of
+    entries that it was given; or its end. `branch` is what HEAD stood for (a full name, or a commit), `head` the commit
+    that it was at.
     """
 
     agent: str
@@ -49,11 +51,12 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     branch: str = ""
     head: str = ""
     edited: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
     is_over: bool = False
 
     @property
     def is_prompt(self) -> bool:
-        return not (self.edited or self.is_over)
+        return not (self.edited or self.given or self.is_over)
 
     @property
     def key(self) -> str:
@@ -135,8 +138,10 @@ def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
 
 
 def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
-    """The last sign of each session of this work tree that is at work."""
-    return [signs[-1] for signs in list_recent(workspace, now) if not signs[-1].is_over]
+    """The last sign of each session of this work tree that is at work, with the transcript that was told last."""
+    live = [signs for signs in list_recent(workspace, now) if not signs[-1].is_over]
+    told = (next((sign.transcript for sign in reversed(signs) if sign.transcript), "") for signs in live)
+    return [replace(signs[-1], transcript=transcript) for signs, transcript in zip(live, told, strict=True)]
 
 
 def _parse_signs(path: Path) -> Iterator[Sign]:

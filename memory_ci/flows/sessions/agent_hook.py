@@ -80,8 +80,8 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
     """What memory knows, and below it our lines, of which `line` is one."""
     from memory_ci.flows.serve.options import RetrieveOptions
     from memory_ci.flows.serve.retrieve import injected_ids, retrieve
-    from memory_ci.flows.serve.served_ids import record_injected
-    from memory_ci.flows.serve.session_note import note_given
+    from memory_ci.flows.serve.served_ids import HELD_OUT, record_injected
+    from memory_ci.flows.serve.session_note import Sign, claim, note_given, note_sign
     from memory_ci.flows.sessions.nudge import nudge_agent
     from memory_ci.flows.workspace import repository_path
     from memory_ci.rendering.context import ASK, HOOK_CHARS, render_asking, render_context
@@ -100,7 +100,12 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
             note_given(where, event.session, found, now, about)
     ids = injected_ids(answer)
     record_injected(where, ids, now)
-    return render_asking(render_context(answer), bool(ids)) + (f"{line}\n" if line else "")
+    is_told = bool(ids) and bool(event.session) and not claim(where, event.session, "told how to say what helped", now)
+    given = tuple(one for one in ids if not one.startswith(HELD_OUT))
+    if given and event.session:
+        note_sign(where, Sign(agent=event.agent, session=event.session, at=now, given=given))
+    is_asked = bool(ids) and (not is_told or event.kind == "start")
+    return render_asking(render_context(answer), is_asked) + (f"{line}\n" if line else "")
 
 
 def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,10 +22,19 @@ from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sig
 from memory_ci.flows.sessions.marked_notes import list_note_ids
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.rendering.sessions import render_asking_to_mark
+from memory_ci.rendering.sessions import render_asking_for_feedback, render_asking_to_mark
 from memory_ci.sources.agent_events import AgentEvent
 
 MAX_NUDGES = 3
+MAX_DOUBTED = 3  # Entries that one question names.
+MAX_DOUBT = 300  # Characters of a prompt that says no more than that something does not hold.
+DOUBT = re.compile(
+    r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded|no longer (?:true|so|valid|holds?|applies|the case)"
+    r"|not (?:true|valid|so|the case) any ?more|(?:does|do) ?(?:n.t| not) (?:hold|apply) any ?more)\b",
+    re.IGNORECASE,
+)
+"""How a person says of what memory gave that it does not hold."""
+
 REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
 """What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words."""
 
@@ -34,19 +44,33 @@ QUOTABLE = ("claude-code", "codex", "gemini", "copilot")
 
 
 def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
-    """Note a prompt; what the agent is asked if a person steers by it, three times in a session, "" otherwise.
+    """Note a prompt; what the agent is asked if a person steers by it, or says that what it was given does not hold:
+    each three times in a session; "" otherwise.
 
     Raises RepositoryError (write-failed).
     """
     from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
 
-    steers = asks and not _is_headless(event, environ) and bool(find_steering(event.prompt))
+    may_ask = asks and not _is_headless(event, environ)
+    steers = may_ask and bool(find_steering(event.prompt))
+    doubted = _list_doubted(where, event) if may_ask else ()
     sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers)
     head = find_commit(where.repo, "HEAD") or ""
     note_sign(where, replace(sign, notes=len(list_note_ids(where)), branch=read_head(where), head=head))
+    if doubted and any(claim(where, event.session, f"doubt {number}", now) for number in range(MAX_NUDGES)):
+        return render_asking_for_feedback(doubted)
     if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
+
+
+def _list_doubted(where: Workspace, event: AgentEvent) -> tuple[str, ...]:
+    """The entries that the turn before was given, the last first, if a person now says that something does not hold."""
+    if len(event.prompt) > MAX_DOUBT or not DOUBT.search(event.prompt):
+        return ()
+    signs = list_signs(where, event.session)
+    turn = list(takewhile(lambda sign: not sign.is_prompt, reversed(signs)))
+    return tuple(dict.fromkeys(one for sign in turn for one in sign.given))[:MAX_DOUBTED]
 
 
 def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
