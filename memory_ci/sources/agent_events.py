@@ -47,6 +47,7 @@ EDITS = re.compile(r"edit|write|patch|replace|create", re.IGNORECASE)
 """Tools that change the files that they name; of a shell its patches alone are known."""
 
 MAX_PATHS = 3
+MAX_NAME = 1_000  # Characters of a path.
 MAX_COMMAND = 4_000  # Characters of a shell command that are looked through for names of files.
 OURS = "memory-ci:"
 """How a text of ours begins that some agents hand back as a prompt."""
@@ -86,7 +87,7 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
     if kind is None:
         return None
     given = _read_arguments(told)
-    named = [value for key in PATHS if isinstance(value := given.get(key), str)]
+    named = [one for key in PATHS if (one := _text(given, key)) and "\0" not in one and len(one) < MAX_NAME]
     command = _read_command(given)
     patched = PATCHED.findall(command)
     edited = [*(named if EDITS.search(_text(told, "tool_name", "toolName")) else ()), *patched]

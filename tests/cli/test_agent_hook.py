@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from memory_ci.cli.agent import NAMES
+from memory_ci.flows.sessions.active_session import find_index, list_working
 from memory_ci.lifecycle.anchors import format_anchor
 from memory_ci.records.anchor import Anchor
 from memory_ci.sources.agent_events import AgentEvent, parse_event
 from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
-from tests.flows.project import IMPORTED_FROM, Project
+from tests.flows.project import IMPORTED_FROM, NOW, Project
 from tests.make import make_entry, make_id
 
 ASK = "charge a card again"
@@ -214,3 +215,12 @@ def test_of_a_sub_agent_or_another_session_it_is_none_either(call: Call, flags: 
     call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
     told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
     assert "rejected`" not in context(call("codex", **told))
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "x" * 5_000, "a\0b", "", ".git/config"])
+def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(call: Call, shop: Project, path: str) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    tool = {"tool_name": "Write", "tool_input": {"file_path": path}}
+    call("codex", hook_event_name="PostToolUse", **tool)
+    shop.git("add", "-A")
+    assert list_working(shop.workspace, find_index(shop.workspace, {}), NOW) == ()

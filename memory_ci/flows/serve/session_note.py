@@ -115,7 +115,13 @@ def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
-    """Note that a session lives, or ended. Raises RepositoryError (write-failed)."""
+    """Note that a session lives, or ended; of one that did very much its prompts alone. Raises RepositoryError
+    (write-failed).
+    """
+    is_detail = bool(sign.edited or sign.given)
+    with suppress(OSError):
+        if is_detail and note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
+            return
     _append(workspace, sign.session, [msgspec.json.encode(sign).decode()], sign.at)
 
 

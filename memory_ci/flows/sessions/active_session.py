@@ -54,7 +54,7 @@ def add_session_trailer(
     """
     found = find_sessions(environment)
     if OVERRIDE not in environment and not is_under_way(workspace.repo):
-        found = (*found, *(one for one in list_working(workspace, find_index(workspace, environment), now)))
+        found = (*found, *list_working(workspace, find_index(workspace, environment), now))
     return add_trailer(workspace, message_file, "Memory-Session", tuple(dict.fromkeys(found)))
 
 
@@ -88,7 +88,8 @@ def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str,
         if branch in [sign.branch for sign in signs if sign.branch][-1:]
         or (head and head in [sign.head for sign in signs if sign.head][-1:])
     )
-    return tuple(signs[0].key for signs in here if _is_work(workspace, signs, staged))
+    keys = (signs[0].key for signs in here if _is_work(workspace, signs, staged))
+    return tuple(key for key in keys if KEY.fullmatch(key))
 
 
 def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]) -> bool:

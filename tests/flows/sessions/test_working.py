@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.serve.session_note import Sign, note_sign, read_head
+from memory_ci.flows.serve.session_note import Sign, list_signs, note_path, note_sign, read_head
 from memory_ci.flows.sessions.active_session import add_session_trailer, find_index, list_working
 from tests.flows.project import NOW, Project
 
@@ -147,3 +147,23 @@ AUTHOR = {f"GIT_{role}_{field}": "a@b" for role in ("AUTHOR", "COMMITTER") for f
 
 def later(when: datetime) -> datetime:
     return when + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("forged", ["s\nSigned-off-by: Eve <eve@example.com>", "a, codex:b", "", "x" * 300])
+def test_a_forged_session_puts_nothing_into_a_message(project: Project, forged: str) -> None:
+    Desk(project).prompt(session=forged).edit(session=forged).stage()
+    message = project.write(".git/COMMIT_EDITMSG", "Do it\n")
+    assert not add_session_trailer(project.workspace, message, {}, NOW)
+    assert message.read_text() == "Do it\n"
+
+
+def test_a_session_that_did_very_much_is_still_known(project: Project) -> None:
+    desk = Desk(project).prompt()
+    note = note_path(project.workspace, "s")
+    with note.open("a") as stream:
+        stream.write("0123456789abcdef\n" * 40_000)
+    size = note.stat().st_size
+    desk.edit().stage()
+    assert note.stat().st_size == size
+    desk.prompt(1)
+    assert len(list_signs(project.workspace, "s")) == 2
