@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.screening import find_unsafe
-from memory_ci.flows.sessions.marked_notes import is_marked, keep_note, read_pending
 from memory_ci.flows.stage import current_phase
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, readable_path, work_tree
 from memory_ci.gitrepo.blobs import read_files
@@ -29,6 +28,10 @@ from memory_ci.store.manual_notes import demote_headings
 
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
 """What may stand before a title that was written as a heading; the # of `C#` is none."""
+
+
+NOTES = "memory-ci/notes"
+"""Where notes wait for a commit, in the git directory."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -69,7 +72,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         if is_kept(new, known):
             return Added(known.path, known.entry, is_new=False)
     path = fragment_path(entry.id)
-    if is_marked(entry) and not dry_run:
+    if any(line.startswith("session:") for line in entry.evidence) and not dry_run:
+        from memory_ci.flows.sessions.marked_notes import keep_note
+
         place = keep_note(workspace, entry.id, text.encode())
         name = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
         return Added(name, entry, is_new=True, is_pending=name != path)
@@ -116,7 +121,12 @@ def _find_same_body(workspace: Workspace, entry: Entry) -> Iterator[Located]:
 def _read_kept(workspace: Workspace) -> dict[str, bytes]:
     """The memory files of the work tree, and the notes that wait for a commit, by path."""
     kept = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
-    return read_pending(workspace) | {readable_path(content.file): content.data or b"" for content in kept}
+    found = {readable_path(content.file): content.data or b"" for content in kept}
+    if not (workspace.repo.git_dir / NOTES).is_dir():
+        return found
+    from memory_ci.flows.sessions.marked_notes import read_pending  # modules that most notes need not wait for
+
+    return read_pending(workspace) | found
 
 
 def split_text(text: str) -> tuple[str, str]:

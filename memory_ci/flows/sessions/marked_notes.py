@@ -22,7 +22,7 @@ from memory_ci.gitrepo.checkouts import NO_HOOKS, is_under_way
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.anchors import parse_anchor
-from memory_ci.records.entry import Entry, Located
+from memory_ci.records.entry import Located
 from memory_ci.store.document import load_file, parse_memory_file
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, fragment_path
@@ -35,11 +35,6 @@ MAX_NOTES = 1_000
 
 OTHER = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")
 """Commits that bring a note nowhere."""
-
-
-def is_marked(entry: Entry) -> bool:
-    """Whether an entry quotes a person in a session."""
-    return any(line.startswith(MARK) for line in entry.evidence)
 
 
 def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
