@@ -94,7 +94,9 @@ def run(
         echo(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.\n")
     else:
         echo(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id}\n")
-        if not dry_run:
+        if added.is_pending:
+            echo("The next commit of this session's work takes it along, else the captured session does.\n", err=True)
+        elif not dry_run:
             echo("Commit it with your work; `memory-ci record` folds it once it is on the branch.\n", err=True)
 
 

@@ -12,7 +12,7 @@ import click
 
 from memory_ci.cli.agent import NAMES as AGENTS
 from memory_ci.cli.agent import run as run_agent
-from memory_ci.cli.plain import today, workspace
+from memory_ci.cli.plain import now, today, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -44,7 +44,23 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     with _harmless("no trailer added"):
         where = workspace(is_quiet=True)
         add_retrieved_trailer(where, message_file, rest[0] if rest else "")
-        add_session_trailer(where, message_file, os.environ)
+        add_session_trailer(where, message_file, os.environ, now())
+
+
+@hook_command.command("pre-commit", hidden=True)
+@click.argument("rest", nargs=-1)
+def pre_commit(rest: tuple[str, ...]) -> None:
+    """Stage what agents marked in the sessions whose work is committed.
+
+    \b
+    Example:
+      memory-ci hook pre-commit
+    """
+    from memory_ci.flows.sessions.marked_notes import stage_notes
+
+    with _harmless("no note staged"):
+        for path in stage_notes(workspace(is_quiet=True), os.environ, now()):
+            click.echo(f"memory-ci: {printable(path)} goes with this commit", err=True)
 
 
 @hook_command.command("pre-push", hidden=True)

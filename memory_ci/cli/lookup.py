@@ -36,9 +36,11 @@ def list_command(
     """
     from memory_ci.flows.episodes import load_usage
     from memory_ci.flows.lookup import Selection, list_ranked
+    from memory_ci.flows.sessions.marked_notes import load_pending
 
     where = workspace()
-    every, findings = list_ranked(where, view, today(), Selection())
+    waiting = load_pending(where) if view is None else []
+    every, findings = list_ranked(where, view, today(), Selection(), waiting)
     warn(findings)
     usage = load_usage(where, view, [place.entry for _, place in every])
     selection = Selection(types, scopes, statuses)

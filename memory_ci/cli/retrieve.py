@@ -111,9 +111,9 @@ def _is_told(asked: Mapping[str, Any]) -> bool:
     """Whether the session was told of the file that it asks about, and nothing else is asked for."""
     if asked["session"] is None or asked["all_matches"] or asked["at"] is not None or asked["base"] is not None:
         return False
-    from memory_ci.flows.serve.session_note import list_untold
+    from memory_ci.flows.serve.session_note import bare_workspace, list_untold
 
-    return not list_untold(Path.cwd(), asked["session"], [Path(asked["about"])])
+    return not list_untold(bare_workspace(Path.cwd()), asked["session"], [Path(asked["about"])])
 
 
 def _retrieve(where: Workspace, task: str, asked: dict[str, Any]) -> Retrieval:

@@ -79,13 +79,15 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
 
 
 def list_ranked(
-    workspace: Workspace, view: str | None, today: date, selection: Selection
+    workspace: Workspace, view: str | None, today: date, selection: Selection, waiting: Sequence[Located] = ()
 ) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
-    """The selected entries with their prominence, highest first, and what could not be read."""
+    """The selected entries, of memory and of notes that wait for a commit, with their prominence, highest first, and
+    what could not be read.
+    """
     memory = load_memory(workspace, view)
     ranked = [
         (prominence(place.entry, today, workspace.config.prominence.decay), place)
-        for place in memory.located
+        for place in (*memory.located, *waiting)
         if selection.holds(place)
     ]
     return sorted(ranked, key=lambda pair: (-pair[0], pair[1].path, pair[1].line)), memory.findings

@@ -41,6 +41,11 @@ class Staged(msgspec.Struct, frozen=True):
 StagedFiles = Mapping[str, Staged]  # What a commit has for the files of a series, the absent ones too.
 
 
+def is_under_way(place: Repository) -> bool:
+    """Whether git is at a merge, rebase, cherry-pick, revert or bisect: its commits bring work that was done before."""
+    return any((place.git_dir / name).exists() for name in UNDERWAY)
+
+
 def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
     """The work trees that have `ref` checked out or are rebasing it. Raises RepositoryError (repository-busy)."""
     trees = [tree for tree in list_worktrees(repo) if tree.branch in (ref, None) and not tree.is_bare]

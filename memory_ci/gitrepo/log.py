@@ -43,6 +43,12 @@ def list_committers(repo: Repository, base: str, tip: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in listing.decode("utf-8", "replace").splitlines())
 
 
+def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> bool:
+    """Whether a commit on the way to `rev` touched a path then or later; none did where there is no commit."""
+    asked = ("log", "-1", "--format=%H", f"--since={int(since.timestamp())}", rev, "--", f":(top,literal){path}")
+    return bool(run_git(repo.cwd, *asked, ok=(0, 128)))
+
+
 def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
     """When the newest commit that `rev` holds and whose message holds these words was made; None if there is none."""
     asked = ("--fixed-strings", f"--grep={words.splitlines()[0]}", "--format=%cd", "--date=raw")

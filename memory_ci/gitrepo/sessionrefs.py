@@ -26,6 +26,7 @@ SESSIONS = "refs/memory-ci/sessions/"
 PUSHED = "refs/memory-ci/pushed/"
 DIGEST = "digest.jsonl"
 FULL = "transcript"
+NOTES = "notes.md"
 MAX_DIGEST = 100_000_000  # Bytes: the most that `sessions.max_bytes` may allow, so that no remote makes us read more.
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change; without a dot, `..` and `.lock` are none (git-check-ref-format(1))."""
@@ -107,11 +108,13 @@ def list_unpushed(repo: Repository, remote: str) -> tuple[StoredSession, ...]:
 
 
 def read_stored(
-    repo: Repository, sessions: Iterable[StoredSession], limit: int = MAX_DIGEST
+    repo: Repository, sessions: Iterable[StoredSession], limit: int = MAX_DIGEST, name: str = DIGEST
 ) -> Iterator[tuple[StoredSession, bytes]]:
-    """The digests of sessions, by one git process. A ref without one within `limit` bytes is passed over."""
+    """The digests of sessions (or their files of that name), by one git process. A ref without one within `limit` bytes
+    is passed over.
+    """
     wanted = {stored.ref: stored for stored in sessions}
-    for content in read_files(repo, (TreeFile(ref, f"{stored.oid}:{DIGEST}") for ref, stored in wanted.items()), limit):
+    for content in read_files(repo, (TreeFile(ref, f"{stored.oid}:{name}") for ref, stored in wanted.items()), limit):
         if content.data is not None:
             yield wanted[content.file.path], content.data
 

@@ -48,6 +48,9 @@ INSTITUTIONAL = "memory://institutional"
 ENTRY = "memory://entry/"
 
 
+WAITING = "It waits in the inbox; commit it with your work."
+
+
 def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
     workspace = caller.workspace()
     fields = {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"}
@@ -112,7 +115,8 @@ def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str
         entry = quote_person(workspace, entry, asked.quote, keys, Path.home(), caller.now)
     added = add_entry(workspace, entry)
     kept = Kept(added.entry.id, added.path, added.is_new)
-    return _report(kept, "It waits in the inbox; commit it with your work.")
+    after = "The next commit of this work takes it along." if added.is_pending else WAITING
+    return _report(kept, after)
 
 
 def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tuple[str, FeedbackResult]:
@@ -145,7 +149,7 @@ def call_review(caller: Caller, asked: arguments.ReviewAnswer) -> tuple[str, Kep
     new_id = str(uuid.uuid4())
     note = draft_entry(new_id, caller.today, text, **fields, importance=NEW_IMPORTANCE, relations=against)
     added = add_entry(workspace, note)
-    return _report(Kept(added.entry.id, added.path, added.is_new), "It waits in the inbox; commit it with your work.")
+    return _report(Kept(added.entry.id, added.path, added.is_new), WAITING)
 
 
 def call_health(caller: Caller, asked: arguments.NoArguments) -> tuple[str, Health]:

@@ -310,8 +310,8 @@ HOOK_EVENTS = ("UserPromptSubmit", "SessionStart")
 """The events whose hooks may add to the context before the agent's work."""
 
 ASK = (
-    "If an entry above helped, say so by 8 characters of its id: `Memory-Used: ID` in the commit message, "
-    "`memory-ci feedback ID confirmed`, or MCP's record_feedback.\n"
+    "If an entry above helped, say so by 8 characters of its id: in a sentence of your own, `Memory-Used: ID` in the "
+    "commit message, `memory-ci feedback ID confirmed`, or MCP's record_feedback.\n"
 )
 """Ours, below the hints: without the trailer nobody can tell what was used from what was only given."""
 

@@ -190,3 +190,9 @@ def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
         head, tail = "this prompt may be a correction", "at the end of this turn. If not, do nothing about it."
     rule = "If it will still hold next month for others who work here, run"
     return f'memory-ci: {head}. {rule} `memory-ci add "RULE IN ONE SENTENCE" --body "WHY"{quote}` {tail}'
+
+
+def render_asking_for_feedback(ids: Sequence[str]) -> str:
+    """What an agent is asked whose person says that what memory gave it before does not hold."""
+    commands = ", ".join(f"`memory-ci feedback {one[:8]} rejected`" for one in ids)
+    return f"memory-ci: if this is about an entry that you were given, say so: {commands}. If not, do nothing about it."

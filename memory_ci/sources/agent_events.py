@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -43,7 +43,11 @@ FORGETTING = ("compact", "clear")
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
 PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 WORD = re.compile(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
+EDITS = re.compile(r"edit|write|patch|replace|create", re.IGNORECASE)
+"""Tools that change the files that they name; of a shell its patches alone are known."""
+
 MAX_PATHS = 3
+MAX_NAME = 1_000  # Characters of a path.
 MAX_COMMAND = 4_000  # Characters of a shell command that are looked through for names of files.
 OURS = "memory-ci:"
 """How a text of ours begins that some agents hand back as a prompt."""
@@ -52,8 +56,8 @@ OURS = "memory-ci:"
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event. `name` is the agent's own; `key` is the same for each hook that is run for it, "" where none is told.
 
-    `paths` are of files that a tool read or wrote, as it named them. `is_inner`: of a sub-agent, whose prompts are
-    nobody's. `is_again`: a hook made the agent go on already at the end of this turn.
+    `paths` are of files that a tool read or wrote, as it named them; `edited` those that it changed. `is_inner`: of a
+    sub-agent, whose prompts are nobody's. `is_again`: a hook made the agent go on already at the end of this turn.
     """
 
     agent: str
@@ -64,6 +68,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str = ""
     source: str = ""
     paths: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
     transcript: str = ""
     key: str = ""
     is_inner: bool = False
@@ -81,6 +86,11 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
     kind = KINDS.get(called.lower())
     if kind is None:
         return None
+    given = _read_arguments(told)
+    named = [one for key in PATHS if (one := _text(given, key)) and "\0" not in one and len(one) < MAX_NAME]
+    command = _read_command(given)
+    patched = PATCHED.findall(command)
+    edited = [*(named if EDITS.search(_text(told, "tool_name", "toolName")) else ()), *patched]
     caller = next((known for variable, known in CALLERS.items() if variable in environ), agent)
     return AgentEvent(
         agent=caller,
@@ -90,7 +100,8 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
         cwd=_text(told, "cwd"),
         prompt=_text(told, "prompt"),
         source=_text(told, "source"),
-        paths=tuple(dict.fromkeys(_list_paths(told)))[:MAX_PATHS],
+        paths=tuple(dict.fromkeys([*named, *patched, *WORD.findall(command[:MAX_COMMAND])]))[:MAX_PATHS],
+        edited=tuple(dict.fromkeys(edited))[:MAX_PATHS],
         transcript=_text(told, "transcript_path", "transcriptPath"),
         key=_find_key(told),
         is_inner=bool(_text(told, "agent_id", "agent_type", "parent_session_id")),
@@ -118,24 +129,22 @@ def format_answer(event: AgentEvent, text: str) -> str:
     return f"{json.dumps(answers.get(event.agent, named))}\n"
 
 
-def _list_paths(told: Mapping[str, Any]) -> Iterator[str]:
-    """The files that a tool's arguments name, and those of a patch or of a shell command in them."""
+def _read_arguments(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a tool is given."""
     given = next((told[key] for key in ("tool_input", "toolArgs", "toolInput") if key in told), told)
     if isinstance(given, str):
         try:
             given = json.loads(given)
         except ValueError:
             given = {"command": given}
-    if not isinstance(given, dict):
-        return
-    for key in PATHS:
-        if isinstance(value := given.get(key), str):
-            yield value
+    return given if isinstance(given, dict) else {}
+
+
+def _read_command(given: Mapping[str, Any]) -> str:
+    """The shell command or the patch in a tool's arguments."""
     command = given.get("command") or given.get("input") or given.get("patch")
     text = " ".join(map(str, command)) if isinstance(command, list) else command
-    if isinstance(text, str):
-        yield from PATCHED.findall(text)
-        yield from WORD.findall(text[:MAX_COMMAND])
+    return text if isinstance(text, str) else ""
 
 
 def _find_key(told: Mapping[str, Any]) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from memory_ci.cli.agent import NAMES
+from memory_ci.flows.sessions.active_session import find_index, list_working
 from memory_ci.lifecycle.anchors import format_anchor
 from memory_ci.records.anchor import Anchor
 from memory_ci.sources.agent_events import AgentEvent, parse_event
 from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
-from tests.flows.project import IMPORTED_FROM, Project
+from tests.flows.project import IMPORTED_FROM, NOW, Project
 from tests.make import make_entry, make_id
 
 ASK = "charge a card again"
@@ -177,3 +178,49 @@ def test_it_is_answered_without_click(shop: Project) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Charge a card once" in done.stdout
+
+
+OUTDATED = "No, that is outdated."
+
+
+def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> None:
+    tool = {"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {"file_path": "src/client.py"}}
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
+    assert HELPED in context(call("codex", **prompt, session_id="s1"))
+    assert HELPED not in (given := context(call("codex", **tool, session_id="s1")))
+    assert "Feed the hen" in given
+    assert HELPED in context(call("codex", hook_event_name="SessionStart", source="compact", session_id="s1"))
+
+
+HELPED = "in a sentence of your own"
+
+
+def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_was_given(call: Call) -> None:
+    prompt = {"hook_event_name": "UserPromptSubmit"}
+    offer = f"`memory-ci feedback {make_id(1)[:8]} rejected`"
+    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "nothing was given"
+    assert "Charge a card once" in context(call("codex", **prompt, prompt=ASK))
+    assert offer in context(call("codex", **prompt, prompt=OUTDATED))
+    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "of the turn before nothing is left"
+
+
+@pytest.mark.parametrize("prompt", ["Show me the outdated packages. " * 20, "Thanks, go on with the tests.", "No."])
+def test_what_doubts_nothing_is_no_feedback(call: Call, prompt: str) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    assert "memory-ci feedback 0" not in context(call("codex", hook_event_name="UserPromptSubmit", prompt=prompt))
+
+
+@pytest.mark.parametrize("flags", [{"agent_id": "sub-1"}, {"session_id": "another"}])
+def test_of_a_sub_agent_or_another_session_it_is_none_either(call: Call, flags: dict[str, str]) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
+    assert "rejected`" not in context(call("codex", **told))
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "x" * 5_000, "a\0b", "", ".git/config"])
+def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(call: Call, shop: Project, path: str) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    tool = {"tool_name": "Write", "tool_input": {"file_path": path}}
+    call("codex", hook_event_name="PostToolUse", **tool)
+    shop.git("add", "-A")
+    assert list_working(shop.workspace, find_index(shop.workspace, {}), NOW) == ()

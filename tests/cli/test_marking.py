@@ -16,6 +16,7 @@ from click.testing import Result
 
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.sessions.capture import capture
+from memory_ci.flows.sessions.marked_notes import read_pending
 from tests.cli.conftest import Run
 from tests.flows.project import NOW, Project
 
@@ -79,7 +80,7 @@ def test_the_end_of_a_turn_asks_once_in_the_dialect_of_the_agent(
     reason = answer["reason"] if decision else answer["hookSpecificOutput"]["additionalContext"]
     assert answer.get("decision") == decision
     assert reason.startswith("memory-ci: ")
-    assert ("--quote" in reason) == (agent != "copilot"), "its transcripts are not read"
+    assert "--quote" in reason
     assert hook(agent, STOPS[agent]) == ""
     assert correct(hook, agent, reason) == "", "our own text is nobody's"
 
@@ -139,6 +140,11 @@ def transcript(project: Project) -> Write:
     return write
 
 
+def commit_notes(project: Project) -> None:
+    """Commit the notes as our hook does with the work of their session."""
+    project.commit("Note it", read_pending(project.workspace))
+
+
 @pytest.fixture
 def add(run: Run) -> Add:
     """`add("--quote", "…")` adds a note of a title of its own."""
@@ -167,8 +173,7 @@ def test_a_correction_becomes_a_note_that_says_who_said_it_where_and_record_prov
     assert line in (project.path / added["path"]).read_text()
     assert hook("claude-code", "Stop") == "", "it was added"
     capture(project.workspace, path, NOW)
-    project.git("add", ".memory")
-    project.commit("Note it")
+    commit_notes(project)
     project.record()
     (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
     assert entry.evidence == (line,)
@@ -191,8 +196,7 @@ def test_what_no_captured_session_proves_stays_a_claim(
     if digest:
         capture(project.workspace, transcript(user(digest)), NOW)
     project.commit("Configure", {".memory-ci.yaml": settings})
-    project.git("add", ".memory")
-    project.commit("Note it")
+    commit_notes(project)
     project.record()
     (entry,) = (one for one in project.entries() if one.id == added["entry"]["id"])
     assert entry.evidence == ("claimed:session:claude-code:s1#1 the client alone knows the key",)
@@ -236,8 +240,7 @@ def test_a_plan_is_applied_also_where_the_session_is_not_known(
 ) -> None:
     at_work(hook, path := transcript(user(CORRECTION)))
     added = json.loads(add("--quote", "the client alone knows the key").stdout)
-    project.git("add", ".memory")
-    project.commit("Note it")
+    commit_notes(project)
     if is_known_first:
         capture(project.workspace, path, NOW)
     plan = project.plan()
@@ -370,6 +373,31 @@ def test_a_session_without_hooks_is_found_where_the_agent_keeps_it(
     assert add("--quote", SAID).exit_code == 0
 
 
+def test_copilot_tells_no_transcript_and_keeps_it_under_the_session_s_id(
+    hook: Hook, add: Add, project: Project
+) -> None:
+    key = "c0000000-0000-4000-8000-000000000004"
+    text = (ROOT / "tests/sessions/copilot-events.jsonl").read_text().replace("/home/dev/shop", str(project.path))
+    place = Path.home() / ".copilot/session-state" / key
+    place.mkdir(parents=True)
+    (place / "workspace.yaml").write_text("no transcript\n")
+    (place / "events.jsonl").write_text(text)
+    correct(hook, "copilot", session_id="", sessionId=key)
+    assert add("--quote", "never retry a charge in the caller").exit_code == 0
+    hook("copilot", "agentStop", session_id="", sessionId=key)
+    assert f"sessions/copilot/{key}" in project.git("for-each-ref", "--format=%(refname)")
+    hook("copilot", "agentStop", session_id="", sessionId="../../etc")  # nothing is read outside
+
+
+def test_what_a_session_is_given_and_edits_later_does_not_hide_its_transcript(
+    hook: Hook, transcript: Write, add: Add, project: Project
+) -> None:
+    at_work(hook, transcript(user(SAID)))
+    hook("claude-code", "PostToolUse", tool_name="Edit", tool_input={"file_path": "src/client.py"})
+    hook("claude-code", "UserPromptSubmit", prompt="Look at how the client sends a charge and its idempotency key")
+    assert add("--quote", SAID).exit_code == 0
+
+
 def test_a_transcript_in_the_work_tree_proves_nothing(
     add: Add, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,6 +412,7 @@ def test_a_transcript_in_the_work_tree_proves_nothing(
     [
         ("codex-new.jsonl", "codex:0199a000-0000-7000-8000-000000000001", "Now write the change log", 20),
         ("gemini-events.jsonl", "gemini:5d1c0000-0000-4000-8000-000000000003", "Only delete the cache", 15),
+        ("copilot-events.jsonl", "copilot:c0000000-0000-4000-8000-000000000004", "never retry a charge in the", 12),
     ],
 )
 def test_transcripts_of_other_agents_are_read_too(

@@ -55,14 +55,15 @@ class Case(NamedTuple):
     status: int = 0
 
 
-COMMIT = ("prepare-commit-msg", "post-commit")
+PICKED = ("prepare-commit-msg", "post-commit")
+COMMIT = ("pre-commit", *PICKED)
 CASES = [
     Case("commit", ["add .", "commit -m x"], COMMIT),
     Case("commit -a", ["commit -a -m x"], COMMIT),
     Case("commit of a path", ["commit MEMORY.md -m x"], COMMIT),
     Case("commit without memory", ["commit src/client.py -m x"], COMMIT, is_memory_new=False),
     Case("amend", ["commit -a --amend --no-edit"], (*COMMIT, "post-rewrite")),
-    Case("nothing to commit", ["stash", "commit -m x"], (), is_memory_new=False, status=1),
+    Case("nothing to commit", ["stash", "commit -m x"], ("pre-commit",), is_memory_new=False, status=1),
     Case("fast-forward", ["stash", "merge ahead"], ("post-merge",)),
     Case("true merge", ["stash", "merge --no-edit beside"], ("prepare-commit-msg", "post-merge")),
     Case("squash merge", ["stash", "merge --squash beside"], ("post-merge",), is_memory_new=False),
@@ -71,9 +72,9 @@ CASES = [
     Case("checkout of a branch", ["stash", "checkout ahead"], ("post-checkout",)),
     Case("new branch here", ["checkout -b new"], ("post-checkout",), is_memory_new=False),
     Case("checkout of a file", ["checkout -- MEMORY.md"], ("post-checkout",), is_memory_new=False),
-    Case("rebase", ["stash", "checkout beside", "rebase main"], ("post-checkout", *COMMIT, "post-rewrite")),
-    Case("cherry-pick", ["stash", "cherry-pick beside"], COMMIT),
-    Case("revert", ["stash", "revert --no-edit HEAD"], COMMIT),
+    Case("rebase", ["stash", "checkout beside", "rebase main"], ("post-checkout", *PICKED, "post-rewrite")),
+    Case("cherry-pick", ["stash", "cherry-pick beside"], PICKED),
+    Case("revert", ["stash", "revert --no-edit HEAD"], PICKED),
     Case("stash", ["stash"], (), is_memory_new=False),
     Case("stash pop", ["stash", "stash pop"], (), is_memory_new=False),
     Case("reset", ["reset --hard ahead"], (), is_memory_new=False),

@@ -68,6 +68,9 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
         yield Probe("sessions", "skip", "nothing was merged since capture was set up")
     else:
         yield _judge_sessions(finder.captured.stored, joined, len(changes), is_capturing=since is not None)
+    for missed in finder.tell_missed():
+        remedy = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
+        yield Probe("joining", "warn", missed, remedy)
     for problem in dict.fromkeys(finder.problems):
         yield Probe("sessions", "warn", problem, "See docs/sessions.md for where sessions are kept and fetched from.")
 

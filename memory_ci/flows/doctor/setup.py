@@ -40,6 +40,7 @@ RUN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "memory-ci-check": ("pre-commit",),
         "memory-ci-fix": ("pre-commit",),
+        "memory-ci-notes": ("pre-commit",),
         "memory-ci-trailers": ("prepare-commit-msg",),
         "memory-ci-push": ("pre-push",),
         "memory-ci-sync": ("post-checkout", "post-merge", "post-rewrite", "post-commit"),
@@ -169,7 +170,8 @@ def _named_hooks(case: Surroundings) -> tuple[str, ...]:
 
 
 def _is_framework(case: Surroundings, hook: str) -> bool:
-    return bool(FRAMEWORK.search(peek_text(case.hooks / hook)))
+    text = peek_text(case.hooks / hook)
+    return not is_ours(text) and bool(FRAMEWORK.search(text))
 
 
 # -- the merge driver

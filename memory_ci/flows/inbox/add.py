@@ -30,20 +30,24 @@ HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
 """What may stand before a title that was written as a heading; the # of `C#` is none."""
 
 
-MAX_MARKS = 3
-"""Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many."""
+NOTES = "memory-ci/notes"
+"""Where notes wait for a commit, in the git directory."""
 
 
 class Added(msgspec.Struct, frozen=True):
-    """What became of an entry: the file it is in, and whether it was written there now."""
+    """What became of an entry: the file it is in, and whether it was written there now. One that `is_pending` lies in
+    the git directory until a commit takes it along.
+    """
 
     path: str
     entry: Entry
     is_new: bool
+    is_pending: bool = False
 
 
 def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> Added:
-    """Write the entry to `.memory/inbox/`, unless memory has the same learning already where it is for.
+    """Write the entry to `.memory/inbox/`, unless memory has the same learning already where it is for. What quotes a
+    person in a session is kept in the git directory (`sessions.marked_notes`).
 
     Raises FindingsError (refused-text) for what must not be in memory, UsageError (bad-scope, entry-not-writable),
     RepositoryError (bare-repository, write-failed).
@@ -64,10 +68,16 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
     for finding in find_unsafe(new):
         raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
-    for place in _find_same_body(workspace, entry):
-        if is_kept(new, place):
-            return Added(place.path, place.entry, is_new=False)
+    for known in _find_same_body(workspace, entry):
+        if is_kept(new, known):
+            return Added(known.path, known.entry, is_new=False)
     path = fragment_path(entry.id)
+    if any(line.startswith("session:") for line in entry.evidence) and not dry_run:
+        from memory_ci.flows.sessions.marked_notes import keep_note
+
+        place = keep_note(workspace, entry.id, text.encode())
+        name = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
+        return Added(name, entry, is_new=True, is_pending=name != path)
     if not dry_run:
         write_file(root / path, text.encode(), root)
     return Added(path, entry, is_new=True)
@@ -82,7 +92,7 @@ def quote_person(
     Raises UsageError: bad-scope, too-many-marks, and what `read_session`, `find_quote` and `find_turn` raise.
     """
     from memory_ci.flows.named_code import read_cite
-    from memory_ci.flows.sessions.quote import find_quote, find_turn, read_session
+    from memory_ci.flows.sessions.quote import MAX_MARKS, find_quote, find_turn, read_session
 
     if parse_target(entry.scope or "project").name == "institutional":
         hint = "Leave --scope out: people promote what always holds."
@@ -90,8 +100,7 @@ def quote_person(
     session = read_session(workspace, keys, home, now)
     evidence, edited = find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
     mark = f"session:{session.key}#".encode()
-    kept = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
-    if sum((content.data or b"").count(mark) for content in kept) >= MAX_MARKS:
+    if sum(data.count(mark) for data in _read_kept(workspace).values()) >= MAX_MARKS:
         message = f"the session {session.key} added {MAX_MARKS} quotes already"
         raise UsageError(message, slug="too-many-marks", hint="Tell the person; anybody adds a note without a quote.")
     cites = list(entry.cites)
@@ -104,10 +113,20 @@ def quote_person(
 def _find_same_body(workspace: Workspace, entry: Entry) -> Iterator[Located]:
     """The entries of files in which the body of `entry` stands, but for case and blanks: few need to be parsed."""
     words = " ".join(entry.body.lower().split())
-    for content in read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES):
-        data = content.data or b""
+    for path, data in _read_kept(workspace).items():
         if words in " ".join(data.decode("utf-8", "replace").lower().split()):
-            yield from load_file(readable_path(content.file), data, workspace.config.scopes).entries
+            yield from load_file(path, data, workspace.config.scopes).entries
+
+
+def _read_kept(workspace: Workspace) -> dict[str, bytes]:
+    """The memory files of the work tree, and the notes that wait for a commit, by path."""
+    kept = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
+    found = {readable_path(content.file): content.data or b"" for content in kept}
+    if not (workspace.repo.git_dir / NOTES).is_dir():
+        return found
+    from memory_ci.flows.sessions.marked_notes import read_pending  # modules that most notes need not wait for
+
+    return read_pending(workspace) | found
 
 
 def split_text(text: str) -> tuple[str, str]:

@@ -105,7 +105,7 @@ class Gatherer:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self._problems, *self._finder.problems]))
+        return tuple(dict.fromkeys([*self._problems, *self._finder.problems, *self._finder.tell_missed()]))
 
     def gather(self, merged: MergedChange) -> Gathered:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""

@@ -6,19 +6,21 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from functools import cache, lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from memory_ci.flows.record.gatherer import RecordRun, fold_blanks, read_said
-from memory_ci.flows.sessions.quote import is_captured
-from memory_ci.flows.workspace import Snapshot, Workspace
+from memory_ci.flows.sessions.quote import MAX_MARKS, is_captured
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
 from memory_ci.gitrepo.merges import find_landing
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored
+from memory_ci.gitrepo.sessionrefs import NOTES, StoredSession, list_stored, read_stored, session_ref
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.report import Finding, Level
+from memory_ci.store.document import parse_memory_file
 
 CLAIMS_HINT = "Of such a note title, body and type count, and that it is for a team or the project; leave out the rest."
 
@@ -62,6 +64,19 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
         return known is not None and (not words or any(fold_blanks(words) in text for text in known.texts))
 
     return mark_claimed(entry, is_found)
+
+
+def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[str, Entry]]:
+    """What agents marked in captured sessions (`<agent>:<id>`), with the key of the session, three of each at most."""
+    refs = {session_ref(*key.split(":", 1)): key for key in keys if ":" in key}
+    sessions = [stored for stored in _list_sessions(base) if stored.ref in refs] if refs else []
+    for stored, data in read_stored(base.workspace.repo, sessions, MAX_FILE_BYTES, NOTES):
+        mark = f"session:{refs[stored.ref]}#"
+        entries = parse_memory_file(NOTES, data).entries
+        marked = (
+            entry for entry in entries if entry.evidence and all(line.startswith(mark) for line in entry.evidence)
+        )
+        yield from ((refs[stored.ref], entry) for entry in islice(marked, MAX_MARKS))
 
 
 @lru_cache(maxsize=1)

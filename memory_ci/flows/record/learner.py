@@ -27,6 +27,8 @@ from memory_ci.flows.record.claims import find_claimed_uses
 from memory_ci.flows.record.documents import Documents
 from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_held_out, list_uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
+from memory_ci.flows.record.inbox_notes import prove, read_session_notes
+from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.ranking import NAMES_CODE
 from memory_ci.flows.stage import find_project
 from memory_ci.gitrepo.forges import find_branch
@@ -35,12 +37,12 @@ from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
-from memory_ci.lifecycle.fold import is_covered
+from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
 from memory_ci.lifecycle.reinforcement import Use, list_named
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.symbols import list_mentions
 from memory_ci.records.candidate import ACCEPTED_IN, Candidate, Judged, Request
-from memory_ci.records.entry import Entry, ScopeOf
+from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
@@ -206,7 +208,34 @@ class Learner:
         use = Use(merged.label, ref, merged_on(merged), uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
-        return changes
+        return [*changes, *self._take_notes(merged, gathered)]
+
+    def _take_notes(self, merged: MergedChange, gathered: Gathered) -> Iterator[Change]:
+        """What an agent marked in a session of this change, and no commit brought along; no outsider's, nothing twice.
+
+        What the session does not prove is no learning. It is a problem of the run.
+        """
+        if merged.tip not in self._list_ours(merged):
+            return
+        keys = [join.id for join in gathered.joins if join.kind == "session"]
+        for key, entry in read_session_notes(self._run.base, keys):
+            content = content_key(entry.title, entry.body)
+            if {entry.id, content} & {*self._past, *self._all_past, *self._draft.by_id}:
+                continue
+            target = parse_target(entry.scope or "project")
+            path = self._draft.path_of(target) if target.name in ("team", "project") else None
+            proved = prove(self._run.base, entry)
+            plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
+            place = replace(plain, entry=replace(plain.entry, evidence=proved.evidence, cites=proved.cites))
+            if path is None or not is_proved(proved) or find_fault(place.entry) or any(find_unsafe(place)):
+                self.tally.problems.append(f"a note of the session {key} is not what it proves, or not fit: {entry.id}")
+            elif not any(is_kept(place, other) for other in (*self._draft.kept, *self._draft.inbox)):
+                self._past |= {entry.id}
+                yield Change(step="extract", kind="add", path=path, entry=place.entry, why=f"from {merged.label}")
+
+    @cached_property
+    def _all_past(self) -> frozenset[str]:
+        return list_past_ids(self._run.workspace, self._run.base.sha)
 
     def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
         """The verdicts on all that was found in one piece of work, and the additions that they make."""

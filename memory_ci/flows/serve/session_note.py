@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
@@ -36,7 +37,10 @@ LIVE = timedelta(hours=8)
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A prompt of a session, whether a person steers by it, and how many notes the inbox held; or the session's end."""
+    """A prompt of a session, whether a person steers by it, and how many notes there were; files that it edited; ids of
+    entries that it was given; or its end. `branch` is what HEAD stood for (a full name, or a commit), `head` the commit
+    that it was at.
+    """
 
     agent: str
     session: str
@@ -44,7 +48,15 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     transcript: str = ""
     notes: int = 0
     steers: bool = False
+    branch: str = ""
+    head: str = ""
+    edited: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
     is_over: bool = False
+
+    @property
+    def is_prompt(self) -> bool:
+        return not (self.edited or self.given or self.is_over)
 
     @property
     def key(self) -> str:
@@ -59,11 +71,22 @@ def list_given(workspace: Workspace, session: str) -> frozenset[str]:
     return frozenset(lines[cleared:])
 
 
-def list_untold(start: Path, session: str, files: Iterable[Path]) -> list[Path]:
-    """The files that a session of the repository around `start` was not told of; nothing but its note is read."""
-    bare = Workspace(find_repository(start), Config())
+def list_untold(bare: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
+    """The files that a session was not told of."""
     given = list_given(bare, session)
     return [file for file in files if fingerprint(repository_path(bare, file)) not in given]
+
+
+def bare_workspace(start: Path) -> Workspace:
+    """The repository around `start` without its configuration, which the note of a session does not need."""
+    return Workspace(find_repository(start), Config())
+
+
+def read_head(workspace: Workspace) -> str:
+    """What HEAD stands for: the full name of a branch, or a commit. No git is asked: an edit waits for it."""
+    with suppress(OSError):
+        return (workspace.repo.git_dir / "HEAD").read_text("utf-8", "replace").strip().removeprefix("ref: ")
+    return ""
 
 
 def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:
@@ -92,7 +115,13 @@ def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
-    """Note that a session lives, or ended. Raises RepositoryError (write-failed)."""
+    """Note that a session lives, or ended; of one that did very much its prompts alone. Raises RepositoryError
+    (write-failed).
+    """
+    is_detail = bool(sign.edited or sign.given)
+    with suppress(OSError):
+        if is_detail and note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
+            return
     _append(workspace, sign.session, [msgspec.json.encode(sign).decode()], sign.at)
 
 
@@ -107,12 +136,18 @@ def list_signs(workspace: Workspace, session: str) -> list[Sign]:
     return list(_parse_signs(note_path(workspace, session)))
 
 
-def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
-    """The last sign of each session of this work tree that is at work."""
-    oldest = now - LIVE
+def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
+    """The signs of each session of this work tree that gave one within the last hours."""
     notes = note_path(workspace, "").parent
-    last = (signs[-1] for path in sorted(notes.glob("*")) if (signs := list(_parse_signs(path))))
-    return [sign for sign in last if not sign.is_over and sign.at >= oldest]
+    told = (list(_parse_signs(path)) for path in sorted(notes.glob("*")))
+    return [signs for signs in told if signs and now - LIVE <= signs[-1].at]
+
+
+def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
+    """The last sign of each session of this work tree that is at work, with the transcript that was told last."""
+    live = [signs for signs in list_recent(workspace, now) if not signs[-1].is_over]
+    told = (next((sign.transcript for sign in reversed(signs) if sign.transcript), "") for signs in live)
+    return [replace(signs[-1], transcript=transcript) for signs, transcript in zip(live, told, strict=True)]
 
 
 def _parse_signs(path: Path) -> Iterator[Sign]:

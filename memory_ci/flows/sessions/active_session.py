@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from memory_ci.flows.serve.served_ids import add_trailer
-from memory_ci.flows.workspace import Workspace
+from memory_ci.flows.serve.session_note import Sign, list_recent, read_head
+from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.gitrepo.checkouts import is_under_way
+from memory_ci.gitrepo.log import is_touched_since
+from memory_ci.gitrepo.process import decode_path, run_git
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.sessionrefs import list_unpushed, push
 
 OVERRIDE = "MEMORY_CI_SESSION"
-VARIABLES = {"CLAUDE_CODE_SESSION_ID": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_SESSION_ID": "gemini"}
+VARIABLES = {
+    "CLAUDE_CODE_SESSION_ID": "claude-code",
+    "CODEX_THREAD_ID": "codex",
+    "GEMINI_SESSION_ID": "gemini",
+    "COPILOT_AGENT_SESSION_ID": "copilot",
+}
 """What agents put into the environment of the commands that they run, as docs/sessions.md says since when."""
 
 KEY = re.compile(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
@@ -33,12 +44,58 @@ def find_sessions(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(key for key in found if KEY.fullmatch(key))
 
 
-def add_session_trailer(workspace: Workspace, message_file: Path, environment: Mapping[str, str]) -> bool:
-    """Put the session into a commit message as a `Memory-Session` trailer; whether there was one to put.
+def add_session_trailer(
+    workspace: Workspace, message_file: Path, environment: Mapping[str, str], now: datetime
+) -> bool:
+    """Put the sessions into a commit message as a `Memory-Session` trailer; whether there was one to put.
 
-    Raises RepositoryError (write-failed).
+    They are the one that makes the commit and those whose work a person commits, unless the environment says which.
+    Raises RepositoryError (write-failed, git-failed).
     """
-    return add_trailer(workspace, message_file, "Memory-Session", find_sessions(environment))
+    found = find_sessions(environment)
+    if OVERRIDE not in environment and not is_under_way(workspace.repo):
+        found = (*found, *list_working(workspace, find_index(workspace, environment), now))
+    return add_trailer(workspace, message_file, "Memory-Session", tuple(dict.fromkeys(found)))
+
+
+def find_index(workspace: Workspace, environment: Mapping[str, str]) -> Path:
+    """The index of the commit that git makes, which is another one than that of the work tree for `commit PATH`."""
+    return work_tree(workspace) / environment.get("GIT_INDEX_FILE", str(workspace.repo.git_dir / "index"))
+
+
+def list_staged(workspace: Workspace, index: Path) -> frozenset[str]:
+    """The paths that an index has otherwise than HEAD."""
+    asked = ("diff", "--cached", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules")
+    listing = run_git(work_tree(workspace), *asked, env={"GIT_INDEX_FILE": str(index)})
+    return frozenset(decode_path(listing).split("\0")[:-1])
+
+
+def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str, ...]:
+    """The sessions of this work tree whose work an index holds, as `<agent>:<id>`.
+
+    Such a session gave a sign of life within the last hours, had a prompt, was on this branch or at this commit, and
+    edited a file that is staged and that no commit has touched since.
+    """
+    recent = [signs for signs in list_recent(workspace, now) if any(sign.is_prompt for sign in signs)]
+    edits = [sign for signs in recent for sign in signs if sign.edited]
+    staged = list_staged(workspace, index) if edits else frozenset()
+    if staged.isdisjoint(path for sign in edits for path in sign.edited):
+        return ()
+    branch, head = read_head(workspace), find_commit(workspace.repo, "HEAD") or ""
+    here = (
+        signs
+        for signs in recent
+        if branch in [sign.branch for sign in signs if sign.branch][-1:]
+        or (head and head in [sign.head for sign in signs if sign.head][-1:])
+    )
+    keys = (signs[0].key for signs in here if _is_work(workspace, signs, staged))
+    return tuple(key for key in keys if KEY.fullmatch(key))
+
+
+def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]) -> bool:
+    """Whether a staged file was edited after the last commit that touched it."""
+    last = {path: sign.at for sign in signs for path in sign.edited if path in staged}
+    return any(not is_touched_since(workspace.repo, "HEAD", path, at) for path, at in last.items())
 
 
 def push_sessions(workspace: Workspace, remote: str) -> int:

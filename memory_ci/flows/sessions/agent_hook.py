@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.gitrepo.sessionrefs import SAFE
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.sources.agent_events import FORGETTING, OURS, AgentEvent, format_answer, may_tell, parse_event
 
@@ -45,7 +46,7 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], a
     if not may_tell(event):
         return ""
     if event.kind == "file":
-        event = replace(event, paths=_list_new_files(event, start))
+        event = replace(event, paths=_list_new_files(event, start, now))
         if not event.paths:
             return ""
     where = open_workspace(start)
@@ -59,20 +60,28 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], a
     return _tell(where, event, now, environ, line)
 
 
-def _list_new_files(event: AgentEvent, start: Path) -> tuple[str, ...]:
-    """The files of an event that are there and that the session was not told of."""
-    from memory_ci.flows.serve.session_note import list_untold
+def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str, ...]:
+    """The files of an event that are there and that the session was not told of. Notes which of them it edited."""
+    from memory_ci.flows.serve.session_note import Sign, bare_workspace, list_untold, note_sign, read_head
+    from memory_ci.flows.workspace import repository_path
 
     there = [start / path for path in event.paths if (start / path).is_file()]
-    return tuple(map(str, list_untold(start, event.session, there) if there and event.session else there))
+    if not (event.session and (there or event.edited)):
+        return tuple(map(str, there))
+    bare = bare_workspace(start)
+    if event.edited:
+        edited = tuple(repository_path(bare, start / path) for path in event.edited)
+        sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, edited=edited)
+        note_sign(bare, replace(sign, branch=read_head(bare)))
+    return tuple(map(str, list_untold(bare, event.session, there)))
 
 
 def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str) -> str:
     """What memory knows, and below it our lines, of which `line` is one."""
     from memory_ci.flows.serve.options import RetrieveOptions
     from memory_ci.flows.serve.retrieve import injected_ids, retrieve
-    from memory_ci.flows.serve.served_ids import record_injected
-    from memory_ci.flows.serve.session_note import note_given
+    from memory_ci.flows.serve.served_ids import HELD_OUT, record_injected
+    from memory_ci.flows.serve.session_note import Sign, claim, note_given, note_sign
     from memory_ci.flows.sessions.nudge import nudge_agent
     from memory_ci.flows.workspace import repository_path
     from memory_ci.rendering.context import ASK, HOOK_CHARS, render_asking, render_context
@@ -91,16 +100,26 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
             note_given(where, event.session, found, now, about)
     ids = injected_ids(answer)
     record_injected(where, ids, now)
-    return render_asking(render_context(answer), bool(ids)) + (f"{line}\n" if line else "")
+    is_told = bool(ids) and bool(event.session) and not claim(where, event.session, "told how to say what helped", now)
+    given = tuple(one for one in ids if not one.startswith(HELD_OUT))
+    if given and event.session:
+        note_sign(where, Sign(agent=event.agent, session=event.session, at=now, given=given))
+    is_asked = bool(ids) and (not is_told or event.kind == "start")
+    return render_asking(render_context(answer), is_asked) + (f"{line}\n" if line else "")
 
 
 def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
-    """Capture a session that ended, or may have (Codex); the question that ends a turn, "" for none."""
+    """Capture a session that ended, or may have (Codex, Copilot); the question that ends a turn, "" for none."""
     if event.kind == "end" and event.session:
         from memory_ci.flows.serve.session_note import note_end
 
         note_end(open_workspace(start), event.agent, event.session, now)
-    if event.kind == "end" or event.agent == "codex":
+    if event.session:
+        from memory_ci.flows.serve.session_note import bare_workspace
+        from memory_ci.flows.sessions.marked_notes import collect_notes
+
+        collect_notes(bare_workspace(start), f"{event.agent}:{event.session}")
+    if event.kind == "end" or event.agent in ("codex", "copilot"):
         _capture(event, start, now)
     if event.kind == "end" or not (asks and event.session and may_tell(event)):
         return ""
@@ -110,9 +129,12 @@ def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
 
 
 def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
-    """Keep the session's digest where the agent says that it keeps a transcript."""
-    if not event.transcript:
+    """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id."""
+    path = Path(event.transcript).expanduser()
+    if event.agent == "copilot" and SAFE.fullmatch(event.session):
+        path = Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
+    if not path.is_file():
         return
     from memory_ci.flows.sessions.capture import capture
 
-    capture(open_workspace(start), Path(event.transcript).expanduser(), now, agent=event.agent, cwd=event.cwd)
+    capture(open_workspace(start), path, now, agent=event.agent, cwd=event.cwd)

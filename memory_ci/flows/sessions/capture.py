@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
+from memory_ci.flows.sessions.marked_notes import read_notes
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository, list_worktrees
-from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, delete, list_stored, session_ref, store
+from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, NOTES, delete, list_stored, read_stored, session_ref, store
 from memory_ci.records.config import SessionsConfig
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
@@ -155,8 +156,9 @@ def _keep(
     ended = session.ended or written
     is_expired = begin is not None and ended < begin
     data = write_digest(session, workspace.config.sessions.max_bytes, _masked)
-    files = {DIGEST: data} | ({FULL: full} if full is not None else {})
     ref, is_new = session_ref(session.agent, session.id), not is_expired
+    notes = {NOTES: marked} if (marked := _find_notes(workspace, session.key, ref)) else {}
+    files = {DIGEST: data} | ({FULL: full} if full is not None else {}) | notes
     if not dry_run and not is_expired:
         is_new = store(workspace.repo, session.agent, session.id, files, ended).is_new
     return Captured(
@@ -168,6 +170,13 @@ def _keep(
         has_full=full is not None,
         is_expired=is_expired,
     )
+
+
+def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
+    """The notes of a session that were kept beside it before, and those that no commit has yet."""
+    stored = [one for one in list_stored(workspace.repo) if one.ref == ref]
+    kept = b"".join(data for _, data in read_stored(workspace.repo, stored, name=NOTES))
+    return b"\n".join(filter(None, [kept, *(data for data in read_notes(workspace, key) if data not in kept)]))
 
 
 def _masked(text: str) -> str:

@@ -1,7 +1,7 @@
 """Correction: an agent that a person corrects is asked to note what it was taught, at the prompt and at the turn's end.
 
-What was asked is kept in the note of the session. Whether a note was added is seen in the inbox alone, for the commands
-of an agent may not write to the git directory (Codex's sandbox).
+What was asked is kept in the note of the session. Whether a note was added is seen by the notes that there are, for the
+commands of an agent may not write to the git directory (Codex's sandbox).
 """
 
 from __future__ import annotations
@@ -11,40 +11,66 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.files import open_regular
-from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign
+from memory_ci.flows.serve.session_note import Sign, claim, list_signs, note_sign, read_head
+from memory_ci.flows.sessions.marked_notes import list_note_ids
 from memory_ci.flows.workspace import Workspace
-from memory_ci.rendering.sessions import render_asking_to_mark
+from memory_ci.gitrepo.repo import find_commit
+from memory_ci.rendering.sessions import render_asking_for_feedback, render_asking_to_mark
 from memory_ci.sources.agent_events import AgentEvent
-from memory_ci.store.layout import INBOX
 
 MAX_NUDGES = 3
+MAX_DOUBTED = 3  # Entries that one question names.
+MAX_DOUBT = 300  # Characters of a prompt that says no more than that something does not hold.
+DOUBT = re.compile(
+    r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded|no longer (?:true|so|valid|holds?|applies|the case)"
+    r"|not (?:true|valid|so|the case) any ?more|(?:does|do) ?(?:n.t| not) (?:hold|apply) any ?more)\b",
+    re.IGNORECASE,
+)
+"""How a person says of what memory gave that it does not hold."""
+
 REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
 """What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words."""
 
 TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
-QUOTABLE = ("claude-code", "codex", "gemini")
+QUOTABLE = ("claude-code", "codex", "gemini", "copilot")
 """Agents whose transcripts are read: of others no words can be proved, and none are asked for."""
 
 
 def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
-    """Note a prompt; what the agent is asked if a person steers by it, three times in a session, "" otherwise.
+    """Note a prompt; what the agent is asked if a person steers by it, or says that what it was given does not hold:
+    each three times in a session; "" otherwise.
 
     Raises RepositoryError (write-failed).
     """
     from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
 
-    steers = asks and not _is_headless(event, environ) and bool(find_steering(event.prompt))
-    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript)
-    note_sign(where, replace(sign, notes=_count_notes(where), steers=steers))
+    may_ask = asks and not _is_headless(event, environ)
+    steers = may_ask and bool(find_steering(event.prompt))
+    doubted = _list_doubted(where, event) if may_ask else ()
+    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers)
+    head = find_commit(where.repo, "HEAD") or ""
+    note_sign(where, replace(sign, notes=len(list_note_ids(where)), branch=read_head(where), head=head))
+    if doubted and any(claim(where, event.session, f"doubt {number}", now) for number in range(MAX_NUDGES)):
+        return render_asking_for_feedback(doubted)
     if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
+
+
+def _list_doubted(where: Workspace, event: AgentEvent) -> tuple[str, ...]:
+    """The entries that the turn before was given, the last first, if a person now says that something does not hold."""
+    if len(event.prompt) > MAX_DOUBT or not DOUBT.search(event.prompt):
+        return ()
+    signs = list_signs(where, event.session)
+    turn = list(takewhile(lambda sign: not sign.is_prompt, reversed(signs)))
+    return tuple(dict.fromkeys(one for sign in turn for one in sign.given))[:MAX_DOUBTED]
 
 
 def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
@@ -53,9 +79,9 @@ def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
 
     Raises RepositoryError (write-failed).
     """
-    signs = [] if event.is_again else list_signs(where, event.session)
+    signs = [] if event.is_again else [sign for sign in list_signs(where, event.session) if sign.is_prompt]
     steered = [sign for sign in signs if sign.steers] or (signs[-1:] if signs and _has_refused(where, event) else [])
-    if not steered or _count_notes(where) > steered[-1].notes:
+    if not steered or len(list_note_ids(where)) > steered[-1].notes:
         return ""
     return render_asking_to_mark(event.agent in QUOTABLE, True) if claim(where, event.session, "asked", now) else ""
 
@@ -78,7 +104,3 @@ def _has_refused(where: Workspace, event: AgentEvent) -> bool:
 def _is_headless(event: AgentEvent, environ: Mapping[str, str]) -> bool:
     """Whether a program wrote the prompt, where the agent tells: Claude Code does, and `codex exec` runs no hooks."""
     return event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
-
-
-def _count_notes(where: Workspace) -> int:
-    return sum(1 for _ in (where.repo.root / INBOX).glob("*.md")) if where.repo.root else 0

@@ -14,11 +14,10 @@ from memory_ci.evidence.content import redact
 from memory_ci.extraction.suspects import find_steering
 from memory_ci.flows.serve.session_note import list_live
 from memory_ci.flows.sessions.capture import read_own
-from memory_ci.flows.sessions.session_join import TOLERANCE
+from memory_ci.flows.sessions.session_join import EDITS, TOLERANCE
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_ref
 from memory_ci.records.event import Event, Session
-from memory_ci.sources.agent_events import OURS
 from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.registry import default_places, find_transcripts
 from memory_ci.text import plural, unfenced_lines
@@ -28,8 +27,8 @@ MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not ty
 MAX_LINES = 10  # Lines without a blank one between them that a person may have typed.
 PASTED = re.compile(r" {4}|\t| {0,3}>")
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
-EDITS = re.compile(r"edit|write|patch|replace|exec|shell", re.IGNORECASE)
-"""Tools that change the files that they name; of a shell a transcript names those of a patch alone."""
+MAX_MARKS = 3
+"""Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many."""
 
 MAX_EDITED = 3
 FoundQuote = tuple[str, tuple[str, ...]]
@@ -50,7 +49,8 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
     told = live[0].transcript if live else ""
     root = work_tree(workspace)  # An agent edits what lies in it.
     kept = find_transcripts(place for place in default_places(home, root) if not place.is_relative_to(root))
-    paths = [Path(told).expanduser()] if told else (path for path in kept if own[:8] in path.name)
+    own_files = (path for path in kept if own[:8] in f"{path.parent.name}/{path.name}")
+    paths = [Path(told).expanduser()] if told else own_files
     for path in paths:
         for session in read_own(workspace, path, agent):
             if session.id == own:
@@ -103,9 +103,9 @@ def is_captured(workspace: Workspace, sessions: Sequence[StoredSession], address
 
 
 def list_turns(session: Session) -> list[Event]:
-    """What people said, reasons of rejections among it; a text of ours that an agent keeps as a prompt is nobody's."""
+    """What people said, reasons of rejections among it."""
     said = (event for event in session.events if event.actor == "human" and event.kind in ("text", "rejection"))
-    return [event for event in said if event.origin.line and event.text and not event.text.startswith(OURS)]
+    return [event for event in said if event.origin.line and event.text]
 
 
 def _list_passages(text: str) -> Iterator[str]:

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.flows.serve.session_note import LIVE
 from memory_ci.flows.sessions.transcripts import path_text
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.log import find_last_mention, find_objects
+from memory_ci.gitrepo.log import find_last_mention, find_objects, is_touched_since
 from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
@@ -35,6 +36,13 @@ COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\
 """Transcripts that teams commit beside their code."""
 
 MAX_TRANSCRIPT = 64 * 1024 * 1024
+EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
+"""Tools that change the files that they name; of a shell a transcript names those of a patch alone."""
+
+MEMORABLE = timedelta(days=7)
+"""How long after its end it is told that a session which edited the files of a change was not joined with it."""
+
+MAX_TOLD = 5  # Changes that the line on sessions which were not joined names.
 GRACE = timedelta(hours=1)
 """How long before and after it a session still counts as the work of a commit."""
 
@@ -67,6 +75,8 @@ class SessionFinder:
         self._read_until: dict[str, datetime] = {}
         self._given: set[tuple[object, ...]] = set()
         self.problems: list[str] = []
+        self._missed: dict[str, str] = {}
+        self._edits: dict[str, list[tuple[datetime, str]]] = {}
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
         """The sessions of one merged change, each once; an event goes to the first change that it is joined with.
@@ -81,6 +91,17 @@ class SessionFinder:
             if events or joined.session.key not in seen:
                 seen.add(joined.session.key)
                 yield joined._replace(events=events)
+        if not seen:
+            self._note_missed(merged, request)
+
+    def tell_missed(self) -> tuple[str, ...]:
+        """How many of the changes have no session although a captured one edited their files, and why; one line."""
+        if not self._missed:
+            return ()
+        count = plural(len(self._missed), "merged change")
+        named = "; ".join(list(self._missed.values())[:MAX_TOLD])
+        more = "; …" if len(self._missed) > MAX_TOLD else ""
+        return (f"{count} had a captured session that was not joined: {named}{more}",)
 
     def _candidates(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
         for commit in merged.commits:
@@ -90,6 +111,7 @@ class SessionFinder:
         yield from self._committed(merged)
         yield from self._linked(merged)
         yield from self._near(merged, request)
+        yield from self._edited(merged, request)
 
     def _take(self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]) -> Iterator[Event]:
         """The events up to the merge that are not `given` yet, bound to the author of the commit.
@@ -172,11 +194,59 @@ class SessionFinder:
 
     def _near(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
         """Sessions on the branch of the change, during which one of its commits was made."""
-        branch = request.branch if request else find_branch(merged.tip.message)
+        branch = find_branch_of(merged, request)
         for session in self._known if branch else ():
             commit = next((commit for commit in merged.commits if _is_during(session, commit.authored_at)), None)
             if session.branch == branch and commit is not None:
                 yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
+
+    def _edited(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        """Of a change whose branch nobody knows (pushed, or squashed by hand), the sessions that edited its files.
+
+        The rule is that of commits which people make (`active_session.list_working`), as far as a digest tells.
+        """
+        for commit in () if find_branch_of(merged, request) else merged.commits:
+            for session in self._known:
+                if self._judge(session, commit) == "":
+                    yield self._join(session, f"edited what {commit.sha[:7]} holds", commit)
+
+    def _note_missed(self, merged: MergedChange, request: PullRequest | None) -> None:
+        branch = find_branch_of(merged, request)
+        for commit in merged.commits:
+            for session in self._known:
+                why = self._judge(session, commit)
+                if why is not None:
+                    why = why or f"it was on {session.branch or 'no branch'}, not on {branch}"
+                    self._missed[merged.label] = f"{merged.label} ({session.key}: {why})"
+                    return
+
+    def _judge(self, session: Session, commit: Commit) -> str | None:
+        """Why a session that edited a file of a commit is not known to have made it; "" if it is, None if it did not
+        edit any.
+        """
+        at, ended = commit.authored_at, session.ended
+        if session.started is None or ended is None or not session.started - GRACE <= at <= ended + MEMORABLE:
+            return None
+        edits = {path: when for when, path in self._list_edits(session) if when <= at}
+        ours = [(file.path, edits[file.path]) for file in commit.files if file.path in edits]
+        if not ours:
+            return None
+        if not session.counts.human_turns:
+            return "no person wrote in it"
+        if at > ended + LIVE:
+            return f"it ended {(at - ended) // timedelta(hours=1)} hours before"
+        first = next(iter(commit.parents), None)
+        if first and all(is_touched_since(self._workspace.repo, first, path, when) for path, when in ours):
+            return "what it edited was committed before"
+        return ""
+
+    def _list_edits(self, session: Session) -> list[tuple[datetime, str]]:
+        """When a session edited which files, the earliest first; its digest is read once."""
+        if session.key not in self._edits:
+            events = self.captured.whole(session).events
+            edits = (event for event in events if event.kind == "tool_call" and EDITS.search(event.tool or ""))
+            self._edits[session.key] = sorted((event.at, path) for event in edits for path in event.paths)
+        return self._edits[session.key]
 
     def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
         whole = self.captured.whole(session)
@@ -254,6 +324,11 @@ def _list_named(sessions: Iterable[Session], value: str) -> list[Session]:
     if exact or len(found) < MIN_ID:
         return exact
     return [session for session in theirs if session.id.startswith(found)]
+
+
+def find_branch_of(merged: MergedChange, request: PullRequest | None) -> str:
+    """The branch that a change was made on, "" where neither the forge nor its merge commit tells."""
+    return request.branch if request else find_branch(merged.tip.message)
 
 
 def _is_during(session: Session, at: datetime) -> bool:

@@ -24,8 +24,8 @@ LEFTHOOK = [
 ]
 HUSKY = ".husky"
 CALL = "memory-ci hook"
-WITH_ARGUMENT = ("prepare-commit-msg", "pre-push")
-"""Hooks with work of their own, for which they need git's first argument; the others bring the index up."""
+WITH_ARGUMENT = ("prepare-commit-msg", "pre-commit", "pre-push")
+"""Hooks with work of their own, for which most need git's first argument; the others bring the index up."""
 
 WITH_INPUT = ("pre-push",)
 """Hooks that git tells more by standard input."""

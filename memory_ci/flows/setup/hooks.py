@@ -15,7 +15,15 @@ from memory_ci.flows.setup.steps import InstallStep, put_text, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository, find_setting
 
-HOOKS = ("prepare-commit-msg", "pre-push", "post-checkout", "post-commit", "post-merge", "post-rewrite")
+HOOKS = (
+    "prepare-commit-msg",
+    "pre-commit",
+    "pre-push",
+    "post-checkout",
+    "post-commit",
+    "post-merge",
+    "post-rewrite",
+)
 OURS = "# Written by `memory-ci install`; `memory-ci uninstall` takes it out."
 SEAL = re.compile("^# As written: ([0-9a-f]+)\n", re.MULTILINE)
 EARLIER = frozenset(

@@ -24,6 +24,7 @@ from memory_ci.records.event import (
     Severity,
 )
 from memory_ci.secrets import find_secrets
+from memory_ci.sources.agent_events import OURS
 
 MAX_TOOL_TEXT = 2_000
 """Characters kept of what a tool was given or answered: it only corroborates, and is never quoted."""
@@ -74,7 +75,8 @@ class SessionBuilder:
         paths: tuple[str, ...] = (),
         labels: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        """One event found at `place`. An event whose `uid` was seen before is counted as a duplicate.
+        """One event found at `place`. An event whose `uid` was seen before is counted as a duplicate; a text of ours,
+        which some agents hand back as a prompt, is nobody's.
 
         A tool's result that failed is an error where no `severity` is named.
         """
@@ -82,6 +84,8 @@ class SessionBuilder:
             self._duplicates += 1
             return
         self._seen.add(uid)
+        if actor == "human" and kind == "text" and text.startswith(OURS):
+            actor = "injected"
         self.events.append(
             Event(
                 seq=len(self.events),

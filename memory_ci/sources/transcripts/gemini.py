@@ -201,6 +201,9 @@ class _Message:
     def _user(self, person: Actor) -> None:
         """`displayContent` is what the person saw in the prompt, where it differs from what the model got."""
         content = self.found.get("content")
+        if self._is_retry(person):
+            self.builder.add("injected", "text", joined_text(content), self.place, uid=self.uid)
+            return
         typed, rest = split_typed(text_parts(self.found.get("displayContent") or content))
         for number, text in enumerate(typed):
             self._typed(person, text, f"{self.uid}:{number}" if number else self.uid)
@@ -209,6 +212,13 @@ class _Message:
         for part in as_list(content):
             if answer := as_dict(as_dict(part).get("functionResponse")):
                 self._result(answer, as_text(answer.get("name")), None)
+
+    def _is_retry(self, person: Actor) -> bool:
+        """Whether the model got a hook's words (a denied AfterAgent), shown as the person's last turn once more."""
+        shown, given = (joined_text(self.found.get(key)).strip() for key in ("displayContent", "content"))
+        said = (event for event in reversed(self.builder.events) if (event.actor, event.kind) == (person, "text"))
+        last = next(said, None)
+        return bool(shown) and last is not None and last.text.strip() == shown and shown not in given
 
     def _typed(self, person: Actor, text: str, uid: str) -> None:
         if SUMMARY in text:

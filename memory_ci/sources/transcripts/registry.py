@@ -18,6 +18,7 @@ READERS = (
     "claude_code",
     "codex",
     "gemini",
+    "copilot",
     "openhands",
     "swe_agent",
     "git_ai",
@@ -87,13 +88,15 @@ def default_places(home: Path, project: Path) -> tuple[Path, ...]:
 def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
     """Where agents keep the sessions of `project`, whether they do or not.
 
-    Claude Code names a directory after the project's path, Codex keeps all projects in one, Gemini under a hash.
+    Claude Code names a directory after the project's path, Codex and Copilot keep all projects in one, Gemini under a
+    hash.
     """
     escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
-    chats = home / ".gemini" / "tmp"
+    chats, states = home / ".gemini" / "tmp", home / ".copilot" / "session-state"
     return (
         home / ".claude" / "projects" / escaped,
         home / ".codex" / "sessions",
+        *(sorted(states.glob("*/events.jsonl")) or [states / "*" / "events.jsonl"]),
         *(sorted(chats.glob("*/chats")) or [chats / "*" / "chats"]),
         project / ".specstory" / "history",
         project / ".aider.chat.history.md",

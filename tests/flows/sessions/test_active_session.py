@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from memory_ci.flows.sessions.active_session import add_session_trailer, find_sessions
-from tests.flows.project import Project
+from tests.flows.project import NOW, Project
 
 CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "79e9becd-1"}
 
@@ -20,6 +20,7 @@ CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "79e9becd-1"}
         (CLAUDE, ("claude-code:79e9becd-1",)),
         (CLAUDE | {"CODEX_THREAD_ID": "019d"}, ("claude-code:79e9becd-1", "codex:019d")),
         ({"GEMINI_SESSION_ID": "g1"}, ("gemini:g1",)),
+        ({"COPILOT_AGENT_SESSION_ID": "c1"}, ("copilot:c1",)),
         (CLAUDE | {"MEMORY_CI_SESSION": "aider:mine"}, ("aider:mine",)),
         (CLAUDE | {"MEMORY_CI_SESSION": ""}, ()),
         ({"MEMORY_CI_SESSION": "no-agent"}, ()),
@@ -36,12 +37,12 @@ def test_a_session_is_known_by_what_agents_put_into_the_environment(
 
 def test_the_session_stands_beside_those_that_a_message_names_already(project: Project) -> None:
     message = project.write(".git/COMMIT_EDITMSG", "Do it\n\nMemory-Session: codex:one\n# a comment\n")
-    assert add_session_trailer(project.workspace, message, CLAUDE)
+    assert add_session_trailer(project.workspace, message, CLAUDE, NOW)
     assert message.read_text() == "Do it\n\nMemory-Session: codex:one, claude-code:79e9becd-1\n# a comment\n"
 
 
 def test_an_empty_message_stays_empty_and_without_a_session_nothing_is_read(project: Project) -> None:
     message = project.write(".git/COMMIT_EDITMSG", "\n# a comment\n")
-    assert not add_session_trailer(project.workspace, message, CLAUDE)
+    assert not add_session_trailer(project.workspace, message, CLAUDE, NOW)
     assert message.read_text() == "\n# a comment\n"
-    assert not add_session_trailer(project.workspace, project.path / "nowhere", {})
+    assert not add_session_trailer(project.workspace, project.path / "nowhere", {}, NOW)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memory_ci.flows.doctor.case import Surroundings
+from memory_ci.flows.doctor.merged_changes import check_sessions
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record
 from memory_ci.flows.sessions import session_join
 from memory_ci.flows.sessions.session_join import SessionFinder
@@ -29,6 +32,7 @@ from tests.flows.remote import git_over_http
 from tests.flows.standin import StandIn, by_model, make_learning
 from tests.forge.make import make_pull
 from tests.servers import serve
+from tests.sources.transcripts.claude import Record, make_agent, make_call
 
 ENTIRE = "refs/heads/entire/checkpoints/v1"
 CHECKPOINT = "d0161e0df1cb"
@@ -217,6 +221,71 @@ def test_a_session_that_belongs_to_nothing_is_not_read(project: Project, tmp_pat
     plan = model.plan(project)
     assert (session_joins(plan), turns(model)) == ([], [])
 
+
+PUSHED = "src/charge.py"
+
+
+def edited(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
+    return make_agent(make_call(tool, call=f"toolu_{number}", file_path=path), number=number)
+
+
+def doctor_says(project: Project) -> list[str]:
+    case = Surroundings(project.workspace, {}, NOW, sys.executable)
+    return [probe.what for probe in check_sessions(case) if probe.name == "joining"]
+
+
+@pytest.mark.parametrize(
+    ("said", "hours", "told"),
+    [
+        ((WORDS, edited()), 0, None),
+        ((WORDS, edited(tool="Write")), 1, None),
+        ((WORDS, edited(), edited("src/x.py", number=11)), 7, None),
+        ((WORDS, edited()), 9, "it ended 9 hours before"),
+        ((edited(),), 0, "no person wrote in it"),
+        ((WORDS, edited("src/other.py")), 0, ""),
+        ((WORDS, edited(tool="Read")), 0, ""),
+        ((WORDS,), 0, ""),
+        ((WORDS, edited()), -1, ""),
+        ((WORDS, edited()), 24 * 8, ""),
+    ],
+)
+def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
+    project: Project, tmp_path: Path, said: tuple[str | Record, ...], hours: int, told: str | None
+) -> None:
+    """A push to the branch itself; `told` is why it was not joined, "" where it has nothing to do with it."""
+    keep_session(project, tmp_path, make_session(*said, at=project.clock.now - timedelta(hours=hours, minutes=1)))
+    project.commit(MESSAGE, {PUSHED: "once\n"})
+    plan = project.plan()
+    how = f"edited what {project.sha()[:7]} holds"
+    assert [join.how for join in session_joins(plan)] == ([how] if told is None else [])
+    missed = [one for one in plan.problems if "not joined" in one]
+    assert [told in one for one in missed if told] == ([True] if told else [])
+    assert doctor_says(project) == missed
+
+
+def test_what_was_edited_before_the_last_commit_of_the_file_is_not_its_next_one(
+    project: Project, tmp_path: Path
+) -> None:
+    at = project.clock.now
+    keep_session(project, tmp_path, make_session(WORDS, edited(), at=at - timedelta(minutes=1)))
+    project.commit("Retry charges by hand", {PUSHED: "once\n"})
+    project.commit("Retry again by hand", {PUSHED: "twice\n"})
+    plan = project.plan()
+    assert [join.change for join in session_joins(plan)] == [project.sha("HEAD~1")[:7]]
+    assert [one for one in plan.problems if "what it edited was committed before" in one]
+
+
+def test_a_session_on_another_branch_is_told_as_not_joined(project: Project, tmp_path: Path) -> None:
+    keep_session(project, tmp_path, make_session(WORDS, edited("src/retry.py"), at=project.clock.now))
+    project.clock.tick()
+    merge_branch(project, "charge", 140, MESSAGE)
+    plan = project.plan()
+    assert session_joins(plan) == []
+    (missed,) = (one for one in plan.problems if "not joined" in one)
+    assert missed == f"1 merged change had a captured session that was not joined: #140 ({KEY}: {ELSEWHERE})"
+
+
+ELSEWHERE = "it was on elsewhere, not on charge"
 
 # -- which events go to which change
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from memory_ci.flows.setup.hook_managers import LEFTHOOK, Manager, find_manager, hook_line
+from memory_ci.flows.setup.hook_managers import LEFTHOOK, WITH_ARGUMENT, Manager, find_manager, hook_line
 from memory_ci.flows.setup.hooks import HOOKS
 
 
@@ -115,6 +115,6 @@ def test_a_line_is_harmless_where_memory_ci_is_missing(tmp_path: Path, hook: str
         program.chmod(0o755)
     command = ["/bin/sh", "-e", "-c", f"{hook_line(hook)}\necho after", hook, "first"]
     done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
-    work = f"hook {hook} first" if hook in ("prepare-commit-msg", "pre-push") else "hook sync"
+    work = f"hook {hook} first" if hook in WITH_ARGUMENT else "hook sync"
     assert done.stdout.splitlines() == ([work] if status is not None else []) + ["after"]
     assert done.stderr == ""

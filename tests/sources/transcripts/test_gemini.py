@@ -51,6 +51,19 @@ def test_what_the_person_saw_in_the_prompt_is_what_they_typed() -> None:
     assert human_texts(read_one(read, lines(HEADER, record))) == ["short"]
 
 
+def test_a_turn_that_a_hook_at_its_end_made_gemini_repeat_counts_once() -> None:
+    typed = message("m1", "user", [{"text": "Retry in the client"}])
+    reason = {"text": "memory-ci: a person corrected you, and nothing was noted."}
+    retry = message("m2", "user", [reason], displayContent=[{"text": "Retry in the client"}])
+    again = message("m3", "user", [{"text": "Retry in the client"}])
+    other = message("m4", "user", [reason], displayContent=[{"text": "Something else"}])
+    session = read_one(read, lines(HEADER, typed, retry))
+    assert (human_texts(session), session.counts.human_turns) == (["Retry in the client"], 1)
+    assert [event.text for event in session.events if event.actor == "injected"] == [reason["text"]]
+    assert len(human_texts(read_one(read, lines(HEADER, typed, again)))) == 2, "a person may say it twice"
+    assert human_texts(read_one(read, lines(HEADER, typed, other))) == ["Retry in the client", "Something else"]
+
+
 def test_the_last_version_of_a_message_counts_once_and_its_result_too() -> None:
     session = read_one(read, sample("gemini-events.jsonl"))
     assert [(event.origin.line, event.ok, event.severity) for event in of_kind(session, "tool_result")] == [
