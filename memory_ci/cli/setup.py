@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -64,6 +65,7 @@ def init_command(dry_run: bool, as_json: bool) -> None:
 @click.option("--shared", is_flag=True, help="Put the hooks of agents into the settings that are committed.")
 @click.option("--no-retrieve", is_flag=True, help="Let agents capture their sessions and read no memory.")
 @click.option("--no-ask", is_flag=True, help="Do not ask agents to note what a person taught them.")
+@click.option("--no-mcp", is_flag=True, help="Leave the MCP server out of the settings of agents.")
 @dry_run_option
 @json_option
 def install_command(
@@ -73,6 +75,7 @@ def install_command(
     shared: bool,
     no_retrieve: bool,
     no_ask: bool,
+    no_mcp: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -98,6 +101,7 @@ def install_command(
 
     where = workspace()
     chosen = NAMES if is_all else agents
+    has_mcp = find_spec("mcp") is not None
     steps = install(
         where,
         sys.executable,
@@ -106,6 +110,7 @@ def install_command(
         is_shared=shared,
         is_reading=not no_retrieve,
         is_asking=not no_ask,
+        is_mcp=has_mcp and not no_mcp,
         dry_run=dry_run,
     )
     manager = None if no_hook else hook_manager(where)
@@ -117,17 +122,13 @@ def install_command(
         _show_additions(manager)
     if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
         click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
-    if not shared:
-        _warn_of_local(chosen, is_excluded=any(step.part == "exclude" for step in steps))
-
-
-def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
-    """Which settings are not to be committed, and whether git passes them over."""
-    from memory_ci.flows.setup.agents import local_files
-
-    for file in local_files(agents).values():
-        how = "git passes over it in this clone" if is_excluded else f"where git tracks it, `git rm --cached {file}`"
-        click.echo(f"\nDo not commit {file}: it is of this clone alone ({how}). --shared is for the team.")
+    if not no_mcp and chosen and not has_mcp:
+        click.echo(f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]').")
+    local = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+    if local:
+        is_excluded = any(step.part == "exclude" for step in steps)
+        how = "git passes over them in this clone" if is_excluded else "where git tracks one, `git rm --cached` it"
+        click.echo(f"\nDo not commit {' '.join(local)}: of this clone alone ({how}). --shared is for the team.")
 
 
 def _show_additions(manager: Manager) -> None:

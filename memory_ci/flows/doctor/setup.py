@@ -13,7 +13,8 @@ import msgspec
 
 from memory_ci import __version__
 from memory_ci.flows.doctor.case import Surroundings, interpreter_fault, peek_text
-from memory_ci.flows.setup.agents import AGENTS, PROGRAM, plan_agents_out
+from memory_ci.flows.setup.agents import list_parts
+from memory_ci.flows.setup.clients import AGENTS, PROGRAM
 from memory_ci.flows.setup.hook_managers import (
     HUSKY,
     WITH_ARGUMENT,
@@ -23,7 +24,7 @@ from memory_ci.flows.setup.hook_managers import (
     without_comments,
 )
 from memory_ci.flows.setup.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
-from memory_ci.flows.setup.install import ATTRIBUTES, MADE, SECTION
+from memory_ci.flows.setup.install import ATTRIBUTES, SECTION
 from memory_ci.flows.workspace import is_told
 from memory_ci.gitrepo.blobs import list_staged, tree_at
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
@@ -230,9 +231,7 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
     if root is None or not case.workspace.config.sessions.read:
         yield Probe("agents", "skip", "no work tree" if root is None else "the configuration says sessions.read: false")
         return
-    texts = {edit.path: edit.before for edit in plan_agents_out(root, case.workspace.repo.git_dir / MADE)}
-    files = {agent.name: [root / one for one in (agent.file, agent.shared) if one] for agent in AGENTS}
-    hooked = {name: texts[path] for name, paths in files.items() for path in paths if path in texts}
+    hooked = {part.agent.name: part.text for part in list_parts(root) if part.part.name == "hooks"}
     if not hooked:
         remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
         yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
@@ -254,7 +253,7 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
 
 def _shared(case: Surroundings, name: str) -> Iterator[Probe]:
     """Settings with a path of this machine that git tracks: in any other clone their hook does nothing."""
-    file = next(agent.file for agent in AGENTS if agent.name == name)
+    file = next(agent.parts[0].file for agent in AGENTS if agent.name == name)
     if list_staged(case.workspace.repo, [file]):
         what = f"git tracks {file}, which names an interpreter of this machine: no other clone captures with it"
         yield Probe("agents", "warn", what, f"git rm --cached {file}, commit that, then {INSTALL} --agent {name}")
