@@ -63,6 +63,9 @@ def init_command(dry_run: bool, as_json: bool) -> None:
 @click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Hook into this agent, too.")
 @click.option("--all", "is_all", is_flag=True, help="Hook into every agent that is known.")
 @click.option("--shared", is_flag=True, help="Put the hooks of agents into the settings that are committed.")
+@click.option(
+    "--user", is_flag=True, help="Hook into agents by settings in the home, for every repository with memory."
+)
 @click.option("--no-retrieve", is_flag=True, help="Let agents capture their sessions and read no memory.")
 @click.option("--no-ask", is_flag=True, help="Do not ask agents to note what a person taught them.")
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out of the settings of agents.")
@@ -73,6 +76,7 @@ def install_command(
     agents: tuple[str, ...],
     is_all: bool,
     shared: bool,
+    user: bool,
     no_retrieve: bool,
     no_ask: bool,
     no_mcp: bool,
@@ -89,18 +93,26 @@ def install_command(
     events: memory is read when a session starts, at a prompt and at a file, the agent is asked to note what a person
     taught it, and the session is captured. They are put
     into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this
-    clone is written, and running it again changes nothing.
+    clone is written, and running it again changes nothing. With --user it is the other way round: hooks of agents
+    alone, in the home, silent outside of repositories with memory and where the project has hooks of its own.
 
     \b
     Example:
       memory-ci install --agent claude-code
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
+    from memory_ci.flows.setup.agents import Wish
     from memory_ci.flows.setup.hooks import hook_manager
-    from memory_ci.flows.setup.install import install
+    from memory_ci.flows.setup.install import install, install_for_user
 
-    where = workspace()
     chosen = NAMES if is_all else agents
+    if user:
+        if shared or not chosen:
+            raise click.UsageError("--user goes with --agent or --all, and not with --shared")
+        wish = Wish(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
+        show_steps(install_for_user(Path.home(), chosen, wish, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        return
+    where = workspace()
     has_mcp = find_spec("mcp") is not None
     steps = install(
         where,
@@ -154,9 +166,10 @@ def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) ->
 
 
 @click.command("uninstall")
+@click.option("--user", is_flag=True, help="Take out of the home what `install --user` put there.")
 @dry_run_option
 @json_option
-def uninstall_command(dry_run: bool, as_json: bool) -> None:
+def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
     """Take out what install put into this clone.
 
     Hooks that were there before are put back, and a hook of ours that you changed is renamed, not lost; .gitattributes,
@@ -169,9 +182,10 @@ def uninstall_command(dry_run: bool, as_json: bool) -> None:
       memory-ci uninstall
       git restore .gitattributes
     """
-    from memory_ci.flows.setup.install import uninstall
+    from memory_ci.flows.setup.install import uninstall, uninstall_for_user
 
-    show_steps(uninstall(workspace(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+    steps = uninstall_for_user(Path.home(), dry_run=dry_run) if user else uninstall(workspace(), dry_run=dry_run)
+    show_steps(steps, dry_run=dry_run, as_json=as_json)
 
 
 @click.command("completion")

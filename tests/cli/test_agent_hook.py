@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,3 +178,26 @@ def test_it_is_answered_without_click(shop: Project) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Charge a card once" in done.stdout
+
+
+def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(run: Run, shop: Project) -> None:
+    def ask(cwd: str) -> str:
+        given = {"session_id": "s1", "cwd": cwd, "hook_event_name": "UserPromptSubmit", "prompt": ASK}
+        result = run("hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(given))
+        assert (result.exit_code, result.stderr) == (0, "")
+        return result.stdout
+
+    assert ask("/") == ""
+    assert "Charge a card once" in context(ask(str(shop.path)))
+    assert run("install", "--agent", "claude-code", "--no-hook").exit_code == 0
+    assert ask(str(shop.path)) == ""
+
+
+def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:
+    settings = Path.home() / ".claude/settings.json"
+    assert run("install", "--user").exit_code == 2
+    assert run("install", "--user", "--agent", "claude-code").exit_code == 0
+    assert "--for claude-code --user; exit 0" in settings.read_text()
+    assert shop.status() == ""
+    assert run("uninstall", "--user").exit_code == 0
+    assert not settings.exists()

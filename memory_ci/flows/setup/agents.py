@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from memory_ci.errors import UsageError
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.setup.clients import (
     AGENTS,
     MODULE,
@@ -30,20 +31,25 @@ from memory_ci.flows.setup.clients import (
 )
 from memory_ci.flows.setup.json_settings import EMPTY, WrongShapeError, insert, remove
 from memory_ci.flows.setup.steps import HASHES, InstallStep, read_text, with_block, without_block
+from memory_ci.gitrepo.repo import find_repository
 from memory_ci.store.files import write_file
 
 VERSIONED = '{\n  "version": 1\n}\n'
+HAS_MEMORY = (CONFIG_FILE, "MEMORY.md", "institutional.md")
 PARTS = ("hooks", "allow", "mcp", "text")
 TEST = " >/dev/null 2>&1 && "
 CALL = f" {' '.join(MODULE)}"
 FLAGS = ("", " --no-ask")
+USER = " --user"
+Place = Literal["file", "shared", "user"]
+"""Where settings are: of this clone, of the team (committed), of the user (in the home)."""
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What is to be set up, and where; `python` is the interpreter that is called where the file is not shared."""
+    """What is to be set up, and where; `python` is the interpreter that is called, "" where the program is, by name."""
 
-    python: str
-    is_shared: bool = False
+    python: str = ""
+    place: Place = "file"
     is_reading: bool = True
     is_asking: bool = True
     is_mcp: bool = True
@@ -97,13 +103,13 @@ def plan_agents(
     """
     edits = dict[Path, AgentEdit]()
     for agent in AGENTS:
-        for path, parts in _group(agent, root, wish.is_shared) if agent.name in names else ():
+        for path, parts in _group(agent, root, wish.place) if agent.name in names else ():
             _refuse_link(path)
             known = edits.get(path)
             before = known.before if known else read_text(path)
-            how = msgspec.structs.replace(wish, is_shared=wish.is_shared or parts[0].file in tracked)
+            how = msgspec.structs.replace(wish, python="") if parts[0].file in tracked else wish
             with _reading(path):
-                text = _strip(agent, parts, known.after if known else before, _list_noted(note, path))
+                text = _strip(agent, parts, known.after if known else before, _list_noted(note, path), wish.place)
                 put = known.parts if known else ()
                 for part in parts:
                     filled = _fill(agent, part, text, how) if how.wants(part) else text
@@ -115,20 +121,22 @@ def plan_agents(
     return tuple(edits.values())
 
 
-def plan_agents_out(root: Path, note: Path, tracked: Collection[str] = ()) -> tuple[AgentEdit, ...]:
+def plan_agents_out(
+    root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
+) -> tuple[AgentEdit, ...]:
     """The files that this clone's `install` wrote into, as they are without what it put there.
 
     Those that no note names are taken for its own where git does not track them. Raises UsageError (agent-settings).
     """
     edits = dict[Path, AgentEdit]()
     for agent in AGENTS:
-        for path, parts in _group_all(agent, root):
+        for path, parts in _group_all(agent, root, place):
             known, noted = edits.get(path), _list_noted(note, path)
             text = known.after if known else read_text(path)
             if not text or not (noted or (_has_mark(agent, text) and str(path.relative_to(root)) not in tracked)):
                 continue
             with _reading(path):
-                after = _strip(agent, parts, text, noted)
+                after = _strip(agent, parts, text, noted, place)
             if after != text:
                 _refuse_link(path)
                 after = "" if after in (EMPTY, VERSIONED) and _is_made(note, path) else after
@@ -136,14 +144,14 @@ def plan_agents_out(root: Path, note: Path, tracked: Collection[str] = ()) -> tu
     return tuple(edits.values())
 
 
-def list_parts(root: Path) -> Iterator[FoundPart]:
+def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
     """The parts of ours that the files of agents hold, whoever put them there. Raises UsageError (agent-settings)."""
     for agent in AGENTS:
-        for path, parts in _group_all(agent, root):
+        for path, parts in _group_all(agent, root, place):
             text = read_text(path)
             for part in parts:
                 with _reading(path):
-                    if _strip(agent, [part], text, [part.name]) != text:
+                    if _strip(agent, [part], text, [part.name], place) != text:
                         yield FoundPart(agent, part, path, text)
 
 
@@ -166,20 +174,41 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
     return InstallStep("agent", str(edit.path), "written" if edit.parts else "removed")
 
 
+def answers_for_user(data: bytes, agent: str) -> bool:
+    """Whether the hook in the home answers an event: in a repository with memory, whose own settings hook nobody in.
+
+    Raises ValueError: the input is no JSON.
+    """
+    told = json.loads(data.decode("utf-8-sig", "replace"))
+    cwd = told.get("cwd") if isinstance(told, dict) else None
+    try:
+        root = find_repository(Path(cwd) if isinstance(cwd, str) and cwd else Path.cwd()).root
+    except RepositoryError:
+        return False
+    if root is None or not any((root / file).exists() for file in HAS_MEMORY):
+        return False
+    hooked = (found for found in list_parts(root) if found.part.name == "hooks")
+    return not any(found.agent.name == agent for found in hooked)
+
+
 # -- the files, and the note of what was done to them
 
 
-def _group(agent: Agent, root: Path, is_shared: bool) -> Iterator[tuple[Path, list[Part]]]:
+def _group(agent: Agent, root: Path, place: Place) -> Iterable[tuple[Path, list[Part]]]:
     """The files of an agent, and the parts that go into each."""
-    files = dict[str, list[Part]]()
+    files = dict[Path, list[Part]]()
     for part in agent.parts:
-        files.setdefault((part.shared if is_shared else "") or part.file, []).append(part)
-    return ((root / file, parts) for file, parts in files.items())
+        if file := part.user if place == "user" else (part.shared if place == "shared" else "") or part.file:
+            files.setdefault(root / file, []).append(part)
+    return files.items()
 
 
-def _group_all(agent: Agent, root: Path) -> Iterable[tuple[Path, list[Part]]]:
-    """The same for the files of this clone and those that are shared."""
-    return {**dict(_group(agent, root, False)), **dict(_group(agent, root, True))}.items()
+def _group_all(agent: Agent, root: Path, place: Place) -> Iterable[tuple[Path, list[Part]]]:
+    """The files of the user, or else those of this clone and those that are shared."""
+    return {
+        **dict(_group(agent, root, place)),
+        **dict(_group(agent, root, "user" if place == "user" else "shared")),
+    }.items()
 
 
 def _list_noted(note: Path, path: Path) -> list[str]:
@@ -252,7 +281,7 @@ def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
     return text
 
 
-def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str]) -> str:
+def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str], place: Place) -> str:
     """A text without our parts, the last that was put in first, so that all is as it was.
 
     A permission looks the same whoever gave it: it is ours where the note says that we put it in.
@@ -263,7 +292,7 @@ def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str
         elif part.form == "block":
             text = without_block(text, HASHES)
         elif part.name != "allow" or "allow" in noted:
-            for one in reversed(_settings(agent, part, Wish(PROGRAM))):
+            for one in reversed(_settings(agent, part, Wish(place=place))):
                 most = 1 if part.name == "allow" else None
                 text = remove(text, one.keys, one.is_ours, is_member=one.is_member, most=most)
     return text
@@ -271,7 +300,7 @@ def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str
 
 def _settings(agent: Agent, part: Part, wish: Wish) -> list[Setting]:
     """What goes into a file of JSON; the hooks of all events where nobody is asked what is wished."""
-    program = [PROGRAM] if wish.is_shared else [wish.python, *MODULE]
+    program = _program(wish)
     if isinstance(part.content, Permission):
         keys, value, is_member = part.content
         return [Setting(keys, value, lambda found: bool(found == value), is_member)]
@@ -282,9 +311,10 @@ def _settings(agent: Agent, part: Part, wish: Wish) -> list[Setting]:
         ]
     events = [e for e in agent.events if (wish.is_reading or not e.is_reading) and (wish.is_asking or not e.is_asking)]
     call = shlex.quote(program[0]) + CALL * (len(program) > 1)
-    flags = FLAGS[not wish.is_asking]
+    own = USER * (wish.place == "user")
+    flags = f"{own}{FLAGS[not wish.is_asking]}"
     return [
-        Setting(("hooks", event.name), _hook(agent, event, call, flags), partial(_is_our_hook, agent, event))
+        Setting(("hooks", event.name), _hook(agent, event, call, flags), partial(_is_our_hook, agent, event, own))
         for event in events
     ]
 
@@ -334,7 +364,7 @@ def _hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, An
     return {**tools, "hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
 
 
-def _is_our_hook(agent: Agent, event: HookEvent, value: Any) -> bool:  # noqa: ANN401 - any JSON
+def _is_our_hook(agent: Agent, event: HookEvent, own: str, value: Any) -> bool:  # noqa: ANN401 - any JSON
     """Whether this is what `_hook` writes, now or in 0.1, for any program; what its owner changed is his."""
     with suppress(AttributeError, IndexError, KeyError, TypeError):
         inner = value["hooks"][0] if agent.hook == "groups" else value
@@ -342,13 +372,18 @@ def _is_our_hook(agent: Agent, event: HookEvent, value: Any) -> bool:  # noqa: A
         program = said.removeprefix("command -v ").partition(TEST)[0]
         of_old = {"type": "command", "command": said, "timeout": agent.minute}
         is_old = value == {"hooks": [of_old]} and said.endswith(f"{_marks(agent)[1]}; exit 0")
-        ours = (_hook(agent, event, call, flags) for call in (program, f"{program}{CALL}") for flags in FLAGS)
+        ours = (_hook(agent, event, call, own + flags) for call in (program, f"{program}{CALL}") for flags in FLAGS)
         return value in ours or (is_old and said.startswith("command -v "))
     return False
 
 
 def _whole(part: Part, wish: Wish) -> str:
-    return str(part.content).replace('"opencode"]', '"opencode", "--no-ask"]' if not wish.is_asking else '"opencode"]')
+    flags = f"{USER * (wish.place == 'user')}{FLAGS[not wish.is_asking]}".split()
+    return str(part.content).replace('"opencode"]', f"{json.dumps(['opencode', *flags])[1:]}")
+
+
+def _program(wish: Wish) -> list[str]:
+    return [wish.python, *MODULE] if wish.python else [PROGRAM]
 
 
 def _server(server: Server, program: Sequence[str]) -> dict[str, Any]:
@@ -367,7 +402,7 @@ def _is_our_server(server: Server, value: Any) -> bool:  # noqa: ANN401 - any JS
 
 def _with_server(text: str, part: Part, wish: Wish) -> str:
     """TOML with a table of the server in a block of ours, unless its owner has one. Raises ValueError: no TOML."""
-    words = [*([PROGRAM] if wish.is_shared else [wish.python, *MODULE]), "mcp"]
+    words = [*_program(wish), "mcp"]
     if PROGRAM in tomllib.loads(text).get("mcp_servers", {}):
         return text
     quoted = [json.dumps(word, ensure_ascii=False) for word in words]

@@ -35,6 +35,9 @@ EXCLUDE = "info/exclude"
 MADE = "memory-ci/made"
 """In the git directory: the files and directories that `install` made for agents, a path each line."""
 
+USER_MADE = ".local/state/memory-ci/made"
+"""The same in the home, for what is the user's."""
+
 AGENT_FILES = tuple({file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file})
 
 CONFIG_TEXT = """\
@@ -89,7 +92,7 @@ def install(
     root = work_tree(workspace) if agents else Path()
     local = [file for files in local_files(agents).values() for file in files]
     tracked = _list_tracked(repo, local)
-    wish = Wish(python, is_shared, is_reading, is_asking, is_mcp)
+    wish = Wish("" if is_shared else python, "shared" if is_shared else "file", is_reading, is_asking, is_mcp)
     hooked = plan_agents(root, agents, wish, repo.git_dir / MADE, tracked)
     lines = attribute_lines(workspace.config.scopes)
     new = {one.path.relative_to(root).as_posix() for one in hooked}
@@ -103,6 +106,21 @@ def install(
         *(InstallStep("exclude", str(path), put_text(path, text, dry_run)) for path, text in exclude),
         *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
     )
+
+
+def install_for_user(home: Path, names: Sequence[str], wish: Wish, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
+    """Hook the agents in for every repository with memory, by settings in the home.
+
+    Raises RepositoryError (write-failed), UsageError (agent-settings) before anything is written.
+    """
+    note = home / USER_MADE
+    return tuple(put_agent(edit, note, dry_run) for edit in plan_agents(home, names, wish, note))
+
+
+def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
+    """Take out of the home what `install_for_user` put in. Raises as that does."""
+    note = home / USER_MADE
+    return tuple(put_agent(edit, note, dry_run) for edit in plan_agents_out(home, note, place="user"))
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
