@@ -115,6 +115,12 @@ def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
     return [sign for sign in last if not sign.is_over and sign.at >= oldest]
 
 
+def list_heard(workspace: Workspace) -> dict[str, datetime]:
+    """By agent, when a session of this work tree last gave a sign; notes are kept for DAYS_KEPT days."""
+    signs = (sign for path in note_path(workspace, "").parent.glob("*") for sign in _parse_signs(path))
+    return {sign.agent: sign.at for sign in sorted(signs, key=lambda sign: sign.at)}
+
+
 def _parse_signs(path: Path) -> Iterator[Sign]:
     for line in _read(path):
         if line.startswith("{"):
