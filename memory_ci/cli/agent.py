@@ -9,7 +9,7 @@ from typing import Any
 from memory_ci.cli.plain import Option, echo, now
 from memory_ci.rendering.table import printable
 
-NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor")
+NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor", "agents-md")
 MAX_INPUT = 8 * 1024 * 1024
 """Bytes read of an event; a prompt is what a person typed or pasted."""
 

@@ -44,6 +44,8 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
     for one in found:
         if one.part.name == "mcp":
             yield _server(case, one)
+        elif one.part.name == "text":
+            yield Probe("agents", "ok", f"{one.path} tells any agent that reads it how to ask, and how to note")
     yield from _work_trees(case, [one.agent.name for one in hooks if one.path.is_relative_to(root)])
 
 

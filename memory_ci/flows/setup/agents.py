@@ -21,8 +21,10 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows.setup.clients import (
     AGENTS,
+    ASK,
     MODULE,
     PROGRAM,
+    READ,
     Agent,
     HookEvent,
     Part,
@@ -30,7 +32,7 @@ from memory_ci.flows.setup.clients import (
     Server,
 )
 from memory_ci.flows.setup.json_settings import EMPTY, WrongShapeError, insert, remove
-from memory_ci.flows.setup.steps import HASHES, InstallStep, read_text, with_block, without_block
+from memory_ci.flows.setup.steps import HASHES, MARKDOWN, InstallStep, read_text, with_block, without_block
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.store.files import write_file
 
@@ -90,8 +92,9 @@ class Setting(NamedTuple):
 
 
 def local_files(names: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """By agent, the files that are of this clone alone, so that no commit should have them."""
-    return {one.name: tuple(dict.fromkeys(part.file for part in one.parts)) for one in AGENTS if one.name in names}
+    """By agent, the files that are of this clone alone, so that no commit should have them: all but texts."""
+    chosen = (one for one in AGENTS if one.name in names)
+    return {one.name: tuple(dict.fromkeys(p.file for p in one.parts if p.name != "text")) for one in chosen}
 
 
 def plan_agents(
@@ -109,7 +112,8 @@ def plan_agents(
             before = known.before if known else read_text(path)
             how = msgspec.structs.replace(wish, python="") if parts[0].file in tracked else wish
             with _reading(path):
-                text = _strip(agent, parts, known.after if known else before, _list_noted(note, path), wish.place)
+                old = [part for part in parts if part.form != "block" or not how.wants(part)]  # others keep their place
+                text = _strip(agent, old, known.after if known else before, _list_noted(note, path), wish.place)
                 put = known.parts if known else ()
                 for part in parts:
                     filled = _fill(agent, part, text, how) if how.wants(part) else text
@@ -270,6 +274,9 @@ def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
         if text:
             raise WrongShapeError("the file is not ours; rename it, the agent reads each of that folder")
         return _whole(part, wish)
+    if part.name == "text":
+        lines = [*READ.split("\n") * wish.is_reading, *ASK.split("\n") * wish.is_asking]
+        return with_block(text, MARKDOWN, lines) if lines else without_block(text, MARKDOWN)
     if part.form == "block":
         return _with_server(text, part, wish)
     settings = _settings(agent, part, wish)
@@ -290,7 +297,7 @@ def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str
         if part.form == "whole":
             text = "" if text.startswith(_head(part)) else text
         elif part.form == "block":
-            text = without_block(text, HASHES)
+            text = without_block(text, MARKDOWN if part.name == "text" else HASHES)
         elif part.name != "allow" or "allow" in noted:
             for one in reversed(_settings(agent, part, Wish(place=place))):
                 most = 1 if part.name == "allow" else None
@@ -403,7 +410,7 @@ def _is_our_server(server: Server, value: Any) -> bool:  # noqa: ANN401 - any JS
 def _with_server(text: str, part: Part, wish: Wish) -> str:
     """TOML with a table of the server in a block of ours, unless its owner has one. Raises ValueError: no TOML."""
     words = [*_program(wish), "mcp"]
-    if PROGRAM in tomllib.loads(text).get("mcp_servers", {}):
+    if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
         return text
     quoted = [json.dumps(word, ensure_ascii=False) for word in words]
     table = with_block(text, HASHES, [str(part.content), f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"])

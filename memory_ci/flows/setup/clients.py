@@ -117,6 +117,13 @@ export const MemoryCI = async ({ directory }) => {
 )
 
 
+READ = """\
+This repository keeps what was learned here (MEMORY.md; institutional.md always holds).
+Before work: `memory-ci retrieve "WHAT YOU ARE ASKED"`. Before you change a file: `memory-ci retrieve --about PATH`."""
+ASK = """\
+When a person corrects you and it will hold next month: `memory-ci add "RULE" --body "WHY" --quote "THEIR WORDS"`."""
+"""What AGENTS.md is told: with the lines around it five."""
+
 RULES_HEAD = "# memory-ci install --agent codex"
 RULES = f"""{RULES_HEAD}: this file is replaced by the next install.
 prefix_rule(pattern = ["memory-ci", "add"], decision = "allow")
@@ -225,5 +232,13 @@ AGENTS = (
         ),
         (HookEvent("sessionStart"), HookEvent("postToolUse")),
         hook="cursor",
+    ),
+    # For any agent that reads this file, and has no hooks of ours.
+    Agent(
+        "agents-md",
+        (
+            Part("text", "AGENTS.md", form="block"),
+            Part("mcp", ".mcp.json", content=Server(first={"type": "stdio"})),
+        ),
     ),
 )

@@ -41,6 +41,9 @@ class Fence(NamedTuple):
 
 
 HASHES = Fence("# memory-ci: begin (memory-ci install)", "# memory-ci: end")
+MARKDOWN = Fence(
+    "<!-- memory-ci install: begin (`memory-ci uninstall` takes it out) -->", "<!-- memory-ci install: end -->"
+)
 
 
 def with_block(text: str, fence: Fence, lines: Sequence[str]) -> str:

@@ -25,8 +25,9 @@ from memory_ci.rendering.sessions import render_asking_to_mark
 from tests.flows.project import Project
 from tests.repos import make_repo
 
-NAMES = [agent.name for agent in AGENTS]
-WRITTEN_AS_JSON = [agent.name for agent in AGENTS if agent.hook != "plugin"]
+NAMES = [agent.name for agent in AGENTS if agent.events]
+EVERY = [agent.name for agent in AGENTS]
+WRITTEN_AS_JSON = [agent.name for agent in AGENTS if agent.events and agent.hook != "plugin"]
 FILES = {agent.name: agent.parts[0].file for agent in AGENTS}
 EVENTS = {agent.name: [event.name for event in agent.events] for agent in AGENTS}
 
@@ -86,6 +87,7 @@ def settings_of_others() -> dict[str, list[str]]:
     return {
         "json": [*SETTINGS, *odd],
         "toml": ["a = 1", 'a = 1\r\n[b]\r\nc = "\u00e9"\r\n', "# mine\n\n\n", "[mcp_servers.x]\n"],
+        "md": ["", "# Ours\n", "# Ours", "\r\nOurs\r\n\r\n"],
     }
 
 
@@ -103,7 +105,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(project
         project.git("add", "-f", *before)
         project.commit("Settings of the team")
     state = project.status()
-    how = {"with_hook": False, "agents": NAMES, "is_shared": shared}
+    how = {"with_hook": False, "agents": EVERY, "is_shared": shared}
     install(project.workspace, "/an old/python", **how, is_asking=False)  # type: ignore[arg-type] # as named
     install(project.workspace, sys.executable, **how, is_mcp=False)  # type: ignore[arg-type] # as named
     there = [project.path / file for file in files if (project.path / file).exists()]
@@ -113,7 +115,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(project
     steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
     assert {step.result for step in steps if step.part == "agent"} == {"kept"}
     for file in files:
-        assert (sys.executable in (project.path / file).read_text()) <= (not shared), file
+        assert (sys.executable in (project.path / file).read_text()) <= (not shared and file != "AGENTS.md"), file
     uninstall(project.workspace)
     assert {file: (project.path / file).read_bytes() for file in files if (project.path / file).exists()} == before
     assert project.status() == state
@@ -121,7 +123,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(project
     assert {file: (project.path / file).read_bytes() for file in before} == before
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=NAMES)
+@pytest.mark.parametrize("agent", AGENTS, ids=EVERY)
 def test_the_server_is_one_that_can_be_started(project: Project, agent: Agent) -> None:
     set_up(project, agent.name)
     (part,) = [part for part in agent.parts if part.name == "mcp"]
@@ -266,7 +268,7 @@ def test_a_plugin_of_its_owner_is_not_replaced(project: Project) -> None:
 
 
 def test_the_agents_of_the_command_line_are_those_that_can_be_hooked_into() -> None:
-    assert list(COMMAND_LINE) == NAMES
+    assert list(COMMAND_LINE) == EVERY
 
 
 def test_an_exclude_file_elsewhere_is_left_alone(project: Project, tmp_path: Path) -> None:
@@ -425,6 +427,27 @@ def test_what_was_there_before_is_not_removed(project: Project) -> None:
     uninstall(project.workspace)
     assert mine.read_text() == EMPTY
     assert list((project.path / ".codex").iterdir()) == []
+
+
+# -- AGENTS.md
+
+
+def test_a_block_of_five_lines_is_kept_up_to_date_in_agents_md(project: Project) -> None:
+    path = project.write("AGENTS.md", "# Ours\n\nUse make.\n")
+
+    def write(**how: bool) -> str:
+        install(project.workspace, sys.executable, with_hook=False, agents=["agents-md"], **how)
+        return path.read_text().removeprefix("# Ours\n\nUse make.\n\n")
+
+    assert "--quote" not in write(is_asking=False)
+    assert len(write().splitlines()) == 5
+    path.write_text(path.read_text().replace("Before work", "Before old work") + "\nMore of ours.\n")
+    text = write()
+    assert (text.count("Before work"), text.count("memory-ci install: begin")) == (1, 1)
+    assert text.endswith("<!-- memory-ci install: end -->\n\nMore of ours.\n")
+    assert "AGENTS.md" in project.status()  # not excluded: it is for all
+    uninstall(project.workspace)
+    assert path.read_text() == "# Ours\n\nUse make.\n\nMore of ours.\n"
 
 
 # -- settings in the home
