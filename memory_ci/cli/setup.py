@@ -11,11 +11,13 @@ from textwrap import indent
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from click.shell_completion import get_completion_class
 
 from memory_ci.cli.agent import NAMES
 from memory_ci.cli.common import dry_run_option, json_option, show
 from memory_ci.cli.plain import echo_json, now, workspace
+from memory_ci.rendering.table import printable
 
 """Those of flows.setup.agents, written here so that the help needs no import of it."""
 
@@ -186,6 +188,34 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
 
     steps = uninstall_for_user(Path.home(), dry_run=dry_run) if user else uninstall(workspace(), dry_run=dry_run)
     show_steps(steps, dry_run=dry_run, as_json=as_json)
+
+
+@click.command("export")
+@click.option("--to", "target", type=click.Choice(("agents-md",)), required=True, help="What to write.")
+@click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@dry_run_option
+@json_option
+def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool) -> None:
+    """Write what memory holds into AGENTS.md, for agents that have nothing installed.
+
+    Norms, then the entries that were used most, within 4,000 characters, in a marked block of the file that
+    `export.path` names, or of PATH. All else in the file stays. `check` says when the block is out of date; with
+    `export.record: true` in the configuration each `record` keeps it.
+
+    \b
+    Example:
+      memory-ci export --to agents-md
+    """
+    from memory_ci.flows.serve.export import export
+
+    done = export(workspace(), path and Path.cwd() / path, dry_run=dry_run)
+    if as_json:
+        echo_json({"dry_run": dry_run, **msgspec.structs.asdict(done)})
+        return
+    would = "would be " if dry_run and done.result == "written" else ""
+    click.echo(f"{would}{done.result} {done.path}")
+    if dry_run:
+        click.echo("".join(f"\n{printable(line)}" for line in done.lines))
 
 
 @click.command("completion")
