@@ -23,7 +23,7 @@ StepResult = Literal["written", "kept", "removed", "absent", "renamed", "restore
 class InstallStep(msgspec.Struct, frozen=True):
     """One part, where it is, and what became of it."""
 
-    part: Literal["merge-driver", "attributes", "hook", "exclude", "agent"]
+    part: Literal["merge-driver", "attributes", "hook", "exclude", "agent", "cloud"]
     path: str
     result: StepResult
 
