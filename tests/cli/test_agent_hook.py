@@ -201,3 +201,29 @@ def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Pr
     assert shop.status() == ""
     assert run("uninstall", "--user").exit_code == 0
     assert not settings.exists()
+
+
+def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Project) -> None:
+    files = (".claude/settings.local.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", ".mcp.json")
+    before = {file: "a = 1" if file.endswith("toml") else '{\r\n\t"a":  [1,2]}' for file in files}
+    for file, text in before.items():
+        shop.write(file, text)
+    assert run("install", "--all", "--no-hook").exit_code == 0
+    for agent in NAMES:
+        for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
+            given = {
+                "session_id": agent,
+                "cwd": str(shop.path),
+                "hook_event_name": event,
+                "prompt": f"No, never {ASK}.",
+            }
+            assert run("hook", "agent", "--for", agent, stdin=json.dumps(given)).exit_code == 0
+    assert run("uninstall").exit_code == 0
+    assert {file: (shop.path / file).read_bytes().decode() for file in files} == before
+    assert {line[3:] for line in shop.status().splitlines()} == {
+        ".claude/",
+        ".codex/",
+        ".gemini/",
+        "opencode.json",
+        ".mcp.json",
+    }

@@ -41,7 +41,7 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
     heard = list_heard(case.workspace)
     for one in hooks:
         yield from _fault(case, one) or _rows(one, found, heard.get(one.agent.name))
-    for one in found:
+    for one in {(one.path, one.part.name): one for one in reversed(found)}.values():  # some files serve several agents
         if one.part.name == "mcp":
             yield _server(case, one)
         elif one.part.name == "text":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -96,7 +96,8 @@ def install(
     hooked = plan_agents(root, agents, wish, repo.git_dir / MADE, tracked)
     lines = attribute_lines(workspace.config.scopes)
     new = {one.path.relative_to(root).as_posix() for one in hooked}
-    exclude = _plan_exclude(repo, [] if is_shared else [one for one in local if one in new and one not in tracked])
+    own = [one for one in local if one in new and one not in tracked]
+    exclude = _plan_exclude(repo, *(([], own) if is_shared else (own, ())))
     set_driver = _set_driver(repo, driver_command(python), dry_run)
     put_block = put_text(attributes, with_block(read_text(attributes), HASHES, lines), dry_run)
     return (
@@ -203,15 +204,21 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     return "removed"
 
 
-def _plan_exclude(repo: Repository, files: Sequence[str]) -> tuple[tuple[Path, str], ...]:
-    """The file that makes git pass over `files`, as it will be; nothing for none.
+def _plan_exclude(repo: Repository, files: Sequence[str], gone: Collection[str]) -> tuple[tuple[Path, str], ...]:
+    """The file that makes git pass over `files` and those of earlier installs, but not over `gone`, as it will be.
 
-    One that is a symbolic link is not ours to replace.
+    Nothing where there is nothing to say. One that is a symbolic link is not ours to replace.
     """
     path = _exclude_file(repo)
-    if not files or path.is_symlink():
+    if path.is_symlink():
         return ()
-    return ((path, with_block(read_text(path), HASHES, [f"/{file}" for file in files])),)
+    text = read_text(path)
+    found = HASHES.find(text)
+    old = [line[1:] for line in found.group().splitlines() if line.startswith("/")] if found else []
+    lines = [f"/{file}" for file in dict.fromkeys([*old, *files]) if file not in gone]
+    if not (files or set(old).intersection(gone)):
+        return ()
+    return ((path, with_block(text, HASHES, lines) if lines else without_block(text, HASHES)),)
 
 
 def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:

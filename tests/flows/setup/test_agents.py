@@ -202,6 +202,14 @@ def test_git_passes_over_settings_with_a_path_of_this_machine_until_they_are_tak
     assert (place.read_text() if place.exists() else None) == text
 
 
+def test_git_passes_over_the_files_of_every_agent_that_was_installed_until_they_are_shared(project: Project) -> None:
+    for name in ("codex", "cursor"):
+        install(project.workspace, sys.executable, with_hook=False, agents=[name])
+    assert project.status().split() == ["??", ".gitattributes"]
+    install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
+    assert (".codex/" in project.status(), ".cursor/" in project.status()) == (True, False)
+
+
 def test_a_dry_run_excludes_nothing_and_says_that_it_would(project: Project) -> None:
     place = project.write(".git/info/exclude", "*.swp\n")
     assert excluded(project, dry_run=True) == ["written"]
