@@ -97,6 +97,7 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
 
     shell(f"sed -i s,/usr/local/bin,{home}/none, {SCRIPT_FILE}; sh {SCRIPT_FILE}; git checkout -q {SCRIPT_FILE}")
     assert f"memory-ci=={__version__}" in (home / "pip.log").read_text()
+    assert (box.path / ".git/memory-ci/index.db").is_file()
     settings = json.loads((box.path / ".claude/settings.json").read_text())
     (hook,) = settings["hooks"]["UserPromptSubmit"][0]["hooks"]
     event = {"session_id": "s1", "cwd": str(box.path), "hook_event_name": "UserPromptSubmit", "prompt": "charge a card"}
