@@ -9,23 +9,30 @@ from typing import Any
 from memory_ci.cli.plain import Option, echo, now
 from memory_ci.rendering.table import printable
 
-NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor")
+NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor", "agents-md")
 MAX_INPUT = 8 * 1024 * 1024
 """Bytes read of an event; a prompt is what a person typed or pasted."""
 
 OPTIONS = (
     Option("--for", "agent", "Whose hooks these are.", default="claude-code", metavar="NAME"),
     Option("--no-ask", "no_ask", "Never ask the agent to note what a person taught it.", kind=bool),
+    Option("--user", "user", "A hook in the home: silent without memory, or where the project has one.", kind=bool),
     Option("--event", "event", "The event, where the input does not name it.", default="", metavar="NAME"),
 )
 
 
-def run(agent: str, event: str, no_ask: bool) -> None:
+def run(agent: str, event: str, no_ask: bool, user: bool) -> None:
     """Answer one event in the agent's dialect. Whatever goes wrong is said on standard error: the agent goes on."""
     from memory_ci.flows.sessions.agent_hook import answer_hook
 
     try:
-        echo(answer_hook(sys.stdin.buffer.read(MAX_INPUT), agent, event, now(), os.environ, not no_ask))
+        data = sys.stdin.buffer.read(MAX_INPUT)
+        if user:
+            from memory_ci.flows.setup.agents import answers_for_user
+
+            if not answers_for_user(data, agent):
+                return
+        echo(answer_hook(data, agent, event, now(), os.environ, not no_ask))
     except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
         echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
 

@@ -86,14 +86,15 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
 @click.option("--for", "agent", default=AGENTS[0], metavar="NAME", help="Whose hooks these are.")
 @click.option("--event", default="", metavar="NAME", help="The event, where the input does not name it.")
 @click.option("--no-ask", is_flag=True, help="Never ask the agent to note what a person taught it.")
-def agent(agent: str, event: str, no_ask: bool) -> None:
+@click.option("--user", is_flag=True, help="A hook in the home: silent without memory, or where the project has one.")
+def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input; always exit status 0.
 
     \b
     Example:
       memory-ci hook agent --for codex
     """
-    run_agent(agent, event, no_ask)
+    run_agent(agent, event, no_ask, user)
 
 
 @hook_command.command("sync", hidden=True)

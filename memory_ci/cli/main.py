@@ -39,6 +39,7 @@ COMMANDS = {
     "review": ("upkeep", "Walk through the entries whose code has changed."),
     "index": ("index", "Build the search index, or print its cache key."),
     "retrieve": ("answers", "Print what memory knows about a task."),
+    "export": ("setup", "Write what memory holds into AGENTS.md, for agents that have nothing installed."),
     "similar": ("answers", "Print earlier tasks that are like a task."),
     "recall": ("answers", "Print the episodes that answer a question."),
     "episode": ("inbox", "Note what was tried and what came of it."),

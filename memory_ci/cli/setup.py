@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from click.shell_completion import get_completion_class
 
 from memory_ci.cli.agent import NAMES
 from memory_ci.cli.common import dry_run_option, json_option, show
 from memory_ci.cli.plain import echo_json, now, workspace
+from memory_ci.rendering.table import printable
 
 """Those of flows.setup.agents, written here so that the help needs no import of it."""
 
@@ -24,18 +27,22 @@ Hooks of ours that you had changed were renamed, and are not run: docs/hooks.md 
 if TYPE_CHECKING:
     from memory_ci.flows.setup.hook_managers import Manager
     from memory_ci.flows.setup.steps import InstallStep
+    from memory_ci.flows.workspace import Workspace
 
+CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("init")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="Write what this cloud agent needs, too.")
 @dry_run_option
 @json_option
-def init_command(dry_run: bool, as_json: bool) -> None:
+def init_command(cloud: str | None, dry_run: bool, as_json: bool) -> None:
     """Write the files a repository starts with.
 
     .memory-ci.yaml, MEMORY.md and institutional.md. A file that is there is left as it is, so running this again
-    changes nothing.
+    changes nothing. With --cloud, a script that installs this version and builds the index in a fresh container, the
+    committed hooks that the agent runs, and memory in AGENTS.md, which is read where nothing can be installed.
 
     \b
     Example:
@@ -44,9 +51,11 @@ def init_command(dry_run: bool, as_json: bool) -> None:
     """
     from memory_ci.flows.setup.install import init_repository
 
-    steps = init_repository(workspace(), dry_run=dry_run)
+    where = workspace()
+    steps = init_repository(where, dry_run=dry_run)
+    more, remark = _set_up_cloud(where, cloud, dry_run) if cloud else ((), "")
     if as_json:
-        echo_json({"dry_run": dry_run, "files": steps})
+        echo_json({"dry_run": dry_run, "files": steps, **({"cloud": more, "remark": remark} if cloud else {})})
         return
     for step in steps:
         would = "would be written" if dry_run and step.result == "written" else step.result
@@ -55,6 +64,22 @@ def init_command(dry_run: bool, as_json: bool) -> None:
         click.echo("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
     if any(step.result == "written" for step in steps) and not dry_run:
         click.echo("\nCommit these files; `memory-ci record` takes up from there.")
+    if cloud:
+        show_steps(more, dry_run=dry_run, as_json=False)
+        click.echo("\nCommit them to the default branch." + (f" Then {remark}." if remark else ""))
+
+
+def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
+    """What became of each file, and what is left to be done by hand."""
+    from memory_ci.flows.serve.export import export
+    from memory_ci.flows.setup.cloud import find_remark, set_up_cloud
+    from memory_ci.flows.setup.install import MADE
+    from memory_ci.flows.setup.steps import InstallStep
+
+    steps = set_up_cloud(where, name, where.repo.git_dir / MADE, dry_run=dry_run)
+    block = export(where, None, dry_run=dry_run)
+    root = where.repo.root or Path()
+    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(root, name)
 
 
 @click.command("install")
@@ -62,8 +87,12 @@ def init_command(dry_run: bool, as_json: bool) -> None:
 @click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Hook into this agent, too.")
 @click.option("--all", "is_all", is_flag=True, help="Hook into every agent that is known.")
 @click.option("--shared", is_flag=True, help="Put the hooks of agents into the settings that are committed.")
+@click.option(
+    "--user", is_flag=True, help="Hook into agents by settings in the home, for every repository with memory."
+)
 @click.option("--no-retrieve", is_flag=True, help="Let agents capture their sessions and read no memory.")
 @click.option("--no-ask", is_flag=True, help="Do not ask agents to note what a person taught them.")
+@click.option("--no-mcp", is_flag=True, help="Leave the MCP server out of the settings of agents.")
 @dry_run_option
 @json_option
 def install_command(
@@ -71,8 +100,10 @@ def install_command(
     agents: tuple[str, ...],
     is_all: bool,
     shared: bool,
+    user: bool,
     no_retrieve: bool,
     no_ask: bool,
+    no_mcp: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -86,18 +117,27 @@ def install_command(
     events: memory is read when a session starts, at a prompt and at a file, the agent is asked to note what a person
     taught it, and the session is captured. They are put
     into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this
-    clone is written, and running it again changes nothing.
+    clone is written, and running it again changes nothing. With --user it is the other way round: hooks of agents
+    alone, in the home, silent outside of repositories with memory and where the project has hooks of its own.
 
     \b
     Example:
       memory-ci install --agent claude-code
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
+    from memory_ci.flows.setup.agents import Wish
     from memory_ci.flows.setup.hooks import hook_manager
-    from memory_ci.flows.setup.install import install
+    from memory_ci.flows.setup.install import install, install_for_user
 
-    where = workspace()
     chosen = NAMES if is_all else agents
+    if user:
+        if shared or not chosen:
+            raise click.UsageError("--user goes with --agent or --all, and not with --shared")
+        wish = Wish(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
+        show_steps(install_for_user(Path.home(), chosen, wish, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        return
+    where = workspace()
+    has_mcp = find_spec("mcp") is not None
     steps = install(
         where,
         sys.executable,
@@ -106,6 +146,7 @@ def install_command(
         is_shared=shared,
         is_reading=not no_retrieve,
         is_asking=not no_ask,
+        is_mcp=has_mcp and not no_mcp,
         dry_run=dry_run,
     )
     manager = None if no_hook else hook_manager(where)
@@ -117,17 +158,13 @@ def install_command(
         _show_additions(manager)
     if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
         click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
-    if not shared:
-        _warn_of_local(chosen, is_excluded=any(step.part == "exclude" for step in steps))
-
-
-def _warn_of_local(agents: Sequence[str], *, is_excluded: bool) -> None:
-    """Which settings are not to be committed, and whether git passes them over."""
-    from memory_ci.flows.setup.agents import local_files
-
-    for file in local_files(agents).values():
-        how = "git passes over it in this clone" if is_excluded else f"where git tracks it, `git rm --cached {file}`"
-        click.echo(f"\nDo not commit {file}: it is of this clone alone ({how}). --shared is for the team.")
+    if not no_mcp and chosen and not has_mcp:
+        click.echo(f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]').")
+    local = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+    if local:
+        is_excluded = any(step.part == "exclude" for step in steps)
+        how = "git passes over them in this clone" if is_excluded else "where git tracks one, `git rm --cached` it"
+        click.echo(f"\nDo not commit {' '.join(local)}: of this clone alone ({how}). --shared is for the team.")
 
 
 def _show_additions(manager: Manager) -> None:
@@ -153,9 +190,10 @@ def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) ->
 
 
 @click.command("uninstall")
+@click.option("--user", is_flag=True, help="Take out of the home what `install --user` put there.")
 @dry_run_option
 @json_option
-def uninstall_command(dry_run: bool, as_json: bool) -> None:
+def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
     """Take out what install put into this clone.
 
     Hooks that were there before are put back, and a hook of ours that you changed is renamed, not lost; .gitattributes,
@@ -168,9 +206,38 @@ def uninstall_command(dry_run: bool, as_json: bool) -> None:
       memory-ci uninstall
       git restore .gitattributes
     """
-    from memory_ci.flows.setup.install import uninstall
+    from memory_ci.flows.setup.install import uninstall, uninstall_for_user
 
-    show_steps(uninstall(workspace(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+    steps = uninstall_for_user(Path.home(), dry_run=dry_run) if user else uninstall(workspace(), dry_run=dry_run)
+    show_steps(steps, dry_run=dry_run, as_json=as_json)
+
+
+@click.command("export")
+@click.option("--to", "target", type=click.Choice(("agents-md",)), required=True, help="What to write.")
+@click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@dry_run_option
+@json_option
+def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool) -> None:
+    """Write what memory holds into AGENTS.md, for agents that have nothing installed.
+
+    Norms, then the entries that were used most, within 4,000 characters, in a marked block of the file that
+    `export.path` names, or of PATH. All else in the file stays. `check` says when the block is out of date; with
+    `export.record: true` in the configuration each `record` keeps it.
+
+    \b
+    Example:
+      memory-ci export --to agents-md
+    """
+    from memory_ci.flows.serve.export import export
+
+    done = export(workspace(), path and Path.cwd() / path, dry_run=dry_run)
+    if as_json:
+        echo_json({"dry_run": dry_run, **msgspec.structs.asdict(done)})
+        return
+    would = "would be " if dry_run and done.result == "written" else ""
+    click.echo(f"{would}{done.result} {done.path}")
+    if dry_run:
+        click.echo("".join(f"\n{printable(line)}" for line in done.lines))
 
 
 @click.command("completion")

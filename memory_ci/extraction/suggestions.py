@@ -11,7 +11,6 @@ from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.judge import find_restated, is_same_said, said_by
 from memory_ci.extraction.suspects import MIN_WORDS, is_passing
 from memory_ci.extraction.wording import REASON
-from memory_ci.lifecycle.symbols import list_mentions
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
 
@@ -36,6 +35,7 @@ TASK = re.compile(
 )
 """What a question, a request for the work at hand, or a remark on a line of it has."""
 
+CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 MAX_COMPARED = 500
 """Suggestions that are compared with one another; a run that proposes more is read in parts."""
 
@@ -77,4 +77,4 @@ def _weight(one: Judged) -> float:
     if not MIN_WORDS <= words <= MAX_WORDS or TASK.search(text) or is_passing(text):
         return 0
     is_lasting = any(sign in one.reason for sign in LASTING_SIGNS)
-    return is_lasting + 0.5 * bool(REASON.search(text)) + 0.5 * bool(list_mentions(text)) + 0.25
+    return is_lasting + 0.5 * bool(REASON.search(text)) + 0.5 * bool(CODE.search(text)) + 0.25

@@ -92,9 +92,9 @@ def _list_names(prose: str) -> Iterable[str]:
 
 def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
     """Those of the names that a tree holds, memory apart."""
-    is_memory = memory_test(workspace)
+    is_memory, exported = memory_test(workspace), workspace.config.export.path
     wanted = {name for own in names.values() for name in own}
-    return {word for path, word in find_words(workspace.repo, rev, wanted) if not is_memory(path)}
+    return {word for path, word in find_words(workspace.repo, rev, wanted) if path != exported and not is_memory(path)}
 
 
 def _find_writing(workspace: Workspace, entry: Entry, tip: str) -> str | None:

@@ -243,9 +243,13 @@ def holds_entries(workspace: Workspace, path: str) -> bool:
 
 
 def memory_test(workspace: Workspace) -> Callable[[str], bool]:
-    """Whether a path is memory: what a commit of `record` may touch, and nothing else."""
-    patterns = workspace.config.scopes
-    return lambda path: path.startswith(".memory/") or classify_scope(path, patterns) is not None
+    """Whether a path is memory: what a commit of `record` may touch, and nothing else.
+
+    That is the exported file, too, where the configuration lets `record` keep it.
+    """
+    patterns, export = workspace.config.scopes, workspace.config.export
+    kept = export.path if export.record else None
+    return lambda path: path == kept or path.startswith(".memory/") or classify_scope(path, patterns) is not None
 
 
 def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:

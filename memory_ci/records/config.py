@@ -168,6 +168,13 @@ class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 FORMAT = 1  # The newest format of a repository's files that is known here; docs/compatibility.md says what it covers.
 
 
+class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file that `export --to agents-md` writes its block into; `record`: each run brings the block up to date."""
+
+    path: Annotated[str, msgspec.Meta(pattern=r"^(?!.*\.\.|\.git/)[\w@.-]+(/[\w@.-]+)*\.md$")] = "AGENTS.md"
+    record: bool = False
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
     """Everything `.memory-ci.yaml` may say; each key optional. `format` is that of the files of the repository."""
 
@@ -186,4 +193,5 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     nudge: NudgeConfig = NudgeConfig()
     health: HealthConfig = HealthConfig()
     ci: CiConfig = CiConfig()
+    export: ExportConfig = ExportConfig()
     roles: dict[str, tuple[ScopeName, ...]] = {}

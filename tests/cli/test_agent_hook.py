@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -224,3 +225,52 @@ def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(call: Call, shop: Proj
     call("codex", hook_event_name="PostToolUse", **tool)
     shop.git("add", "-A")
     assert list_working(shop.workspace, find_index(shop.workspace, {}), NOW) == ()
+
+
+def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(run: Run, shop: Project) -> None:
+    def ask(cwd: str) -> str:
+        given = {"session_id": "s1", "cwd": cwd, "hook_event_name": "UserPromptSubmit", "prompt": ASK}
+        result = run("hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(given))
+        assert (result.exit_code, result.stderr) == (0, "")
+        return result.stdout
+
+    assert ask("/") == ""
+    assert "Charge a card once" in context(ask(str(shop.path)))
+    assert run("install", "--agent", "claude-code", "--no-hook").exit_code == 0
+    assert ask(str(shop.path)) == ""
+
+
+def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:
+    settings = Path.home() / ".claude/settings.json"
+    assert run("install", "--user").exit_code == 2
+    assert run("install", "--user", "--agent", "claude-code").exit_code == 0
+    assert "--for claude-code --user; exit 0" in settings.read_text()
+    assert shop.status() == ""
+    assert run("uninstall", "--user").exit_code == 0
+    assert not settings.exists()
+
+
+def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Project) -> None:
+    files = (".claude/settings.local.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", ".mcp.json")
+    before = {file: "a = 1" if file.endswith("toml") else '{\r\n\t"a":  [1,2]}' for file in files}
+    for file, text in before.items():
+        shop.write(file, text)
+    assert run("install", "--all", "--no-hook").exit_code == 0
+    for agent in NAMES:
+        for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
+            given = {
+                "session_id": agent,
+                "cwd": str(shop.path),
+                "hook_event_name": event,
+                "prompt": f"No, never {ASK}.",
+            }
+            assert run("hook", "agent", "--for", agent, stdin=json.dumps(given)).exit_code == 0
+    assert run("uninstall").exit_code == 0
+    assert {file: (shop.path / file).read_bytes().decode() for file in files} == before
+    assert {line[3:] for line in shop.status().splitlines()} == {
+        ".claude/",
+        ".codex/",
+        ".gemini/",
+        "opencode.json",
+        ".mcp.json",
+    }

@@ -10,7 +10,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.flows.doctor.case import Surroundings, peek_text
 from memory_ci.flows.eligible import is_setup, is_work
 from memory_ci.flows.sessions.session_join import SessionFinder
-from memory_ci.flows.setup.agents import plan_agents_out
+from memory_ci.flows.setup.agents import list_parts
 from memory_ci.flows.setup.install import MADE
 from memory_ci.flows.workspace import memory_test
 from memory_ci.gitrepo.history import (
@@ -106,7 +106,7 @@ def _find_capture(case: Surroundings) -> datetime | None:
         return None
     note = repo.git_dir / MADE
     made = peek_text(note).splitlines()
-    hooked = [edit.path for edit in plan_agents_out(repo.root, note)]
+    hooked = [found.path for found in list_parts(repo.root) if found.part.name == "hooks"]
     files = [*hooked, *([note] if any(str(path) in made for path in hooked) else [])]
     return min((datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in files), default=None)
 

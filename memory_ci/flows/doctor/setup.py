@@ -1,31 +1,26 @@
-"""Doctor on what was set up: hooks, the merge driver, pre-commit, the hooks of agents, the jobs of CI."""
+"""Doctor on what was set up: hooks, the merge driver, pre-commit, the jobs of CI."""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-import msgspec
-
 from memory_ci import __version__
 from memory_ci.flows.doctor.case import Surroundings, interpreter_fault, peek_text
-from memory_ci.flows.setup.agents import AGENTS, PROGRAM, plan_agents_out
 from memory_ci.flows.setup.hook_managers import (
     HUSKY,
     WITH_ARGUMENT,
     find_interpreter,
     find_manager,
-    list_texts,
     without_comments,
 )
 from memory_ci.flows.setup.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
-from memory_ci.flows.setup.install import ATTRIBUTES, MADE, SECTION
+from memory_ci.flows.setup.install import ATTRIBUTES, SECTION
 from memory_ci.flows.workspace import is_told
-from memory_ci.gitrepo.blobs import list_staged, tree_at
+from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.records.health import Probe, ProbeState
@@ -217,49 +212,6 @@ def _unclaimed(case: Surroundings) -> list[str]:
     fields = decode_path(answer).split("\0")[:-1]
     found = zip(fields[::3], fields[2::3], strict=True)
     return [path for path, value in found if value != SECTION.partition(".")[2]]
-
-
-# -- the hooks of agents
-
-
-READING = ("SessionStart", "sessionStart")
-"""An event that is hooked into only to read memory."""
-
-
-def check_agents(case: Surroundings) -> Iterator[Probe]:
-    """Which agents read memory and capture their sessions."""
-    root = case.workspace.repo.root
-    if root is None or not case.workspace.config.sessions.read:
-        yield Probe("agents", "skip", "no work tree" if root is None else "the configuration says sessions.read: false")
-        return
-    texts = {edit.path: edit.before for edit in plan_agents_out(root, case.workspace.repo.git_dir / MADE)}
-    files = {agent.name: [root / one for one in (agent.file, agent.shared) if one] for agent in AGENTS}
-    hooked = {name: texts[path] for name, paths in files.items() for path in paths if path in texts}
-    if not hooked:
-        remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
-        yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
-    for name, text in hooked.items():
-        is_json = text.lstrip().startswith("{")  # which was read as such just now; else it is a plugin
-        commands = "\n".join(list_texts(msgspec.json.decode(text))) if is_json else text
-        python = find_interpreter(commands)
-        if python is not None:
-            yield from _shared(case, name)
-        if fault := interpreter_fault(case, python, may_run=False):
-            yield Probe("agents", "fail", f"the hook of {name} {fault}", f"{INSTALL} --agent {name}")
-        elif python is None and shutil.which(PROGRAM) is None:
-            what = f"the hook of {name} calls {PROGRAM} by name, which is not on the PATH: it does nothing"
-            yield Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {INSTALL} --agent {name}")
-        else:
-            reads = any(event in text for event in READING)
-            yield Probe("agents", "ok", f"{name} {'reads memory' if reads else 'captures each session'}")
-
-
-def _shared(case: Surroundings, name: str) -> Iterator[Probe]:
-    """Settings with a path of this machine that git tracks: in any other clone their hook does nothing."""
-    file = next(agent.file for agent in AGENTS if agent.name == name)
-    if list_staged(case.workspace.repo, [file]):
-        what = f"git tracks {file}, which names an interpreter of this machine: no other clone captures with it"
-        yield Probe("agents", "warn", what, f"git rm --cached {file}, commit that, then {INSTALL} --agent {name}")
 
 
 # -- the jobs of CI

@@ -65,6 +65,7 @@ def check_memory(
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
         raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
     memory, findings = _read(workspace, files)
+    findings += _check_export(workspace, view, memory) if not paths else ()
     findings += _check_episodes(workspace, view, episodes, memory)
     found = sorted(
         {*findings, *memory.findings, *_find_duplicates(memory), *find_dangling(memory.located), *workspace.findings},
@@ -72,6 +73,16 @@ def check_memory(
     )
     shown = tuple(finding for finding in found if not wanted or finding.path in wanted)
     return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), shown)
+
+
+def _check_export(workspace: Workspace, view: str | None, memory: LoadedMemory) -> Iterable[Finding]:
+    """What is exported and out of date. Where no file may hold that, nothing of it is loaded: a commit waits."""
+    root = workspace.repo.root
+    if root is None or not (root / workspace.config.export.path).is_file():
+        return ()
+    from memory_ci.flows.serve.export import find_stale
+
+    return find_stale(workspace, view, memory.files)
 
 
 def _list_episodes(told: Sequence[TreeFile]) -> list[TreeFile]:

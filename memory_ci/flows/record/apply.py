@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from itertools import chain
 
@@ -11,8 +12,8 @@ from msgspec.structs import replace
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.flows.record import episode_files as telling
 from memory_ci.flows.record.referee import find_objections
-from memory_ci.flows.workspace import Workspace, branch_tip, workspace_at
-from memory_ci.records.plan import ALONE, PLAN_VERSION, Plan
+from memory_ci.flows.workspace import Workspace, branch_tip, list_memory_files, load_files, workspace_at
+from memory_ci.records.plan import ALONE, PLAN_VERSION, Change, Plan
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.edits import apply_changes
 
@@ -99,7 +100,25 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
             files |= (changed := apply_changes(content, step.changes))
             content = {path: data for path, data in {**content, **changed}.items() if data is not None}
         prepared.append((render_commit_message(steps, plan, len(told)), files))
+    if prepared and workspace.config.export.record:
+        prepared[-1][1].update(_export(workspace, tip, changes, content))
     return prepared
+
+
+def _export(
+    workspace: Workspace, tip: str, changes: Iterable[Change], content: Mapping[str, bytes]
+) -> dict[str, bytes | None]:
+    """The exported file, where it is another with the memory that these changes leave."""
+    from memory_ci.flows.serve.export import build_lines, put_block
+    from memory_ci.store.document import load_file
+
+    path, touched = workspace.config.export.path, {path for one in changes for path in (one.path, one.moved_from)}
+    left = [file for file in list_memory_files(workspace, tip) if file.path not in touched]
+    new = [load_file(name, data, workspace.config.scopes) for name, data in content.items() if name in touched]
+    files = [*load_files(workspace, left), *new]
+    before = workspace.at(tip).read([path]).get(path, b"").decode("utf-8", "surrogateescape")
+    after = put_block(before, build_lines(files))
+    return {} if after == before else {path: after.encode("utf-8", "surrogateescape")}
 
 
 def _refusal(reason: str) -> FindingsError:

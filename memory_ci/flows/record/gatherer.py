@@ -19,6 +19,7 @@ from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.model import Asker
+from memory_ci.flows.serve.export import drop_block
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.forge import Forge
@@ -221,7 +222,7 @@ def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[
     """Decision records that the change added, and what its job wrote down before and while it worked."""
     tree, start = Tree(workspace.repo, merged.tip.sha), start_of(merged)
     for path, text in _texts(tree, adr_paths_added(merged, adr_paths)):
-        yield from adr_event(merged, path, text)
+        yield from adr_event(merged, path, drop_block(text))
     paths = job_paths(merged)
     before = dict(_texts(Tree(workspace.repo, start), paths)) if start else {}
     for path, text in _texts(tree, paths):

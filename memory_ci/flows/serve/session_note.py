@@ -150,6 +150,12 @@ def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
     return [replace(signs[-1], transcript=transcript) for signs, transcript in zip(live, told, strict=True)]
 
 
+def list_heard(workspace: Workspace) -> dict[str, datetime]:
+    """By agent, when a session of this work tree last gave a sign; notes are kept for DAYS_KEPT days."""
+    signs = (sign for path in note_path(workspace, "").parent.glob("*") for sign in _parse_signs(path))
+    return {sign.agent: sign.at for sign in sorted(signs, key=lambda sign: sign.at)}
+
+
 def _parse_signs(path: Path) -> Iterator[Sign]:
     for line in _read(path):
         if line.startswith("{"):

@@ -1,4 +1,4 @@
-"""The hooks of coding agents, in the agent's own settings of this project: memory is read, and sessions are captured.
+"""What `install --agent` puts into the settings of coding agents: hooks, the MCP server, and leave to run `add`.
 
 Every event calls the same command, which an agent is asked to trust once. Where the settings are of this clone alone it
 calls the interpreter that memory-ci is installed for; where they are committed, `memory-ci` by name.
@@ -6,8 +6,10 @@ calls the interpreter that memory-ci is installed for; where they are committed,
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Collection, Iterator
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -15,176 +17,146 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from memory_ci.errors import UsageError
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.setup.clients import (
+    AGENTS,
+    ASK,
+    MODULE,
+    PROGRAM,
+    READ,
+    Agent,
+    HookEvent,
+    Part,
+    Permission,
+    Server,
+)
 from memory_ci.flows.setup.json_settings import EMPTY, WrongShapeError, insert, remove
-from memory_ci.flows.setup.steps import InstallStep, read_text
+from memory_ci.flows.setup.steps import HASHES, MARKDOWN, InstallStep, read_text, with_block, without_block
+from memory_ci.gitrepo.repo import find_repository
 from memory_ci.store.files import write_file
 
-
-class HookEvent(NamedTuple):
-    """An event to hook into, and the tools that it is asked for ("" for all). `is_reading`: memory is read at it;
-    `is_asking`: it is there for the question alone that ends a turn.
-    """
-
-    name: str
-    tools: str = ""
-    is_reading: bool = True
-    is_asking: bool = False
-
-
-class Agent(msgspec.Struct, frozen=True):
-    """Where an agent reads hooks of a project, its events, and a minute in the unit of its time limits.
-
-    `shared` is the file that is committed, where that is another. `form` is how the file writes a hook.
-    """
-
-    name: str
-    file: str
-    events: tuple[HookEvent, ...]
-    minute: int = 60
-    shared: str = ""
-    form: Literal["groups", "copilot", "cursor", "plugin"] = "groups"
-
-
-STOP = HookEvent("Stop", is_asking=True)
-END = HookEvent("SessionEnd", is_reading=False)
-STARTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
-AGENTS = (
-    Agent(
-        "claude-code",
-        ".claude/settings.local.json",
-        (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), STOP, END),
-        shared=".claude/settings.json",
-    ),
-    # Stop is after each turn: older versions have no event for the end.
-    Agent("codex", ".codex/hooks.json", (*STARTS, HookEvent("PostToolUse"), HookEvent("Stop", is_reading=False))),
-    Agent(
-        "gemini",
-        ".gemini/settings.json",
-        (
-            STARTS[0],
-            HookEvent("BeforeAgent"),
-            HookEvent("AfterTool", "read_file|read_many_files|replace|write_file"),
-            HookEvent("AfterAgent", is_asking=True),
-            END,
-        ),
-        60_000,
-    ),
-    Agent(
-        "copilot",
-        ".github/hooks/memory-ci.json",
-        (
-            HookEvent("sessionStart"),
-            HookEvent("userPromptSubmitted"),
-            HookEvent("preToolUse"),
-            HookEvent("agentStop", is_asking=True),
-        ),
-        form="copilot",
-    ),
-    Agent("opencode", ".opencode/plugins/memory-ci.js", (HookEvent("chat.message"),), form="plugin"),
-    Agent("vscode", ".github/hooks/memory-ci-vscode.json", (*STARTS, HookEvent("PostToolUse"))),
-    Agent("cursor", ".cursor/hooks.json", (HookEvent("sessionStart"), HookEvent("postToolUse")), form="cursor"),
-)
-
 VERSIONED = '{\n  "version": 1\n}\n'
-PLUGIN_HEAD = "// memory-ci install --agent opencode"
-PLUGIN = (
-    PLUGIN_HEAD
-    + """: this file is replaced by the next install.
-import { spawnSync } from "node:child_process"
-
-const call = (event, data, cwd) => {
-  const input = JSON.stringify({ hook_event_name: event, cwd, ...data })
-  const args = ["hook", "agent", "--for", "opencode"]
-  const run = spawnSync("memory-ci", args, { input, encoding: "utf8", timeout: 20000 })
-  try { return JSON.parse(run.stdout).hookSpecificOutput.additionalContext } catch { return "" }
-}
-
-export const MemoryCI = async ({ directory }) => {
-  const begun = new Set()
-  return {
-    "chat.message": async (input, output) => {
-      const session_id = input.sessionID
-      const said = output.parts.filter((part) => part.type === "text" && !part.synthetic)
-      if (said.length === 0) return
-      const prompt = said.map((part) => part.text).join("\\n")
-      const start = begun.has(session_id) ? "" : call("SessionStart", { session_id, source: "startup" }, directory)
-      begun.add(session_id)
-      const text = [start, call("UserPromptSubmit", { session_id, prompt }, directory)].filter(Boolean).join("\\n")
-      const id = "prt_" + Date.now().toString(16) + Math.random().toString(36).slice(2, 12)
-      if (text) output.parts.push({ ...said[0], id, text, synthetic: true })
-    },
-    "tool.execute.after": async (input, output) => {
-      const tool = { tool_name: input.tool, tool_input: input.args ?? output.metadata ?? {} }
-      const text = call("PostToolUse", { session_id: input.sessionID, ...tool }, directory)
-      if (text) output.output += "\\n" + text
-    },
-    "shell.env": async (input, output) => {
-      if (input.sessionID) output.env.MEMORY_CI_SESSION = "opencode:" + input.sessionID
-    },
-  }
-}
-"""
-)
-
-
-PROGRAM = "memory-ci"
+HAS_MEMORY = (CONFIG_FILE, "MEMORY.md", "institutional.md")
+PARTS = ("hooks", "allow", "mcp", "text")
 TEST = " >/dev/null 2>&1 && "
-MODULE = " -P -m memory_ci"
-NO_ASK = " --no-ask"
+CALL = f" {' '.join(MODULE)}"
+FLAGS = ("", " --no-ask")
+USER = " --user"
+Place = Literal["file", "shared", "user"]
+"""Where settings are: of this clone, of the team (committed), of the user (in the home)."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What is to be set up, and where; `python` is the interpreter that is called, "" where the program is, by name."""
+
+    python: str = ""
+    place: Place = "file"
+    is_reading: bool = True
+    is_asking: bool = True
+    is_mcp: bool = True
+
+    def wants(self, part: Part) -> bool:
+        return {"allow": self.is_asking, "mcp": self.is_mcp}.get(part.name, True)
 
 
 class AgentEdit(msgspec.Struct, frozen=True):
-    """What a settings file holds and will hold ("" for no file), and the work tree that it must not lead out of.
+    """What a settings file holds and will hold ("" for no file), and the directory that it must not lead out of.
 
-    `is_out`: our hook was taken out.
+    `parts` are those of ours that will be in it.
     """
 
     path: Path
     before: str
     after: str
     root: Path
-    is_out: bool = False
+    parts: tuple[str, ...] = ()
 
 
-def local_files(names: Collection[str]) -> dict[str, str]:
-    """By agent, the settings that are of this clone alone, so that no commit should have them."""
-    return {agent.name: agent.file for agent in AGENTS if agent.name in names}
+class FoundPart(NamedTuple):
+    """A part of ours that a file of an agent holds, and the file's text."""
+
+    agent: Agent
+    part: Part
+    path: Path
+    text: str
 
 
-def plan_agent(
-    root: Path, name: str, python: str, *, is_shared: bool = False, is_reading: bool = True, is_asking: bool = True
-) -> AgentEdit:
-    """The settings of an agent with our hooks in them; those that call another interpreter are replaced.
+class Setting(NamedTuple):
+    """JSON of ours at its place in a file; `is_ours` knows it again, whatever interpreter it calls."""
 
-    Raises UsageError (agent-settings): the file is not what the agent reads.
+    keys: tuple[str, ...]
+    value: Any
+    is_ours: Callable[[Any], bool]
+    is_member: bool = False
+
+
+def local_files(names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """By agent, the files that are of this clone alone, so that no commit should have them: all but texts."""
+    chosen = (one for one in AGENTS if one.name in names)
+    return {one.name: tuple(dict.fromkeys(p.file for p in one.parts if p.name != "text")) for one in chosen}
+
+
+def plan_agents(
+    root: Path, names: Collection[str], wish: Wish, note: Path, tracked: Collection[str] = ()
+) -> tuple[AgentEdit, ...]:
+    """The files of agents with our parts in them; those that call another interpreter are replaced.
+
+    Raises UsageError (agent-settings): a file is not what the agent reads.
     """
-    agent = next(agent for agent in AGENTS if agent.name == name)
-    path = root / ((agent.shared if is_shared else "") or agent.file)
-    _refuse_link(path)
-    before = read_text(path)
-    if agent.form == "plugin":
-        if before and not before.startswith(PLUGIN_HEAD):
-            hint = "Rename it; opencode reads each file of that folder. Nothing was changed."
-            raise UsageError(f"{path} is not ours", slug="agent-settings", hint=hint)
-        plugin = PLUGIN if is_asking else PLUGIN.replace('"opencode"]', '"opencode", "--no-ask"]')
-        return AgentEdit(path, before, plugin, root)
-    call = PROGRAM if is_shared else f"{shlex.quote(python)}{MODULE}"
-    events = [e for e in agent.events if (is_reading or not e.is_reading) and (is_asking or not e.is_asking)]
-    with _reading(path):
-        after = _without(before or _base(agent), agent)
-        for event in events:
-            after = insert(after, ("hooks", event.name), _entry(agent, event, call, "" if is_asking else NO_ASK))
-        is_there = before != "" and _sorted_hooks(before) == _sorted_hooks(after)
-        return AgentEdit(path, before, before if is_there else after, root)
+    edits = dict[Path, AgentEdit]()
+    for agent in AGENTS:
+        for path, parts in _group(agent, root, wish.place) if agent.name in names else ():
+            _refuse_link(path)
+            known = edits.get(path)
+            before = known.before if known else read_text(path)
+            how = msgspec.structs.replace(wish, python="") if parts[0].file in tracked else wish
+            with _reading(path):
+                old = [part for part in parts if part.form != "block" or not how.wants(part)]  # others keep their place
+                text = _strip(agent, old, known.after if known else before, _list_noted(note, path), wish.place)
+                put = known.parts if known else ()
+                for part in parts:
+                    filled = _fill(agent, part, text, how) if how.wants(part) else text
+                    text, put = filled, (*put, part.name) if filled != text else put
+                is_same = text == before or (before != "" and _sorted(before, path) == _sorted(text, path))
+            text = "" if text in (EMPTY, VERSIONED) and _is_made(note, path) else text
+            if text or before:
+                edits[path] = AgentEdit(path, before, before if is_same else text, root, put)
+    return tuple(edits.values())
 
 
-def plan_agents_out(root: Path, note: Path) -> tuple[AgentEdit, ...]:
-    """The settings that hold a hook of ours, without it; `note` says which of them `install` made.
+def plan_agents_out(
+    root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
+) -> tuple[AgentEdit, ...]:
+    """The files that this clone's `install` wrote into, as they are without what it put there.
 
-    Raises UsageError (agent-settings).
+    Those that no note names are taken for its own where git does not track them. Raises UsageError (agent-settings).
     """
-    return tuple(_plan_out(root, note))
+    edits = dict[Path, AgentEdit]()
+    for agent in AGENTS:
+        for path, parts in _group_all(agent, root, place):
+            known, noted = edits.get(path), _list_noted(note, path)
+            text = known.after if known else read_text(path)
+            if not text or not (noted or (_has_mark(agent, text) and str(path.relative_to(root)) not in tracked)):
+                continue
+            with _reading(path):
+                after = _strip(agent, parts, text, noted, place)
+            if after != text:
+                _refuse_link(path)
+                after = "" if after in (EMPTY, VERSIONED) and _is_made(note, path) else after
+                edits[path] = AgentEdit(path, known.before if known else text, after, root)
+    return tuple(edits.values())
+
+
+def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
+    """The parts of ours that the files of agents hold, whoever put them there. Raises UsageError (agent-settings)."""
+    for agent in AGENTS:
+        for path, parts in _group_all(agent, root, place):
+            text = read_text(path)
+            for part in parts:
+                with _reading(path):
+                    if _strip(agent, [part], text, [part.name], place) != text:
+                        yield FoundPart(agent, part, path, text)
 
 
 def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
@@ -196,102 +168,87 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
         return InstallStep("agent", str(edit.path), "kept")
     if not dry_run and edit.after:
         inside = [one for one in edit.path.parents if one.is_relative_to(edit.root) and one != edit.root]
-        made = [path for path in (edit.path, *inside) if not path.exists()]
+        made = [str(path) for path in (edit.path, *inside) if not path.exists()]
         write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
-        _note_made(note, made)
+        own = {f"{name} {edit.path}" for name in PARTS}
+        new = [f"{name} {edit.path}" for name in PARTS if name in edit.parts]
+        _write_note(note, [*made, *new], own.difference(new))
     elif not dry_run:
         _remove_made(note, edit.path)
-    return InstallStep("agent", str(edit.path), "removed" if edit.is_out else "written")
+    return InstallStep("agent", str(edit.path), "written" if edit.parts else "removed")
 
 
-def _plan_out(root: Path, note: Path) -> Iterator[AgentEdit]:
-    for agent, file in ((one, file) for one in AGENTS for file in (one.file, one.shared) if file):
-        path = root / file
-        before = read_text(path)
-        if agent.form == "plugin":
-            if before.startswith(PLUGIN_HEAD):
-                yield AgentEdit(path, before, "", root, is_out=True)
-            continue
-        if not any(mark in before for mark in _marks(agent)):
-            continue
-        with _reading(path):
-            after = _without(before, agent)
-        if after != before:
-            _refuse_link(path)
-            is_left = after != _base(agent) or str(path) not in read_text(note).splitlines()
-            yield AgentEdit(path, before, after if is_left else "", root, is_out=True)
+def answers_for_user(data: bytes, agent: str) -> bool:
+    """Whether the hook in the home answers an event: in a repository with memory, whose own settings hook nobody in.
+
+    Raises ValueError: the input is no JSON.
+    """
+    told = json.loads(data.decode("utf-8-sig", "replace"))
+    cwd = told.get("cwd") if isinstance(told, dict) else None
+    try:
+        root = find_repository(Path(cwd) if isinstance(cwd, str) and cwd else Path.cwd()).root
+    except RepositoryError:
+        return False
+    if root is None or not any((root / file).exists() for file in HAS_MEMORY):
+        return False
+    hooked = (found for found in list_parts(root) if found.part.name == "hooks")
+    return not any(found.agent.name == agent for found in hooked)
 
 
-def _note_made(note: Path, paths: list[Path]) -> None:
-    if paths:
-        write_file(note, "".join(f"{line}\n" for line in (*read_text(note).splitlines(), *paths)).encode())
+# -- the files, and the note of what was done to them
+
+
+def _group(agent: Agent, root: Path, place: Place) -> Iterable[tuple[Path, list[Part]]]:
+    """The files of an agent, and the parts that go into each."""
+    files = dict[Path, list[Part]]()
+    for part in agent.parts:
+        if file := part.user if place == "user" else (part.shared if place == "shared" else "") or part.file:
+            files.setdefault(root / file, []).append(part)
+    return files.items()
+
+
+def _group_all(agent: Agent, root: Path, place: Place) -> Iterable[tuple[Path, list[Part]]]:
+    """The files of the user, or else those of this clone and those that are shared."""
+    return {
+        **dict(_group(agent, root, place)),
+        **dict(_group(agent, root, "user" if place == "user" else "shared")),
+    }.items()
+
+
+def _list_noted(note: Path, path: Path) -> list[str]:
+    """The parts that this clone's `install` put into a file: a line each, beside those of what it made."""
+    lines = read_text(note).splitlines()
+    return [name for name in PARTS if f"{name} {path}" in lines]
+
+
+def _is_made(note: Path, path: Path) -> bool:
+    return str(path) in read_text(note).splitlines()
+
+
+def _write_note(note: Path, added: Iterable[str], gone: Collection[str]) -> None:
+    known = read_text(note).splitlines()
+    lines = [line for line in dict.fromkeys([*known, *added]) if line not in gone]
+    if lines != known:
+        write_file(note, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _remove_made(note: Path, path: Path) -> None:
-    """Remove a settings file of ours, and the directories around it that are ours and hold nothing else."""
+    """Remove a file of ours, and the directories around it that are ours and hold nothing else."""
     path.unlink()
-    made, gone = read_text(note).splitlines(), {str(path)}
+    made, gone = read_text(note).splitlines(), {str(path), *(f"{name} {path}" for name in PARTS)}
     for directory in path.parents:
         if str(directory) not in made:
             break
         with suppress(OSError):  # not empty: the user put something in
             directory.rmdir()
-        gone.add(str(directory))
-    write_file(note, "".join(f"{line}\n" for line in made if line not in gone).encode())
+            gone.add(str(directory))
+    _write_note(note, (), gone)
 
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        hint = "Put a file in its place, or put the hook in by hand: docs/sessions.md says which. Nothing was changed."
+        hint = "Put a file in its place, or put the hook in by hand: docs/agents.md says which. Nothing was changed."
         raise UsageError(f"{path} is a symbolic link", slug="agent-settings", hint=hint)
-
-
-def _base(agent: Agent) -> str:
-    """The file that hooks are put into where there is none."""
-    return EMPTY if agent.form == "groups" else VERSIONED
-
-
-def _marks(agent: Agent) -> tuple[str, str]:
-    """What no settings with a hook of ours are without, whatever interpreter it calls; the second is that of 0.1."""
-    return f"hook agent --for {agent.name}", f"capture - --hook --agent {agent.name}"
-
-
-def _entry(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
-    """A hook as the agent takes it; it ends in success without memory-ci, too."""
-    command = f"command -v {call.removesuffix(MODULE)}{TEST}{call} {_marks(agent)[0]}{flags}; exit 0"
-    if agent.form == "copilot":
-        return {"type": "command", "bash": command, "timeoutSec": agent.minute}
-    if agent.form == "cursor":
-        return {"command": command}
-    tools = {"matcher": event.tools} if event.tools else {}
-    return {**tools, "hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
-
-
-def _without(text: str, agent: Agent) -> str:
-    """Settings without our hooks: the last that was put in goes first, so that all is as it was."""
-    for event in reversed(agent.events):
-        text = remove(text, ("hooks", event.name), partial(_is_ours, agent, event))
-    return text
-
-
-def _is_ours(agent: Agent, event: HookEvent, value: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether this is what `_entry` writes, now or in 0.1, for any program; what its owner changed is his."""
-    with suppress(AttributeError, IndexError, KeyError, TypeError):
-        inner = value["hooks"][0] if agent.form == "groups" else value
-        said = inner.get("command") or inner["bash"]
-        program = said.removeprefix("command -v ").partition(TEST)[0]
-        calls = (program, f"{program}{MODULE}")
-        of_old = {"type": "command", "command": said, "timeout": agent.minute}
-        is_old = value == {"hooks": [of_old]} and said.endswith(f"{_marks(agent)[1]}; exit 0")
-        ours = (_entry(agent, event, call, flags) for call in calls for flags in ("", NO_ASK))
-        return value in ours or (is_old and said.startswith("command -v "))
-    return False
-
-
-def _sorted_hooks(text: str) -> dict[str, Any]:
-    """The hooks of settings, whatever their order."""
-    hooks = msgspec.json.decode(text).get("hooks", {}).items()
-    return {event: sorted(map(msgspec.json.encode, own)) if isinstance(own, list) else own for event, own in hooks}
 
 
 @contextmanager
@@ -300,9 +257,162 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except WrongShapeError as error:
-        hint = "Make it what the agent reads: docs/sessions.md says where its hooks are. Nothing was changed."
+        hint = "Make it what the agent reads: docs/agents.md says where its hooks are. Nothing was changed."
         raise UsageError(f"{path}: {error}", slug="agent-settings", hint=hint) from error
     except (ValueError, RecursionError) as error:
-        message = f"{path} is not the plain JSON that a hook can be put into: {error}"
-        hint = "Take comments out, or put the hook in by hand: docs/sessions.md says which. Nothing was changed."
+        kind = "TOML" if path.suffix == ".toml" else "plain JSON"
+        message = f"{path} is not the {kind} that a hook can be put into: {error}"
+        hint = "Take comments out, or put the hook in by hand: docs/agents.md says which. Nothing was changed."
         raise UsageError(message, slug="agent-settings", hint=hint) from error
+
+
+# -- a file's text with our parts, and without
+
+
+def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
+    if part.form == "whole":
+        if text:
+            raise WrongShapeError("the file is not ours; rename it, the agent reads each of that folder")
+        return _whole(part, wish)
+    if part.name == "text":
+        lines = [*READ.split("\n") * wish.is_reading, *ASK.split("\n") * wish.is_asking]
+        return with_block(text, MARKDOWN, lines) if lines else without_block(text, MARKDOWN)
+    if part.form == "block":
+        return _with_server(text, part, wish)
+    settings = _settings(agent, part, wish)
+    text = (text or _base(agent, part)) if settings else text
+    for one in settings:
+        # A permission given in one word, or not at all, stays as its owner wrote it.
+        with suppress(*([WrongShapeError] if part.name == "allow" else [])):
+            text = insert(text, one.keys, one.value, is_member=one.is_member)
+    return text
+
+
+def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str], place: Place) -> str:
+    """A text without our parts, the last that was put in first, so that all is as it was.
+
+    A permission looks the same whoever gave it: it is ours where the note says that we put it in.
+    """
+    for part in reversed(parts if PROGRAM in text or MODULE[-1] in text else ()):
+        if part.form == "whole":
+            text = "" if text.startswith(_head(part)) else text
+        elif part.form == "block":
+            text = without_block(text, MARKDOWN if part.name == "text" else HASHES)
+        elif part.name != "allow" or "allow" in noted:
+            for one in reversed(_settings(agent, part, Wish(place=place))):
+                most = 1 if part.name == "allow" else None
+                text = remove(text, one.keys, one.is_ours, is_member=one.is_member, most=most)
+    return text
+
+
+def _settings(agent: Agent, part: Part, wish: Wish) -> list[Setting]:
+    """What goes into a file of JSON; the hooks of all events where nobody is asked what is wished."""
+    program = _program(wish)
+    if isinstance(part.content, Permission):
+        keys, value, is_member = part.content
+        return [Setting(keys, value, lambda found: bool(found == value), is_member)]
+    if isinstance(part.content, Server):
+        server = part.content
+        return [
+            Setting((server.key, PROGRAM), _server(server, program), partial(_is_our_server, server), is_member=True)
+        ]
+    events = [e for e in agent.events if (wish.is_reading or not e.is_reading) and (wish.is_asking or not e.is_asking)]
+    call = shlex.quote(program[0]) + CALL * (len(program) > 1)
+    own = USER * (wish.place == "user")
+    flags = f"{own}{FLAGS[not wish.is_asking]}"
+    return [
+        Setting(("hooks", event.name), _hook(agent, event, call, flags), partial(_is_our_hook, agent, event, own))
+        for event in events
+    ]
+
+
+def _base(agent: Agent, part: Part) -> str:
+    """The file that ours is put into where there is none."""
+    return EMPTY if part.name != "hooks" or agent.hook == "groups" else VERSIONED
+
+
+def _sorted(text: str, path: Path) -> Any:  # noqa: ANN401 - any JSON
+    """Settings, whatever the order of their lists; a text that is no JSON as it is."""
+    return _sort(json.loads(text)) if path.suffix == ".json" and text else text
+
+
+def _sort(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {key: _sort(one) for key, one in value.items()}
+    return sorted(map(msgspec.json.encode, map(_sort, value))) if isinstance(value, list) else value
+
+
+# -- what agents are given
+
+
+def _marks(agent: Agent) -> tuple[str, str]:
+    """What no settings with a hook of ours are without, whatever interpreter it calls; the second is that of 0.1."""
+    return f"hook agent --for {agent.name}", f"capture - --hook --agent {agent.name}"
+
+
+def _has_mark(agent: Agent, text: str) -> bool:
+    heads = [_head(part) for part in agent.parts if part.form == "whole"]
+    return any(mark in text for mark in _marks(agent)) or text.startswith(tuple(heads))
+
+
+def _head(part: Part) -> str:
+    """How a file begins that is all ours."""
+    return str(part.content).partition(":")[0]
+
+
+def _hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
+    """A hook as the agent takes it; it ends in success without memory-ci, too."""
+    command = f"command -v {call.removesuffix(CALL)}{TEST}{call} {_marks(agent)[0]}{flags}; exit 0"
+    if agent.hook == "copilot":
+        return {"type": "command", "bash": command, "timeoutSec": agent.minute}
+    if agent.hook == "cursor":
+        return {"command": command}
+    tools = {"matcher": event.tools} if event.tools else {}
+    return {**tools, "hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
+
+
+def _is_our_hook(agent: Agent, event: HookEvent, own: str, value: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether this is what `_hook` writes, now or in 0.1, for any program; what its owner changed is his."""
+    with suppress(AttributeError, IndexError, KeyError, TypeError):
+        inner = value["hooks"][0] if agent.hook == "groups" else value
+        said = inner.get("command") or inner["bash"]
+        program = said.removeprefix("command -v ").partition(TEST)[0]
+        of_old = {"type": "command", "command": said, "timeout": agent.minute}
+        is_old = value == {"hooks": [of_old]} and said.endswith(f"{_marks(agent)[1]}; exit 0")
+        ours = (_hook(agent, event, call, own + flags) for call in (program, f"{program}{CALL}") for flags in FLAGS)
+        return value in ours or (is_old and said.startswith("command -v "))
+    return False
+
+
+def _whole(part: Part, wish: Wish) -> str:
+    flags = f"{USER * (wish.place == 'user')}{FLAGS[not wish.is_asking]}".split()
+    return str(part.content).replace('"opencode"]', f"{json.dumps(['opencode', *flags])[1:]}")
+
+
+def _program(wish: Wish) -> list[str]:
+    return [wish.python, *MODULE] if wish.python else [PROGRAM]
+
+
+def _server(server: Server, program: Sequence[str]) -> dict[str, Any]:
+    words = [*program, "mcp", *server.arguments]
+    command = {"command": words} if server.is_list else {"command": words[0], "args": words[1:]}
+    return {**server.first, **command, **server.last}
+
+
+def _is_our_server(server: Server, value: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether this is what `_server` writes, for any interpreter; what its owner changed is his."""
+    with suppress(AttributeError, IndexError, KeyError, TypeError):
+        python = value["command"][0] if server.is_list else value["command"]
+        return value in (_server(server, [PROGRAM]), _server(server, [python, *MODULE]))
+    return False
+
+
+def _with_server(text: str, part: Part, wish: Wish) -> str:
+    """TOML with a table of the server in a block of ours, unless its owner has one. Raises ValueError: no TOML."""
+    words = [*_program(wish), "mcp"]
+    if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
+        return text
+    quoted = [json.dumps(word, ensure_ascii=False) for word in words]
+    table = with_block(text, HASHES, [str(part.content), f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"])
+    tomllib.loads(table)
+    return table

@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.flows.setup.agents import local_files, plan_agent, plan_agents_out, put_agent
+from memory_ci.flows.setup.agents import Wish, local_files, plan_agents, plan_agents_out, put_agent
+from memory_ci.flows.setup.clients import AGENTS
 from memory_ci.flows.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
-from memory_ci.flows.setup.steps import InstallStep, StepResult, put_text, read_text
+from memory_ci.flows.setup.steps import HASHES, InstallStep, StepResult, put_text, read_text, with_block, without_block
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.blobs import list_staged
 from memory_ci.gitrepo.repo import Repository, find_setting, remove_section, set_setting
@@ -34,9 +35,10 @@ EXCLUDE = "info/exclude"
 MADE = "memory-ci/made"
 """In the git directory: the files and directories that `install` made for agents, a path each line."""
 
-BLOCK = "# memory-ci: begin (memory-ci install)\n{}# memory-ci: end\n"
-BLOCK_PATTERN = re.compile(r"\n?# memory-ci: begin.*?\n# memory-ci: end\n", re.DOTALL)
-"""With the newline before it, which `install` puts there: taken out, the file is byte for byte what it was."""
+USER_MADE = ".local/state/memory-ci/made"
+"""The same in the home, for what is the user's."""
+
+AGENT_FILES = tuple({file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file})
 
 CONFIG_TEXT = """\
 # memory-ci: every key is optional; these are the defaults. All keys: docs/configuration.md of memory-ci.
@@ -72,12 +74,13 @@ def install(
     is_shared: bool = False,
     is_reading: bool = True,
     is_asking: bool = True,
+    is_mcp: bool = True,
     dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
     """Set up what is missing or differs; `python` is the interpreter that git and agents will start, where the file is
     of this clone alone. `is_shared`: the hooks of agents go into settings that are committed; `is_reading`: they read
-    memory, too; `is_asking`: they are asked for notes. Again, it changes nothing. Hooks that another tool manages are
-    left to it (`hook_manager`).
+    memory, too; `is_asking`: they are asked for notes; `is_mcp`: they get the MCP server. Again, it changes nothing.
+    Hooks that another tool manages are left to it (`hook_manager`).
 
     Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file before anything is written;
     write-failed, git-failed; UsageError: agent-settings before anything is written.
@@ -87,14 +90,16 @@ def install(
     if with_hook:
         refuse_hooks(repo)
     root = work_tree(workspace) if agents else Path()
-    local = local_files(agents)
-    tracked = {file.path for file in list_staged(repo, list(local.values()))} if local else set()
-    how = {"is_reading": is_reading, "is_asking": is_asking}
-    hooked = [plan_agent(root, name, python, is_shared=is_shared or local[name] in tracked, **how) for name in agents]
-    block = _make_block(attribute_lines(workspace.config.scopes))
-    exclude = _plan_exclude(repo, [] if is_shared else [file for file in local.values() if file not in tracked])
+    local = [file for files in local_files(agents).values() for file in files]
+    tracked = _list_tracked(repo, local)
+    wish = Wish("" if is_shared else python, "shared" if is_shared else "file", is_reading, is_asking, is_mcp)
+    hooked = plan_agents(root, agents, wish, repo.git_dir / MADE, tracked)
+    lines = attribute_lines(workspace.config.scopes)
+    new = {one.path.relative_to(root).as_posix() for one in hooked}
+    own = [one for one in local if one in new and one not in tracked]
+    exclude = _plan_exclude(repo, *(([], own) if is_shared else (own, ())))
     set_driver = _set_driver(repo, driver_command(python), dry_run)
-    put_block = put_text(attributes, _with_block(read_text(attributes), block), dry_run)
+    put_block = put_text(attributes, with_block(read_text(attributes), HASHES, lines), dry_run)
     return (
         InstallStep("merge-driver", str(repo.common_dir / "config"), set_driver),
         InstallStep("attributes", str(attributes), put_block),
@@ -104,6 +109,21 @@ def install(
     )
 
 
+def install_for_user(home: Path, names: Sequence[str], wish: Wish, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
+    """Hook the agents in for every repository with memory, by settings in the home.
+
+    Raises RepositoryError (write-failed), UsageError (agent-settings) before anything is written.
+    """
+    note = home / USER_MADE
+    return tuple(put_agent(edit, note, dry_run) for edit in plan_agents(home, names, wish, note))
+
+
+def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
+    """Take out of the home what `install_for_user` put in. Raises as that does."""
+    note = home / USER_MADE
+    return tuple(put_agent(edit, note, dry_run) for edit in plan_agents_out(home, note, place="user"))
+
+
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
     """Take out what `install` put in; hooks that were there before are back in their places.
 
@@ -111,7 +131,8 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     changed.
     """
     repo, attributes = workspace.repo, _attributes_file(workspace)
-    hooked = plan_agents_out(work_tree(workspace), repo.git_dir / MADE)
+    root = work_tree(workspace)
+    hooked = plan_agents_out(root, repo.git_dir / MADE, _list_tracked(repo, AGENT_FILES))
     return (
         InstallStep("merge-driver", str(repo.common_dir / "config"), _unset_driver(repo, dry_run)),
         InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)),
@@ -119,6 +140,10 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
         *_take_exclude_out(repo, dry_run),
         *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
     )
+
+
+def _list_tracked(repo: Repository, files: Sequence[str]) -> set[str]:
+    return {file.path for file in list_staged(repo, files)} if files else set()
 
 
 def driver_command(python: str) -> str:
@@ -168,24 +193,10 @@ def _unset_driver(repo: Repository, dry_run: bool) -> StepResult:
 # -- the attributes, and what git passes over
 
 
-def _make_block(lines: Sequence[str]) -> str:
-    return BLOCK.format("".join(f"{line}\n" for line in lines))
-
-
-def _with_block(text: str, block: str) -> str:
-    """The text with our block in place of the old one, or at the end after a newline of its own."""
-    if BLOCK_PATTERN.search(text):
-        return BLOCK_PATTERN.sub(lambda found: "\n" * found.group().startswith("\n") + block, text, count=1)
-    return f"{text}\n{block}" if text else block
-
-
 def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     text = read_text(path)
-    found = BLOCK_PATTERN.search(text)
-    if found is None:
+    if (rest := without_block(text, HASHES)) == text:
         return "absent"
-    before, after = text[: found.start()], text[found.end() :]
-    rest = before + ("\n" if before and after and not before.endswith("\n") else "") + after
     if rest:
         put_text(path, rest, dry_run)
     elif not dry_run:
@@ -193,15 +204,21 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     return "removed"
 
 
-def _plan_exclude(repo: Repository, files: Sequence[str]) -> tuple[tuple[Path, str], ...]:
-    """The file that makes git pass over `files`, as it will be; nothing for none.
+def _plan_exclude(repo: Repository, files: Sequence[str], gone: Collection[str]) -> tuple[tuple[Path, str], ...]:
+    """The file that makes git pass over `files` and those of earlier installs, but not over `gone`, as it will be.
 
-    One that is a symbolic link is not ours to replace.
+    Nothing where there is nothing to say. One that is a symbolic link is not ours to replace.
     """
     path = _exclude_file(repo)
-    if not files or path.is_symlink():
+    if path.is_symlink():
         return ()
-    return ((path, _with_block(read_text(path), _make_block([f"/{file}" for file in files]))),)
+    text = read_text(path)
+    found = HASHES.find(text)
+    old = [line[1:] for line in found.group().splitlines() if line.startswith("/")] if found else []
+    lines = [f"/{file}" for file in dict.fromkeys([*old, *files]) if file not in gone]
+    if not (files or set(old).intersection(gone)):
+        return ()
+    return ((path, with_block(text, HASHES, lines) if lines else without_block(text, HASHES)),)
 
 
 def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:

@@ -25,8 +25,9 @@ class JsonMember(NamedTuple):
     value: Any
 
 
-def insert(text: str, keys: Sequence[str], element: object) -> str:
-    """Put `element` at the end of the array under `keys`, which is made where it is missing.
+def insert(text: str, keys: Sequence[str], element: object, *, is_member: bool = False) -> str:
+    """Put `element` at the end of the array under `keys`, which is made where it is missing; with `is_member` it is the
+    value of the last key, unless that is there.
 
     Raises ValueError when it is no JSON, RecursionError when it is nested too deep, WrongShapeError.
 
@@ -36,6 +37,8 @@ def insert(text: str, keys: Sequence[str], element: object) -> str:
     _check(text)
     place, depth, path = _skip(text, 0), 1, list(keys)
     while True:
+        if is_member and not path:
+            return text
         _expect(text, place, keys[: len(keys) - len(path)], "{" if path else "[")
         members = _members(text, place)
         known = next((one for one in members if path and one.key == path[0]), None)
@@ -43,11 +46,20 @@ def insert(text: str, keys: Sequence[str], element: object) -> str:
             break
         place, depth, path = known.at, depth + 1, path[1:]
     end = members[-1].end if members else place + 1
-    return text[:end] + "," * bool(members) + _format(text, path, element, depth) + text[end:]
+    value = [element] if path and not is_member else element
+    return text[:end] + "," * bool(members) + _format(text, path, value, depth) + text[end:]
 
 
-def remove(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> str:
-    """Take the elements that are ours out of the array under `keys`, and what `insert` made around them.
+def remove(
+    text: str,
+    keys: Sequence[str],
+    is_ours: Callable[[Any], bool],
+    *,
+    is_member: bool = False,
+    most: int | None = None,
+) -> str:
+    """Take the elements that are ours out of the array under `keys`, `most` of them from its end, and what `insert`
+    made around them; with `is_member` the value of the last key.
 
     The inverse of `insert`; what its owner left empty in one line stays. Raises as `insert`.
 
@@ -55,8 +67,8 @@ def remove(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> st
     '{"a": 1}'
     """
     _check(text)
-    while (path := _find(text, keys, is_ours)) is not None:
-        text = _cut(text, *path[-1])
+    while most != 0 and (path := _find(text, keys, is_ours, is_member)) is not None:
+        text, most = _cut(text, *path[-1]), most and most - 1
         # From the inside outwards: a container that held nothing else, in lines of its own, was made by `insert`.
         for place, number in reversed(path[:-1]):
             member = _members(text, place)[number]
@@ -79,14 +91,21 @@ def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _find(text: str, keys: Sequence[str], is_ours: Callable[[Any], bool]) -> list[tuple[int, int]] | None:
-    """The way to the first element that is ours: in each container, its place and the number of the member."""
+def _find(
+    text: str, keys: Sequence[str], is_ours: Callable[[Any], bool], is_member: bool
+) -> list[tuple[int, int]] | None:
+    """The way to the last element that is ours: in each container, its place and the number of the member."""
     place, path = _skip(text, 0), list[tuple[int, int]]()
-    for key in [*keys, None]:
+    for key in keys if is_member else [*keys, None]:
         if text[place] != ("[" if key is None else "{"):
             return None
         members = _members(text, place)
-        hits = (number for number, one in enumerate(members) if (is_ours(one.value) if key is None else one.key == key))
+        is_last = is_member and len(path) == len(keys) - 1
+        hits = (
+            number
+            for number, one in reversed([*enumerate(members)])
+            if (key is None or one.key == key) and (not (key is None or is_last) or is_ours(one.value))
+        )
         number = next(hits, None)
         if number is None:
             return None
@@ -136,7 +155,7 @@ def _format(text: str, path: Sequence[str], element: object, depth: int) -> str:
     """The addition on lines of its own, indented as the rest of the text is."""
     found = re.search(r'\n([ \t]+)"', text)
     unit, newline = found[1] if found else "  ", "\r\n" if "\r\n" in text else "\n"
-    value: Any = [element] if path else element
+    value: Any = element
     for key in reversed(path[1:]):
         value = {key: value}
     label = f"{json.dumps(path[0], ensure_ascii=False)}: " if path else ""

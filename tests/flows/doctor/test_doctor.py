@@ -22,9 +22,11 @@ from memory_ci.flows.index import build_index
 from memory_ci.flows.serve.embedding import LaneNote, build_vectors, load_note, note_lane
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
+from memory_ci.flows.serve.session_note import Sign, note_sign
+from memory_ci.flows.setup.agents import Wish
 from memory_ci.flows.setup.hook_managers import find_manager, hook_line
 from memory_ci.flows.setup.hooks import HOOKS
-from memory_ci.flows.setup.install import install
+from memory_ci.flows.setup.install import install, install_for_user
 from memory_ci.flows.setup.prewarm import prewarm
 from memory_ci.flows.workspace import Workspace, index_path, open_workspace
 from memory_ci.gitrepo.repo import JOURNAL
@@ -379,10 +381,10 @@ def test_an_interpreter_in_a_strange_place_is_found_there(healthy: Project, tmp_
     python.chmod(0o755)
     install(healthy.workspace, str(python), agents=["claude-code"])
     names = ("hooks", "merge-driver", "agents")
-    assert [probe.state for name in names for probe in probes(healthy, name)] == ["ok"] * 3
+    assert [probe.state for name in names for probe in probes(healthy, name)] == ["ok", "ok", "skip", "ok", "ok", "ok"]
     python.unlink()
     found = [probe for name in names for probe in probes(healthy, name)]
-    assert [f"calls {python}, which is not there" in probe.what for probe in found] == [True] * (len(HOOKS) + 2)
+    assert [f"calls {python}, which is not there" in probe.what for probe in found] == [True] * (len(HOOKS) + 3)
 
 
 PRE_COMMIT = """\
@@ -442,10 +444,42 @@ def test_the_interpreter_of_an_agents_hook_is_looked_for_but_never_started(healt
     program.write_text(f"#!/bin/sh\ntouch {trace}\n")
     program.chmod(0o755)
     settings.write_text(settings.read_text().replace(sys.executable, str(program)))
-    assert one(healthy, "agents").state == "ok"
+    assert "fail" not in states(healthy)
     assert not trace.exists()
     program.unlink()
-    assert one(healthy, "agents").remedy == "memory-ci install --agent claude-code"
+    assert probes(healthy, "agents")[0].remedy == "memory-ci install --agent claude-code"
+
+
+def states(project: Project) -> list[str]:
+    return [probe.state for probe in probes(project, "agents")]
+
+
+def test_each_part_of_an_agent_has_a_row_that_tells_when_it_was_heard_of(healthy: Project) -> None:
+    reads, asked, captures, server = probes(healthy, "agents")
+    assert (reads.state, asked.state, captures.state, server.state) == ("skip", "ok", "ok", "ok")
+    assert reads.remedy.startswith("start claude-code here")
+    assert ("may write them" in asked.what, ".mcp.json" in server.what) == (True, True)
+    note_sign(healthy.workspace, Sign(agent="claude-code", session="s1", at=NOW))
+    assert "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].what
+    install(healthy.workspace, sys.executable, agents=["claude-code"], is_reading=False, is_asking=False, is_mcp=False)
+    assert states(healthy) == ["skip", "skip", "ok"]
+
+
+def test_a_work_tree_that_an_agent_does_not_read_in_is_told(healthy: Project, tmp_path: Path) -> None:
+    healthy.git("worktree", "add", "-q", str(tmp_path / "other"))
+    *_, told = probes(healthy, "agents")
+    assert (told.state, "reads nothing in the work tree" in told.what) == ("warn", True)
+    install(open_workspace(tmp_path / "other"), sys.executable, agents=["claude-code"])
+    assert "warn" not in states(healthy)
+    note_sign(open_workspace(tmp_path / "other"), Sign(agent="claude-code", session="s1", at=NOW))
+    assert probes(healthy, "agents")[-1].what.startswith("claude-code last read at 2026-11-21 12:00 in the work tree")
+
+
+def test_hooks_in_the_home_are_told(project: Project) -> None:
+    install_for_user(Path.home(), ["gemini"], Wish(sys.executable, "user"))
+    rows = probes(project, "agents")
+    assert [row.state for row in rows] == ["skip", "ok", "ok"]
+    assert rows[0].remedy.startswith("start gemini here")
 
 
 def date_capture(project: Project, at: datetime) -> None:
@@ -456,8 +490,8 @@ def date_capture(project: Project, at: datetime) -> None:
 
 def test_settings_with_a_path_of_this_machine_that_git_tracks_are_told(healthy: Project) -> None:
     healthy.git("add", "-f", ".claude/settings.local.json")
-    tracked, captures = probes(healthy, "agents")
-    assert (tracked.state, captures.state) == ("warn", "ok")
+    tracked, server = probes(healthy, "agents")
+    assert (tracked.state, server.state) == ("warn", "ok")
     assert tracked.remedy.startswith("git rm --cached .claude/settings.local.json, commit that")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,18 @@ from hypothesis import strategies as st
 
 from memory_ci.cli.agent import NAMES as COMMAND_LINE
 from memory_ci.errors import RepositoryError, UsageError
-from memory_ci.flows.setup.agents import AGENTS
-from memory_ci.flows.setup.install import install, uninstall
+from memory_ci.flows.setup.agents import Wish, answers_for_user
+from memory_ci.flows.setup.clients import AGENTS, Agent
+from memory_ci.flows.setup.install import install, install_for_user, uninstall, uninstall_for_user
 from memory_ci.flows.setup.json_settings import EMPTY, insert, remove
+from memory_ci.rendering.sessions import render_asking_to_mark
 from tests.flows.project import Project
+from tests.repos import make_repo
 
-NAMES = [agent.name for agent in AGENTS]
-WRITTEN_AS_JSON = [agent.name for agent in AGENTS if agent.form != "plugin"]
-FILES = {agent.name: agent.file for agent in AGENTS}
+NAMES = [agent.name for agent in AGENTS if agent.events]
+EVERY = [agent.name for agent in AGENTS]
+WRITTEN_AS_JSON = [agent.name for agent in AGENTS if agent.events and agent.hook != "plugin"]
+FILES = {agent.name: agent.parts[0].file for agent in AGENTS}
 EVENTS = {agent.name: [event.name for event in agent.events] for agent in AGENTS}
 
 MINE = '{"hooks": [{"type": "command", "command": "mine"}]}'
@@ -39,7 +45,7 @@ SETTINGS = [
 
 def set_up(project: Project, name: str, python: str = sys.executable, *, dry_run: bool = False) -> str:
     steps = install(project.workspace, python, with_hook=False, agents=[name], dry_run=dry_run)
-    return steps[-1].result
+    return next(step.result for step in steps if step.path == str(project.path / FILES[name]))
 
 
 def groups(path: Path, name: str) -> list[dict[str, Any]]:
@@ -48,8 +54,8 @@ def groups(path: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("text", SETTINGS)
 @pytest.mark.parametrize("name", WRITTEN_AS_JSON)
+@pytest.mark.parametrize("text", SETTINGS)
 def test_settings_get_a_hook_for_each_event_and_are_byte_for_byte_as_before_without_them(
     project: Project, name: str, text: str
 ) -> None:
@@ -60,10 +66,107 @@ def test_settings_get_a_hook_for_each_event_and_are_byte_for_byte_as_before_with
     after = json.loads(path.read_text())
     for event in EVENTS[name]:
         assert f"hook agent --for {name}; exit 0" in json.dumps(after["hooks"][event].pop())
-    assert after | {"hooks": None} == before | {"hooks": None}
+    ours = dict.fromkeys(("hooks", "mcpServers", "permissions", "tools"))
+    assert after | ours == before | ours
     assert after["hooks"] == {**{event: [] for event in EVENTS[name]}, **before.get("hooks", {})}
-    assert [step.result for step in uninstall(project.workspace) if step.part == "agent"] == ["removed"]
+    assert [step.result for step in uninstall(project.workspace) if step.path == str(path)] == ["removed"]
     assert path.read_bytes() == text.encode()
+
+
+def settings_of_others() -> dict[str, list[str]]:
+    """Texts with lists and servers of their owner's where ours go, in each file of JSON; and TOML."""
+    odd = [
+        '{"mcpServers": {"a": {"command": "x"}}, "servers": {}, "mcp": {}}',
+        '{\n\t"permissions": {"allow": ["Bash(ls:*)"],\t"deny": []},\n\t"mcpServers":\t{ "a":1 }\n}',
+        '{"permission": {"bash": {"*": "ask"}}, "tools": {"allowed": []}}\n\n',
+        '{"permissions": {"allow": ["Bash(memory-ci add:*)", "Edit"]}, "tools": {"allowed": ["'
+        'run_shell_command(memory-ci add)"]}}',
+        '{"permission": "ask", "hooks": {"Stop": []}}',
+        '{"permission": {"bash": "deny"}}',
+    ]
+    return {
+        "json": [*SETTINGS, *odd],
+        "toml": ["a = 1", 'a = 1\r\n[b]\r\nc = "\u00e9"\r\n', "# mine\n\n\n", "[mcp_servers.x]\n"],
+        "md": ["", "# Ours\n", "# Ours", "\r\nOurs\r\n\r\n"],
+    }
+
+
+@pytest.mark.parametrize("number", range(13))
+def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(project: Project, number: int) -> None:
+    shared = number % 2 == 1
+    files = {(part.shared if shared else "") or part.file for one in AGENTS for part in one.parts}
+    before = {}
+    for file in files:
+        texts = settings_of_others().get(file.rpartition(".")[2])
+        if texts is not None and (text := texts[number % len(texts)]):
+            project.write(file, text)
+            before[file] = text.encode()
+    if shared:
+        project.git("add", "-f", *before)
+        project.commit("Settings of the team")
+    state = project.status()
+    how = {"with_hook": False, "agents": EVERY, "is_shared": shared}
+    install(project.workspace, "/an old/python", **how, is_asking=False)  # type: ignore[arg-type] # as named
+    install(project.workspace, sys.executable, **how, is_mcp=False)  # type: ignore[arg-type] # as named
+    there = [project.path / file for file in files if (project.path / file).exists()]
+    assert not any(re.search(r'"mcp"\s*[],]', path.read_text()) for path in there)
+    steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
+    assert {step.result for step in steps if step.part == "agent"} == {"written", "kept"}
+    steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
+    assert {step.result for step in steps if step.part == "agent"} == {"kept"}
+    for file in files:
+        assert (sys.executable in (project.path / file).read_text()) <= (not shared and file != "AGENTS.md"), file
+    uninstall(project.workspace)
+    assert {file: (project.path / file).read_bytes() for file in files if (project.path / file).exists()} == before
+    assert project.status() == state
+    uninstall(project.workspace)
+    assert {file: (project.path / file).read_bytes() for file in before} == before
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=EVERY)
+def test_the_server_is_one_that_can_be_started(project: Project, agent: Agent) -> None:
+    set_up(project, agent.name)
+    (part,) = [part for part in agent.parts if part.name == "mcp"]
+    text = (project.path / part.file).read_text()
+    found = tomllib.loads(text) if part.form == "block" else json.loads(text)
+    (server,) = [found[key]["memory-ci"] for key in ("mcpServers", "servers", "mcp", "mcp_servers") if key in found]
+    command = server["command"] if isinstance(server["command"], list) else [server["command"], *server["args"]]
+    assert command[:5] == [sys.executable, "-P", "-m", "memory_ci", "mcp"]
+    assert command[5:] in ([], ["--repo", "${workspaceFolder}"])
+
+
+def test_a_server_and_a_permission_of_its_owner_stay(project: Project) -> None:
+    mine = {"mcpServers": {"memory-ci": {"command": "mine"}}}
+    for file in (".mcp.json", ".gemini/settings.json"):
+        project.write(file, json.dumps(mine))
+    toml = project.write(".codex/config.toml", '[mcp_servers.memory-ci]\ncommand = "mine"\n')
+    install(project.workspace, sys.executable, with_hook=False, agents=NAMES)
+    for file in (".mcp.json", ".gemini/settings.json"):
+        assert json.loads((project.path / file).read_text())["mcpServers"] == mine["mcpServers"]
+    assert toml.read_text() == '[mcp_servers.memory-ci]\ncommand = "mine"\n'
+
+
+def test_the_command_that_agents_are_asked_to_run_is_allowed_and_nothing_else(project: Project) -> None:
+    install(project.workspace, sys.executable, with_hook=False, agents=NAMES)
+    settings = {name: json.loads((project.path / name).read_text()) for name in (FILES["claude-code"], "opencode.json")}
+    assert settings[FILES["claude-code"]]["permissions"] == {"allow": ["Bash(memory-ci add:*)"]}
+    assert settings["opencode.json"]["permission"] == {"bash": {"memory-ci add *": "allow"}}
+    gemini = json.loads((project.path / FILES["gemini"]).read_text())
+    assert gemini["tools"] == {"allowed": ["run_shell_command(memory-ci add)"]}
+    assert (
+        'pattern = ["memory-ci", "add"], decision = "allow"'
+        in (project.path / ".codex/rules/memory-ci.rules").read_text()
+    )
+    assert "memory-ci add " in render_asking_to_mark(True)
+
+
+def test_settings_that_the_team_committed_are_not_this_clones_to_take_out(project: Project) -> None:
+    install(project.workspace, sys.executable, with_hook=False, agents=NAMES, is_shared=True)
+    project.git("add", "-A")
+    project.commit("Hooks for the team")
+    (project.path / ".git/memory-ci/made").unlink()  # as in another clone
+    uninstall(project.workspace)
+    assert project.status().split() == ["D", ".gitattributes"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,6 +179,7 @@ def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) ->
     assert set_up(project, name) == "kept"
     uninstall(project.workspace)
     assert not (project.path / Path(FILES[name]).parts[0]).exists()
+    assert project.status() == ""
 
 
 def excluded(project: Project, *, dry_run: bool = False) -> list[str]:
@@ -98,6 +202,14 @@ def test_git_passes_over_settings_with_a_path_of_this_machine_until_they_are_tak
     assert (place.read_text() if place.exists() else None) == text
 
 
+def test_git_passes_over_the_files_of_every_agent_that_was_installed_until_they_are_shared(project: Project) -> None:
+    for name in ("codex", "cursor"):
+        install(project.workspace, sys.executable, with_hook=False, agents=[name])
+    assert project.status().split() == ["??", ".gitattributes"]
+    install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
+    assert (".codex/" in project.status(), ".cursor/" in project.status()) == (True, False)
+
+
 def test_a_dry_run_excludes_nothing_and_says_that_it_would(project: Project) -> None:
     place = project.write(".git/info/exclude", "*.swp\n")
     assert excluded(project, dry_run=True) == ["written"]
@@ -106,9 +218,10 @@ def test_a_dry_run_excludes_nothing_and_says_that_it_would(project: Project) -> 
 
 def test_settings_that_git_tracks_or_that_hold_no_path_are_not_excluded(project: Project) -> None:
     project.commit("Share", {FILES["claude-code"]: "{}\n"})
-    assert excluded(project) == []
+    assert excluded(project) == ["written"]
+    assert FILES["claude-code"] not in (project.path / ".git/info/exclude").read_text()
     steps = install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
-    assert [step.part for step in steps] == ["merge-driver", "attributes", "agent"]
+    assert [step.part for step in steps] == ["merge-driver", "attributes", "agent", "agent", "agent"]
 
 
 def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_machine(project: Project) -> None:
@@ -163,7 +276,7 @@ def test_a_plugin_of_its_owner_is_not_replaced(project: Project) -> None:
 
 
 def test_the_agents_of_the_command_line_are_those_that_can_be_hooked_into() -> None:
-    assert list(COMMAND_LINE) == NAMES
+    assert list(COMMAND_LINE) == EVERY
 
 
 def test_an_exclude_file_elsewhere_is_left_alone(project: Project, tmp_path: Path) -> None:
@@ -185,9 +298,12 @@ def test_what_its_owner_changed_meanwhile_stays(project: Project) -> None:
     uninstall(project.workspace)
     left = json.loads(path.read_text())
     assert left["hooks"].pop("SessionEnd") == [json.loads(MINE)]
-    assert left == {"a": 1, "hooks": {key: [] for key in EVENTS["gemini"][:-1]}}, (
-        "what its owner wrote in one line stays"
-    )
+    assert left == {
+        "a": 1,
+        "hooks": {key: [] for key in EVENTS["gemini"][:-1]},
+        "mcpServers": {},
+        "tools": {"allowed": []},
+    }, "what its owner wrote in one line stays"
 
 
 def test_a_hook_that_calls_another_interpreter_is_replaced(project: Project) -> None:
@@ -319,3 +435,75 @@ def test_what_was_there_before_is_not_removed(project: Project) -> None:
     uninstall(project.workspace)
     assert mine.read_text() == EMPTY
     assert list((project.path / ".codex").iterdir()) == []
+
+
+# -- AGENTS.md
+
+
+def test_a_block_of_five_lines_is_kept_up_to_date_in_agents_md(project: Project) -> None:
+    path = project.write("AGENTS.md", "# Ours\n\nUse make.\n")
+
+    def write(**how: bool) -> str:
+        install(project.workspace, sys.executable, with_hook=False, agents=["agents-md"], **how)
+        return path.read_text().removeprefix("# Ours\n\nUse make.\n\n")
+
+    assert "--quote" not in write(is_asking=False)
+    assert len(write().splitlines()) == 5
+    path.write_text(path.read_text().replace("Before work", "Before old work") + "\nMore of ours.\n")
+    text = write()
+    assert (text.count("Before work"), text.count("memory-ci install: begin")) == (1, 1)
+    assert text.endswith("<!-- memory-ci install: end -->\n\nMore of ours.\n")
+    assert "AGENTS.md" in project.status()  # not excluded: it is for all
+    uninstall(project.workspace)
+    assert path.read_text() == "# Ours\n\nUse make.\n\nMore of ours.\n"
+
+
+# -- settings in the home
+
+USERS = sorted({part.user for agent in AGENTS for part in agent.parts if part.user})
+
+
+@pytest.mark.parametrize("number", range(13))
+def test_settings_in_the_home_are_byte_for_byte_as_before_without_us(tmp_path: Path, number: int) -> None:
+    texts = settings_of_others()["json"]
+    before = {file: texts[number % len(texts)].encode() for file in USERS if file.endswith(".json")}
+    for file, text in before.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes(text)
+    wish = Wish(sys.executable, "user", is_mcp=False)
+    assert "written" in {step.result for step in install_for_user(tmp_path, NAMES, wish)}
+    assert {step.result for step in install_for_user(tmp_path, NAMES, wish)} == {"kept"}
+    calls = [(tmp_path / file).read_text() for file in USERS]
+    assert all("--user" in text for text in calls if "hook agent" in text or "spawnSync" in text)
+    uninstall_for_user(tmp_path)
+    there = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "made"]
+    assert {str(path.relative_to(tmp_path)): path.read_bytes() for path in there} == before
+
+
+def told(project: Project, **more: str) -> bytes:
+    return json.dumps({"cwd": str(project.path), **more}).encode()
+
+
+def test_of_a_hook_in_the_home_and_one_of_the_project_one_answers(project: Project) -> None:
+    assert answers_for_user(told(project), "codex")
+    set_up(project, "codex")
+    assert not answers_for_user(told(project), "codex")
+    assert answers_for_user(told(project), "gemini")
+    set_up(project, "opencode")
+    assert not answers_for_user(told(project), "opencode")
+
+
+def test_a_hook_in_the_home_is_silent_where_there_is_no_memory(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "bare")
+    assert not answers_for_user(json.dumps({"cwd": str(tmp_path)}).encode(), "codex")
+    assert not answers_for_user(json.dumps({"cwd": str(repo.path)}).encode(), "codex")
+
+
+def test_a_project_in_the_home_and_the_home_do_not_take_each_others_hooks(project: Project) -> None:
+    install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
+    install_for_user(project.path, ["codex"], Wish(sys.executable, "user"))
+    both = (project.path / FILES["codex"]).read_text()
+    assert (both.count("memory-ci hook agent --for codex;"), both.count("--user;")) == (4, 4)
+    uninstall_for_user(project.path)
+    left = (project.path / FILES["codex"]).read_text()
+    assert (left.count("memory-ci hook agent --for codex;"), left.count("--user;")) == (4, 0)
