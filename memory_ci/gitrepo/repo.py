@@ -239,6 +239,12 @@ def find_setting(repo: Repository, name: str, *scope: str) -> str | None:
     return answer.removesuffix("\0") if answer else None
 
 
+def find_hooks(repo: Repository) -> Path:
+    """Where git looks for hooks: core.hooksPath is taken from the top of the work tree."""
+    elsewhere = find_setting(repo, "core.hooksPath", "--type=path")
+    return repo.common_dir / "hooks" if elsewhere is None else repo.cwd / elsewhere
+
+
 def find_comment_prefixes(repo: Repository) -> tuple[str, ...]:
     """How a line begins that git takes for a comment in a commit message (core.commentChar, core.commentString)."""
     found = decode_path(run_git(repo.cwd, "config", "-z", "--get-regexp", COMMENT_SETTING, ok=(0, 1)))

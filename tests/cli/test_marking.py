@@ -140,15 +140,32 @@ def transcript(project: Project) -> Write:
     return write
 
 
+def test_where_no_git_hook_would_take_it_along_the_note_lies_in_the_inbox(
+    hook: Hook, project: Project, add: Add, transcript: Write
+) -> None:
+    (project.path / ".git/hooks/pre-commit").unlink()
+    path = transcript(user(CORRECTION))
+    at_work(hook, path)
+    added = json.loads(add("--quote", "the client alone knows the key").stdout)
+    hook("claude-code", "Stop", transcript_path=str(path))
+    assert (project.path / added["path"]).is_file(), "the next hook leaves it there"
+    capture(project.workspace, path, NOW)
+    project.git("add", "-A")
+    project.commit("Do the work\n\nMemory-Session: claude-code:s1")
+    project.record()
+    assert [one.id for one in project.entries()].count(added["entry"]["id"]) == 1
+
+
 def commit_notes(project: Project) -> None:
     """Commit the notes as our hook does with the work of their session."""
     project.commit("Note it", read_pending(project.workspace))
 
 
 @pytest.fixture
-def add(run: Run) -> Add:
-    """`add("--quote", "…")` adds a note of a title of its own."""
+def add(run: Run, project: Project) -> Add:
+    """`add("--quote", "…")` adds a note of a title of its own, where a hook will take it along."""
     numbers = count()
+    project.write(".git/hooks/pre-commit", "")
     return lambda *options: run("add", f"Retries live in the client, rule {next(numbers)}", "--json", *options)
 
 

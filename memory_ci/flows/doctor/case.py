@@ -15,7 +15,7 @@ import msgspec
 from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace, list_indexed_files
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
+from memory_ci.gitrepo.repo import find_commit, find_hooks, read_tips
 from memory_ci.records.health import Probe
 
 MAX_FILE = 1_000_000
@@ -46,10 +46,8 @@ class Surroundings(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def hooks(self) -> Path:
-        """Where git looks for hooks: core.hooksPath is taken from the top of the work tree."""
-        repo = self.workspace.repo
-        elsewhere = find_setting(repo, "core.hooksPath", "--type=path")
-        return repo.common_dir / "hooks" if elsewhere is None else repo.cwd / elsewhere
+        """Where git looks for hooks."""
+        return find_hooks(self.workspace.repo)
 
     @cached_property
     def files(self) -> tuple[TreeFile, ...]:

@@ -20,7 +20,7 @@ from memory_ci.flows.sessions.active_session import find_index, find_sessions, l
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, work_tree
 from memory_ci.gitrepo.checkouts import NO_HOOKS, is_under_way
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
-from memory_ci.gitrepo.repo import find_commit
+from memory_ci.gitrepo.repo import find_commit, find_hooks
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.entry import Located
 from memory_ci.store.document import load_file, parse_memory_file
@@ -38,13 +38,16 @@ OTHER = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")
 
 
 def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
-    """Keep a note in the git directory; where an agent may not write there, in the inbox: its next hook takes it.
+    """Keep a note in the git directory, or in the inbox: where an agent may not write there its next hook takes it, and
+    where no git hook would take it along (a cloud agent's clone) it is committed like any file.
 
     Raises RepositoryError (bare-repository, write-failed).
     """
     root, head = work_tree(workspace), find_commit(workspace.repo, "HEAD") or "unborn"
     path = _folder(workspace) / f"{entry_id}.{head}.md"
     try:
+        if not any((find_hooks(workspace.repo) / hook).exists() for hook in ("pre-commit", "prepare-commit-msg")):
+            raise FileNotFoundError
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data)
     except (OSError, RepositoryError):
@@ -88,7 +91,9 @@ def load_pending(workspace: Workspace) -> list[Located]:
 
 def read_notes(workspace: Workspace, key: str) -> list[bytes]:
     """The texts of the pending notes of a session `<agent>:<id>`."""
-    return [data for data in read_pending(workspace).values() if f"{MARK}{key}#".encode() in data]
+    lying = (_read(path) for path in ((workspace.repo.root or Path()) / INBOX).glob("*.md"))
+    notes = dict.fromkeys((*read_pending(workspace).values(), *lying))
+    return [data for data in notes if f"{MARK}{key}#".encode() in data]
 
 
 def _find_notes(workspace: Workspace) -> dict[str, tuple[Path, bool]]:
