@@ -113,11 +113,6 @@ class EpisodeOutcomes(msgspec.Struct, frozen=True):
                 yield episode
 
 
-def list_unread(workspace: Workspace, heard: Collection[str], tip: str) -> tuple[TreeFile, ...]:
-    """The episode files of a commit whose object ids are not among `heard`. Raises RepositoryError (git-failed)."""
-    return tuple(file for file in list_episode_files(workspace, tip) if file.oid not in heard)
-
-
 def read_tellings(workspace: Workspace, heard: Mapping[str, FileTellings], tip: str) -> dict[str, FileTellings]:
     """The tellings of a commit's episode files by object id; only new files are read."""
     listed = list_episode_files(workspace, tip)

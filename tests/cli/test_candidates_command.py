@@ -1,0 +1,41 @@
+"""memory-ci candidates, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+
+RULES = ["Two locks must never be held at the same time.", "A charge always has a key, because a client retries."]
+
+
+@pytest.fixture
+def worked(project: Project) -> Project:
+    for number, rule in enumerate(RULES):
+        project.commit(f"feat: lock {number}\n\n{rule}", {"src/lock.py": f"{number}\n"})
+    return project
+
+
+def test_it_lists_accepts_and_declines(worked: Project, run: Run) -> None:
+    listed = run("candidates")
+    assert listed.stdout.startswith(f" 1. {RULES[1].rstrip('.')}\n")
+    assert "Accept with --accept N, decline for good with --never N." in listed.stdout
+    dry = run("candidates", "--accept", "1", "--never", "2", "--dry-run")
+    assert (dry.exit_code, worked.status()) == (0, "")
+    done = run("candidates", "--accept", "1", "--never", "2")
+    assert "Wrote .memory/inbox/" in done.stdout
+    assert "Wrote .memory/rejected.txt" in done.stdout
+    assert run("candidates").stdout.startswith("No candidates in the work")
+
+
+def test_as_json_and_by_age(worked: Project, run: Run) -> None:
+    told = json.loads(run("candidates", "--since", "99y", "--json").stdout)
+    assert [one["candidate"]["title"] for one in told["candidates"]] == [rule.rstrip(".") for rule in RULES[::-1]]
+
+
+def test_a_number_that_is_not_listed_is_refused(worked: Project, run: Run) -> None:
+    result = run("candidates", "--accept", "3")
+    assert (result.exit_code, "[unknown-candidate]" in result.stderr) == (2, True)
