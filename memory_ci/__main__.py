@@ -9,7 +9,10 @@ INTERRUPTED = 130  # The exit status that shells give to what SIGINT (2) ended: 
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; nothing where MEMORY_CI is `off`, the switch for whoever runs a fleet."""
+    if os.environ.get("MEMORY_CI", "").lower() == "off" and {"--help", "-h", "--version"}.isdisjoint(sys.argv):
+        sys.stderr.write("memory-ci is off (MEMORY_CI=off): nothing was done.\n")
+        return
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # where it is ignored (`&`, nohup) it stays so
         signal.signal(signal.SIGINT, _interrupt)
     from memory_ci.cli.plain import guard_job_log

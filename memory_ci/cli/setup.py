@@ -160,10 +160,10 @@ def install_command(
         click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
     if not no_mcp and chosen and not has_mcp:
         click.echo(f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]').")
-    local = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+    written = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+    local = [os.path.relpath(path, where.repo.cwd) for path in written]
     if local:
-        is_excluded = any(step.part == "exclude" for step in steps)
-        how = "git passes over them in this clone" if is_excluded else "where git tracks one, `git rm --cached` it"
+        how = "git passes over them; take one that it tracks out with `git rm --cached`"
         click.echo(f"\nDo not commit {' '.join(local)}: of this clone alone ({how}). --shared is for the team.")
 
 

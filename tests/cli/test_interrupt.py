@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from memory_ci.gitrepo.repo import JOURNAL
 from tests.cli.conftest import Run
-from tests.flows.project import Project
+from tests.flows.project import IMPORTED_FROM, Project
 
 SECONDS = 30
 """Bounds what must not hang; nothing here waits that long."""
@@ -68,3 +70,12 @@ def test_a_file_that_was_changed_since_a_run_was_cut_short_is_named_by_every_com
         assert result.exit_code == 0
         assert f"Warning: {project.path}/MEMORY.md:1: changed since a run was cut short" in result.stderr
     assert (project.path / "MEMORY.md").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("command", [["hook", "agent", "--for", "codex"], ["check"], ["record"]])
+def test_one_variable_ends_every_command_at_once(command: list[str], tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "MEMORY_CI": "off"}
+    asked = [sys.executable, "-m", "memory_ci", *command]
+    done = subprocess.run(asked, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"

@@ -33,14 +33,14 @@ def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, 
 
 def test_install_says_which_settings_are_not_to_be_committed(project: Project, run: Run) -> None:
     file = ".claude/settings.local.json"
-    assert f"Do not commit {file}" in run("install", "--agent", "claude-code", "--dry-run").stdout
+    assert (
+        f"Do not commit {file} .mcp.json: of this clone alone"
+        in run("install", "--agent", "claude-code", "--dry-run").stdout
+    )
     shown = run("install", "--agent", "claude-code").stdout
-    assert f"Do not commit {file}: it is of this clone alone (git passes over it in this clone)" in shown
+    assert "git passes over them; take one that it tracks out with `git rm --cached`" in shown
     steps = json.loads(run("install", "--agent", "claude-code", "--json").stdout)["steps"]
     assert ("exclude", "kept") in [(step["part"], step["result"]) for step in steps]
-    project.git("add", "-f", file)
-    run("uninstall")
-    assert f"`git rm --cached {file}`" in run("install", "--agent", "claude-code").stdout
 
 
 def test_hooks_elsewhere_are_a_repository_error_with_a_way_out(project: Project, run: Run) -> None:
