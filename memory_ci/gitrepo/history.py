@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
-from memory_ci.gitrepo.log import FILES, SETTINGS, read_log
+from memory_ci.gitrepo.log import FILES, SETTINGS, parse_date, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
@@ -33,6 +33,10 @@ from memory_ci.records.names import FULL_ID
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COUNTED = "Memory-CI-Counted"
+SURFACE = "Memory-Surface"
+MAX_READERS = 5_000
+"""Commits that are asked for who read memory last."""
+
 AGE = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
 DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 INBOX = ".memory/inbox/"
@@ -194,6 +198,28 @@ def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start
     wanted = f"+{start}".encode()
     with stream_git(repo.cwd, *asked) as stream:
         return frozenset(line[1:].decode("utf-8", "replace").rstrip() for line in stream if line.startswith(wanted))
+
+
+def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
+    """When each agent, local or in the cloud, last made a commit whose work was given memory, the latest first."""
+    keys = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in (SURFACE, "Memory-Session"))
+    asked = (
+        "log",
+        f"-n{MAX_READERS}",
+        "--grep=^Memory-Retrieved:",
+        "--date=raw",
+        f"--format=%cd{keys}",
+        "--end-of-options",
+        rev,
+        "--",
+    )
+    found: dict[str, datetime] = {}
+    for line in run_git(repo.cwd, *SETTINGS, *asked).decode("utf-8", "replace").splitlines():
+        at, surface, sessions = line.split("\0")
+        for name in filter(None, {surface or one.strip().partition(":")[0] for one in sessions.split(",") or [""]}):
+            moment = parse_date(at)
+            found[name] = max(moment, found.get(name, moment))
+    return dict(sorted(found.items(), key=lambda item: item[1], reverse=True))
 
 
 def read_added(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> str:

@@ -12,11 +12,13 @@ import pytest
 
 from memory_ci import __version__
 from memory_ci.cli.setup import CLOUDS as COMMAND_LINE
+from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.setup.cloud import CLOUDS, SCRIPT_FILE, find_remark, set_up_cloud
 from memory_ci.flows.setup.install import MADE, uninstall
 from memory_ci.flows.setup.steps import InstallStep
+from memory_ci.gitrepo.history import list_readers
 from memory_ci.store.edits import format_entry
-from tests.flows.project import IMPORTED_FROM, Project, copy_project, make_project
+from tests.flows.project import IMPORTED_FROM, TODAY, Project, copy_project, make_project
 from tests.make import make_entry
 from tests.repos import RepoBuilder
 
@@ -95,7 +97,7 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
             capture_output=True,
         ).stdout
 
-    shell(f"sed -i s,/usr/local/bin,{home}/none, {SCRIPT_FILE}; sh {SCRIPT_FILE}; git checkout -q {SCRIPT_FILE}")
+    shell(f"sed -i s,/usr/local/bin,{home}/none, {SCRIPT_FILE}; sh {SCRIPT_FILE} claude-web; git checkout -q .")
     assert f"memory-ci=={__version__}" in (home / "pip.log").read_text()
     assert (box.path / ".git/memory-ci/index.db").is_file()
     settings = json.loads((box.path / ".claude/settings.json").read_text())
@@ -105,8 +107,12 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
     box.git("switch", "-q", "-c", "agent/work")
     shell('memory-ci add "Refund in the client alone" --body "It knows the key."', **closed)
     box.git("add", "-A")
-    box.commit("Refund", {"src/refund.py": "x = 1\n"})
+    box.write("src/refund.py", "x = 1\n")
+    shell("git add -A; git -c user.name=Agent -c user.email=a@example.com commit -qm Refund", **closed)
+    assert "Memory-Surface: claude-web" in box.git("log", "-1", "--format=%B")
     box.git("push", "-q", "origin", "agent/work")
     project.git("merge", "-q", "--no-ff", "-m", "Merge agent/work", "agent/work")
     project.record()
     assert "Refund in the client alone" in project.titles()
+    assert list(list_readers(project.workspace.repo, "HEAD")) == ["claude-web"]
+    assert any("last committed by claude-web on" in line for line in list_remarks(project.workspace, "HEAD", TODAY))

@@ -19,6 +19,7 @@ from memory_ci.flows.setup.clients import AGENTS, MODULE, PROGRAM
 from memory_ci.flows.setup.hook_managers import find_interpreter, list_texts
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import list_staged
+from memory_ci.gitrepo.history import list_readers
 from memory_ci.gitrepo.repo import find_repository, list_worktrees
 from memory_ci.records.health import Probe
 
@@ -46,6 +47,10 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
             yield _server(case, one)
         elif one.part.name == "text":
             yield Probe("agents", "ok", f"{one.path} tells any agent that reads it how to ask, and how to note")
+    readers = list_readers(case.workspace.repo, case.tip) if case.tip else {}
+    if readers:
+        seen = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in readers.items())
+        yield Probe("agents", "ok", f"work that was given memory was last committed by {seen}")
     yield from _work_trees(case, [one.agent.name for one in hooks if one.path.is_relative_to(root)])
 
 

@@ -39,6 +39,7 @@ from memory_ci.flows.serve.retrieve import find_overflow
 from memory_ci.flows.sessions.nudge import find_nudge
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.history import list_readers
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.repo import find_commit, list_foreign, read_tips
 from memory_ci.index.builder import open_index, sync
@@ -79,6 +80,7 @@ from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
 from memory_ci.records.report import LoadedFile
 from memory_ci.rendering.health import render_health_line, render_holdout
+from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
 MAX_ASKED = 300
@@ -447,4 +449,6 @@ def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]
     here = workspace_at(workspace.repo, ref)
     health = find_branch_health(here, ref, today)
     holdout = render_holdout(here.config.retrieve.holdout)
-    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref), holdout)))
+    readers = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in list_readers(here.repo, ref).items())
+    seen = printable(f"Work that was given memory was last committed by {readers}.") if readers else ""
+    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref), seen, holdout)))

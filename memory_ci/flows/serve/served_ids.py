@@ -12,14 +12,16 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.history import find_told
+from memory_ci.gitrepo.history import SURFACE, find_told
 from memory_ci.gitrepo.process import decode_path, encode_path
-from memory_ci.gitrepo.repo import find_comment_prefixes, find_commit
+from memory_ci.gitrepo.repo import find_comment_prefixes, find_commit, find_setting
 from memory_ci.gitrepo.trailers import add_ids
 from memory_ci.store.files import write_file
 
 TRAILER = "Memory-Retrieved"
 HOLDOUT = "Memory-Holdout"
+SURFACE_SETTING = "memory-ci.surface"
+"""Where git of a cloud agent's container keeps the agent's name, which the trailer SURFACE repeats."""
 HELD_OUT = "holdout:"  # How the mark of a session that is given nothing stands among the ids.
 
 
@@ -63,7 +65,10 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
     held_out = [one.removeprefix(HELD_OUT) for one in ids if one.startswith(HELD_OUT)]
     is_held_out = add_trailer(workspace, message_file, HOLDOUT, held_out)
     given = [one for one in ids if not one.startswith(HELD_OUT)]
-    return add_trailer(workspace, message_file, TRAILER, given) or is_held_out
+    is_given = add_trailer(workspace, message_file, TRAILER, given)
+    if is_given and (surface := find_setting(workspace.repo, SURFACE_SETTING)):
+        add_trailer(workspace, message_file, SURFACE, [surface])
+    return is_given or is_held_out
 
 
 def list_untold(workspace: Workspace) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from memory_ci.store.files import write_file
 
 SCRIPT_FILE = ".memory-ci-setup.sh"
 OURS = "# memory-ci init --cloud"
-CALL = f"sh {SCRIPT_FILE}"
 SCRIPT = f"""\
 #!/bin/sh
 {OURS}; the next one replaces this file. Run it while the container has network. Afterwards memory is read without any.
@@ -30,8 +29,17 @@ for bin in /usr/local/bin "$HOME/.local/bin"; do
   [ ! -w "$bin" ] || {{ ln -sf "$home/bin/memory-ci" "$bin/memory-ci"; break; }}
 done
 [ -z "${{GITHUB_PATH-}}" ] || echo "$bin" >>"$GITHUB_PATH"
+git config memory-ci.surface "${{1:-cloud}}"
+"$home/bin/memory-ci" install >/dev/null || echo "memory-ci: no git hooks here: its trailers are missing" >&2
 "$home/bin/memory-ci" index
 """
+
+
+def call(name: str) -> str:
+    """The set-up step of a cloud agent."""
+    return f"sh {SCRIPT_FILE} {name}"
+
+
 COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
 COPILOT = f"""\
 {OURS} copilot-cloud: what Copilot's cloud agent runs before it works, from the default branch.
@@ -48,7 +56,7 @@ jobs:
         with:
           fetch-depth: 0
           persist-credentials: false
-      - run: {CALL}
+      - run: {call("copilot-cloud")}
 """
 
 
@@ -61,11 +69,12 @@ class Cloud(NamedTuple):
     remark: str = ""
 
 
+SCRIPT_OF_ITS_OWN = "put `{call}` into the setup script of the environment"
 CLOUDS = {
-    "claude-web": Cloud(("claude-code",), remark=f"put `{CALL}` into the setup script of the environment"),
-    "copilot-cloud": Cloud(("copilot",), COPILOT_FILE, COPILOT, f"add the step `- run: {CALL}` to {COPILOT_FILE}"),
-    "codex-cloud": Cloud(remark=f"put `{CALL}` into the setup script of the environment"),
-    "jules": Cloud(remark=f"put `{CALL}` into the initial setup of the repository in Jules"),
+    "claude-web": Cloud(("claude-code",), remark=SCRIPT_OF_ITS_OWN),
+    "copilot-cloud": Cloud(("copilot",), COPILOT_FILE, COPILOT, f"add the step `- run: {{call}}` to {COPILOT_FILE}"),
+    "codex-cloud": Cloud(remark=SCRIPT_OF_ITS_OWN),
+    "jules": Cloud(remark="put `{call}` into the initial setup of the repository in Jules"),
 }
 
 
@@ -98,4 +107,5 @@ def set_up_cloud(workspace: Workspace, name: str, note: Path, *, dry_run: bool =
 def find_remark(root: Path, name: str) -> str:
     """What is left to be done by hand, "" for nothing."""
     cloud = CLOUDS[name]
-    return "" if cloud.file and CALL in read_text(root / cloud.file) else cloud.remark
+    is_there = cloud.file and call(name) in read_text(root / cloud.file)
+    return "" if is_there else cloud.remark.format(call=call(name))

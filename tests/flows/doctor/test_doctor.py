@@ -33,6 +33,7 @@ from memory_ci.gitrepo.repo import JOURNAL
 from memory_ci.records.health import Diagnosis, Probe
 from tests.flows.agents_at_work import WORDS, keep_session, make_session
 from tests.flows.project import IMPORTED_FROM, NOW, TODAY, Project, copy_project, make_project
+from tests.make import make_id
 from tests.repos import RepoBuilder, make_repo
 from tests.servers import Answer, Asked, json_answer, serve
 
@@ -463,6 +464,17 @@ def test_each_part_of_an_agent_has_a_row_that_tells_when_it_was_heard_of(healthy
     assert "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].what
     install(healthy.workspace, sys.executable, agents=["claude-code"], is_reading=False, is_asking=False, is_mcp=False)
     assert states(healthy) == ["skip", "skip", "ok"]
+
+
+def test_who_committed_work_that_was_given_memory_is_told_with_the_day(healthy: Project) -> None:
+    given = f"Memory-Retrieved: {make_id(1)}"
+    healthy.at(NOW).commit(f"One\n\n{given}\nMemory-Session: codex:0a1b", {"a.py": "1\n"})
+    healthy.at(NOW).commit(f"Two\n\n{given}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"})
+    healthy.commit("Three\n\nMemory-Session: gemini:0a1d", {"a.py": "3\n"})
+    (told,) = [one.what for one in probes(healthy, "agents") if "last committed by" in one.what]
+    assert "codex on 2026-11-21" in told
+    assert "jules on 2026-11-21" in told
+    assert "gemini" not in told
 
 
 def test_a_work_tree_that_an_agent_does_not_read_in_is_told(healthy: Project, tmp_path: Path) -> None:
