@@ -82,6 +82,27 @@ def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
     assert "Feed the hen" in context(call("copilot", **tool, hook_event_name="preToolUse"))
 
 
+def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(run: Run, shop: Project) -> None:
+    assert run("install", "--agent", "copilot", "--no-mcp").exit_code == 0
+    hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
+    common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
+    told = {
+        "sessionStart": {"source": "new", "initialPrompt": ASK},
+        "userPromptSubmitted": {"prompt": ASK, "timestamp": 1795336129602},
+        "preToolUse": {"toolName": "view", "toolArgs": {"path": str(shop.path / "src/client.py")}},
+        "agentStop": {"stopReason": "end_turn", "stop_hook_active": False},
+    }
+    assert hooks.keys() == told.keys()
+    answers = {}
+    for event, [hook] in hooks.items():
+        words = hook["bash"].partition(" -m memory_ci ")[2].removesuffix("; exit 0").split()
+        answers[event] = context(run(*words, stdin=json.dumps({**common, **told[event]})).stdout)
+    assert "Never push to main" in answers["sessionStart"]
+    assert "Charge a card once" in answers["userPromptSubmitted"]
+    assert "Feed the hen" in answers["preToolUse"]
+    assert answers["agentStop"] == ""
+
+
 def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
     start = call("cursor", conversation_id="c2", session_id="", hook_event_name="sessionStart")
     assert "Never push to main" in json.loads(start)["additional_context"]
