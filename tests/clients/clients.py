@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -39,12 +40,11 @@ def _write(path: Path, text: str) -> None:
 
 
 def _claude(home: Path, folder: Path, url: str) -> Mapping[str, str]:
-    trusted = {"hasTrustDialogAccepted": True, "enabledMcpjsonServers": ["memory-ci"]}
     told = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": {"approved": [KEY[-20:]]}}
-    file = home / ".claude.json"
-    known = json.loads(file.read_text()) if file.exists() else told
-    known.setdefault("projects", {}).setdefault(str(folder), {}).update(trusted)
-    _write(file, json.dumps(known))
+    trees = [str(folder.with_name(name)) for name in ("shop", "tree")]
+    trusted = {"projects": {tree: {"hasTrustDialogAccepted": True} for tree in trees}}
+    _write(home / ".claude.json", json.dumps({**told, **trusted}))
+    _write(home / ".claude/settings.json", '{"enableAllProjectMcpServers": true}')
     calm = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **calm}
 
@@ -173,3 +173,7 @@ def environment(client: Client, home: Path, folder: Path, url: str, programs: li
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST", "NODE"))}
     own = client.set_up(home, folder, url)
     return {**kept, "HOME": str(home), "TERM": "xterm-256color", "PATH": path, **own}
+
+
+if __name__ == "__main__":  # what npm is to install: these versions, or those of a tag ("latest")
+    print(*(f"{one.package}@{(sys.argv[1:] or [one.version])[0]}" for one in CLIENTS))  # noqa: T201
