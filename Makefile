@@ -11,7 +11,7 @@ MANIFEST := $(wildcard .pre-commit-hooks.yaml)
 unexport PYTHONDONTWRITEBYTECODE # the tests start Python hundreds of times: each time all would be compiled anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo recording test lint format bench sdks dist clean
+.PHONY: help demo recording test clients lint format bench sdks dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into docs/re
 
 test: $(VENV)/dev.stamp ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist worksteal $(ARGS)
+
+clients: $(VENV)/dev.stamp ## type into real coding agents (npm), whose model is a script: RELEASE=latest, ARGS="-k codex"
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/clients $$($(BIN)/python -m tests.clients.clients $(RELEASE))
+	CLIENTS=$(VENV)/clients/node_modules $(BIN)/pytest tests/clients/real_clients.py $(ARGS)
 
 lint: $(VENV)/dev.stamp ## check style, types, contracts, changelog fragments and hook files
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memory_ci.cli.agent import NAMES
+from memory_ci.flows.serve.session_note import list_signs
 from memory_ci.flows.sessions.active_session import find_index, list_working
 from memory_ci.lifecycle.anchors import format_anchor
 from memory_ci.records.anchor import Anchor
@@ -80,6 +81,27 @@ def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
     tool = {**common, "toolName": "view", "toolArgs": json.dumps({"path": "src/client.py"})}
     assert call("copilot", **tool, hook_event_name="postToolUse") == ""
     assert "Feed the hen" in context(call("copilot", **tool, hook_event_name="preToolUse"))
+
+
+def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(run: Run, shop: Project) -> None:
+    assert run("install", "--agent", "copilot", "--no-mcp").exit_code == 0
+    hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
+    common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
+    told = {
+        "sessionStart": {"source": "new", "initialPrompt": ASK},
+        "userPromptSubmitted": {"prompt": ASK, "timestamp": 1795336129602},
+        "preToolUse": {"toolName": "view", "toolArgs": {"path": str(shop.path / "src/client.py")}},
+        "agentStop": {"stopReason": "end_turn", "stop_hook_active": False},
+    }
+    assert hooks.keys() == told.keys()
+    answers = {}
+    for event, [hook] in hooks.items():
+        words = hook["bash"].partition(" -m memory_ci ")[2].removesuffix("; exit 0").split()
+        answers[event] = context(run(*words, stdin=json.dumps({**common, **told[event]})).stdout)
+    assert "Never push to main" in answers["sessionStart"]
+    assert "Charge a card once" in answers["userPromptSubmitted"]
+    assert "Feed the hen" in answers["preToolUse"]
+    assert answers["agentStop"] == ""
 
 
 def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
@@ -274,3 +296,33 @@ def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Pr
         "opencode.json",
         ".mcp.json",
     }
+
+
+def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn(call: Call, shop: Project) -> None:
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\nEOF"
+    said = [
+        ("session_meta", {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}),
+        *(
+            one
+            for file, prompt in (("src/old.py", "Begin with the old one"), ("src/client.py", "Now charge it"))
+            for one in (
+                ("response_item", {"type": "message", "role": "user", "content": [{"text": prompt}]}),
+                ("event_msg", {"type": "user_message", "message": prompt}),
+                (
+                    "response_item",
+                    {
+                        "type": "function_call",
+                        "name": "exec_command",
+                        "arguments": json.dumps({"cmd": patch.format(file)}),
+                        "call_id": file,
+                    },
+                ),
+            )
+        ),
+    ]
+    records = [{"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload} for kind, payload in said]
+    path = shop.write(".git/rollout-s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
+    call("codex", hook_event_name="UserPromptSubmit", prompt="Now charge it", transcript_path=str(path))
+    call("codex", hook_event_name="Stop", transcript_path=str(path))
+    edited = [sign.edited for sign in list_signs(shop.workspace, "s1") if sign.edited]
+    assert edited == [("src/client.py",)], "of this turn, once"

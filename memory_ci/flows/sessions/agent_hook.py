@@ -129,12 +129,24 @@ def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
 
 
 def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
-    """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id."""
+    """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id.
+
+    Codex runs no hook for a patch inside a shell command: what a turn edited is noted at its end.
+    """
     path = Path(event.transcript).expanduser()
     if event.agent == "copilot" and SAFE.fullmatch(event.session):
         path = Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
     if not path.is_file():
         return
-    from memory_ci.flows.sessions.capture import capture
+    from memory_ci.flows.serve.session_note import Sign, note_sign, read_head
+    from memory_ci.flows.sessions.capture import keep, read_own
+    from memory_ci.flows.sessions.quote import list_edited
+    from memory_ci.flows.workspace import repository_path
 
-    capture(open_workspace(start), path, now, agent=event.agent, cwd=event.cwd)
+    where = open_workspace(start)
+    sessions = read_own(where, path, event.agent, event.cwd)
+    keep(where, path, sessions, now)
+    for session in sessions if event.agent == "codex" else ():
+        if session.id == event.session and (paths := list_edited(session)):
+            edited = tuple(repository_path(where, start / path) for path in paths)
+            note_sign(where, Sign(agent="codex", session=session.id, at=now, edited=edited, branch=read_head(where)))

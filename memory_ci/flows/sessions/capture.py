@@ -105,7 +105,13 @@ def capture(
     First what retention has passed is deleted. Raises UsageError: transcript-unreadable, foreign-transcript,
     unknown-transcript; RepositoryError: ref-moved, git-failed.
     """
-    sessions = read_own(workspace, path, agent, cwd)
+    return keep(workspace, path, read_own(workspace, path, agent, cwd), now, dry_run=dry_run)
+
+
+def keep(
+    workspace: Workspace, path: Path, sessions: list[Session], now: datetime, *, dry_run: bool = False
+) -> tuple[Captured, ...]:
+    """Keep what was read of a transcript, as `capture` does. Raises RepositoryError: ref-moved, git-failed."""
     if not dry_run:
         delete_expired(workspace, now)
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)

@@ -108,6 +108,16 @@ def list_turns(session: Session) -> list[Event]:
     return [event for event in said if event.origin.line and event.text]
 
 
+def list_edited(session: Session) -> tuple[str, ...]:
+    """The files that were edited since a person last said something."""
+    last = max((turn.seq for turn in list_turns(session)), default=-1)
+    return tuple(dict.fromkeys(path for edit in _list_edits(session) if edit.seq > last for path in edit.paths))
+
+
+def _list_edits(session: Session) -> list[Event]:
+    return [event for event in session.events if event.kind == "tool_call" and EDITS.search(event.tool or "")]
+
+
 def _list_passages(text: str) -> Iterator[str]:
     """The paragraphs that were typed: no fences, quotations, indented code, long blocks, nothing of a long turn."""
     lines = unfenced_lines(text.splitlines()) if len(text) <= MAX_TURN else ()
@@ -133,7 +143,7 @@ def _fold(text: str) -> str:
 
 def _quote(session: Session, turn: Event, words: str) -> FoundQuote:
     """With the first files that were edited after the turn; where there are none, with the last before it."""
-    edits = [event for event in session.events if event.kind == "tool_call" and EDITS.search(event.tool or "")]
+    edits = _list_edits(session)
     after = dict.fromkeys(path for event in edits if event.seq > turn.seq for path in event.paths)
     before = dict.fromkeys(path for event in reversed(edits) if event.seq < turn.seq for path in event.paths)
     return f"session:{session.key}#{turn.origin.line} {words}", tuple(after or before)[:MAX_EDITED]

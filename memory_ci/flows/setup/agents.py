@@ -363,7 +363,8 @@ def _head(part: Part) -> str:
 def _hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
     """A hook as the agent takes it; it ends in success without memory-ci, too."""
     command = f"command -v {call.removesuffix(CALL)}{TEST}{call} {_marks(agent)[0]}{flags}; exit 0"
-    if agent.hook == "copilot":
+    if agent.hook == "copilot":  # it does not tell its hooks which event it is
+        command = command.replace("; exit", f" --event {event.name}; exit")
         return {"type": "command", "bash": command, "timeoutSec": agent.minute}
     if agent.hook == "cursor":
         return {"command": command}

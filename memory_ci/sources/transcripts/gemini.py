@@ -8,9 +8,11 @@ takes back a message and all after it.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, EventKind, Session
@@ -54,6 +56,8 @@ ABORTS = frozenset(
 )
 """Reasons that stand for Escape or Ctrl-C while the agent worked."""
 
+PATHS = ("file_path", "absolute_path", "path")
+MAX_PATH = 1_000  # Characters that are looked through for the directory of the project.
 EXIT_CODE = re.compile(r"^Exit Code: (-?\d+)$", re.MULTILINE)
 
 
@@ -73,6 +77,13 @@ def split_typed(texts: list[str]) -> tuple[list[str], str]:
         if mark:
             return typed, "\n".join([mark + rest, *texts[number + 1 :]])
     return typed, ""
+
+
+def find_root(given: dict[str, Any], project: str) -> str:
+    """The directory of the project, above a path that a tool was given: a header names its SHA-256 alone."""
+    paths = (PurePosixPath(as_text(given.get(name))[:MAX_PATH]) for name in PATHS)
+    above = (str(parent) for path in paths for parent in path.parents)
+    return next((one for one in above if hashlib.sha256(one.encode("utf-8", "replace")).hexdigest() == project), "")
 
 
 REWIND = "$rewind"
@@ -123,6 +134,7 @@ class _Log:
         self.builder = builder
         self.person: Actor = "human"
         self.agent: Actor = "agent"
+        self.project = ""
         self.messages: dict[str, tuple[int, dict[str, Any]]] = {}
         self.recorded: set[str] = set()  # ids with a record of their own, not only in a rewritten history
 
@@ -143,6 +155,7 @@ class _Log:
     def header(self, found: dict[str, Any]) -> None:
         """What a header or a patch says of the session; most patches only move `lastUpdated`."""
         self.builder.id = as_text(found.get("sessionId")) or self.builder.id
+        self.project = as_text(found.get("projectHash")) or self.project
         if found.get("kind") == "subagent":
             self.person = self.agent = "subagent"
 
@@ -174,15 +187,16 @@ class _Log:
         typed = users & self.recorded or users
         for uid, (line, message) in self.messages.items():
             is_synthetic = uid in users - typed
-            _Message(self.builder, uid, line, message).add("injected" if is_synthetic else self.person, self.agent)
+            actor: Actor = "injected" if is_synthetic else self.person
+            _Message(self.builder, uid, line, message, self.project).add(actor, self.agent)
         return self.builder.build()
 
 
 class _Message:
     """One message on its way to events."""
 
-    def __init__(self, builder: SessionBuilder, uid: str, line: int, message: dict[str, Any]) -> None:
-        self.builder, self.uid, self.found = builder, uid, message
+    def __init__(self, builder: SessionBuilder, uid: str, line: int, message: dict[str, Any], project: str) -> None:
+        self.builder, self.uid, self.found, self.project = builder, uid, message, project
         self.place = Place(line, parse_time(message.get("timestamp")))
 
     def add(self, person: Actor, agent: Actor) -> None:
@@ -255,7 +269,7 @@ class _Message:
             self.place,
             uid=uid and f"{uid}:call",
             tool=tool,
-            paths=touched_paths(call.get("args"), "file_path", "absolute_path", "path"),
+            paths=touched_paths(call.get("args"), *PATHS, root=find_root(as_dict(call.get("args")), self.project)),
         )
         if call.get("status") == "cancelled":
             self._cancelled(call, person, uid, tool)

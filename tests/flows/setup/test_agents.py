@@ -65,7 +65,8 @@ def test_settings_get_a_hook_for_each_event_and_are_byte_for_byte_as_before_with
     assert set_up(project, name) == "kept"
     after = json.loads(path.read_text())
     for event in EVENTS[name]:
-        assert f"hook agent --for {name}; exit 0" in json.dumps(after["hooks"][event].pop())
+        told = f" --event {event}" if name == "copilot" else ""
+        assert f"hook agent --for {name}{told}; exit 0" in json.dumps(after["hooks"][event].pop())
     ours = dict.fromkeys(("hooks", "mcpServers", "permissions", "tools"))
     assert after | ours == before | ours
     assert after["hooks"] == {**{event: [] for event in EVENTS[name]}, **before.get("hooks", {})}

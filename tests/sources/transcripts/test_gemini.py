@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +99,22 @@ def test_a_cancelled_call_tells_the_reason_of_the_person() -> None:
 def test_a_call_that_was_cut_off_is_an_interruption() -> None:
     found = of_kind(read_one(read, sample("gemini-events.jsonl")), "interrupt")
     assert [(event.actor, event.tool) for event in found] == [("human", "run_shell_command"), ("human", None)]
+
+
+@pytest.mark.parametrize(
+    ("path", "paths"),
+    [
+        ("/home/ann/shop/src/pay.py", ("src/pay.py",)),
+        ("src/pay.py", ("src/pay.py",)),
+        ("/home/ann/notes.md", ()),
+        ("/" + "a/" * 100_000, ()),
+    ],
+)
+def test_an_absolute_path_below_the_project_is_named_from_there(path: str, paths: tuple[str, ...]) -> None:
+    header = HEADER | {"projectHash": hashlib.sha256(b"/home/ann/shop").hexdigest()}
+    call = {"id": "c", "name": "replace", "args": {"file_path": path}}
+    session = read_one(read, lines(header, message("m", "gemini", "", toolCalls=[call])))
+    assert [event.paths for event in of_kind(session, "tool_call")] == [paths]
 
 
 def test_a_compression_is_marked_and_not_human() -> None:

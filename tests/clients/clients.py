@@ -1,0 +1,179 @@
+"""The clients: how each is set up for a model on loopback, started, left, and what it calls its tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.clients.model import Call, Json
+
+KEY = "sk-ant-api03-none-0123456789abcdefghij"
+PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {0.path}\n@@\n-{0.old}\n+{0.new}\n*** End Patch\nEOF"
+Tools = Mapping[str, Callable[[Call], tuple[str, Json]]]
+SetUp = Callable[[Path, Path, str], Mapping[str, str]]
+
+
+class Client(NamedTuple):
+    """A client; `name` is that of `install --agent`; `settings` are the project's own,
+    in a form of their owner's; `cannot` says by check why it is not expected to pass."""
+
+    name: str
+    package: str
+    version: str
+    command: tuple[str, ...]
+    headless: tuple[str, ...]
+    leave: str
+    set_up: SetUp
+    tools: Tools
+    settings: Mapping[str, str] = {}
+    boot: float = 8
+    cannot: Mapping[str, str] = {}
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _claude(home: Path, folder: Path, url: str) -> Mapping[str, str]:
+    told = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": {"approved": [KEY[-20:]]}}
+    trees = [str(folder.with_name(name)) for name in ("shop", "tree")]
+    trusted = {"projects": {tree: {"hasTrustDialogAccepted": True} for tree in trees}}
+    _write(home / ".claude.json", json.dumps({**told, **trusted}))
+    _write(home / ".claude/settings.json", '{"enableAllProjectMcpServers": true}')
+    calm = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **calm}
+
+
+def _codex(home: Path, folder: Path, url: str) -> Mapping[str, str]:
+    provider = (
+        f'[model_providers.stub]\nname = "stub"\nbase_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "KEY"\n'
+    )
+    trust = f'[projects."{folder}"]\ntrust_level = "trusted"\n'
+    head = 'model = "stub"\nmodel_provider = "stub"\ncheck_for_update_on_startup = false\n'
+    _write(home / ".codex/config.toml", f"{head}{provider}{trust}")
+    return {"KEY": "none"}
+
+
+def _gemini(home: Path, folder: Path, url: str) -> Mapping[str, str]:
+    calm = {"enableAutoUpdate": False, "enableAutoUpdateNotification": False}
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "general": calm}
+    _write(home / ".gemini/settings.json", json.dumps({**settings, "privacy": {"usageStatisticsEnabled": False}}))
+    return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def _copilot(home: Path, folder: Path, url: str) -> Mapping[str, str]:
+    _write(home / ".copilot/config.json", json.dumps({"trusted_folders": [str(folder)], "banner": "never"}))
+    model = {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_MODEL": "gpt-4.1"}
+    return {"COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false", **model}
+
+
+def _opencode(home: Path, folder: Path, url: str) -> Mapping[str, str]:
+    options = {"baseURL": f"{url}/v1", "apiKey": "none"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"stub": {"tool_call": True}}}
+    calm = {"autoupdate": False, "share": "disabled"}
+    settings = {"provider": {"stub": provider}, "model": "stub/stub", "small_model": "stub/stub", **calm}
+    _write(home / ".config/opencode/opencode.json", json.dumps(settings))
+    return {"OPENCODE_DISABLE_MODELS_FETCH": "true", "OPENCODE_DISABLE_LSP_DOWNLOAD": "true"}
+
+
+def _shell(name: str, **more: str) -> Callable[[Call], tuple[str, Json]]:
+    return lambda call: (name, {"command": call.command, **more})
+
+
+CLIENTS = (
+    Client(
+        "claude-code",
+        "@anthropic-ai/claude-code",
+        "2.1.197",
+        ("claude", "--permission-mode", "acceptEdits"),
+        ("claude", "--permission-mode", "acceptEdits", "-p"),
+        "/exit",
+        _claude,
+        {
+            "read": lambda call: ("Read", {"file_path": call.path}),
+            "edit": lambda call: ("Edit", {"file_path": call.path, "old_string": call.old, "new_string": call.new}),
+            "shell": _shell("Bash", description="note"),
+        },
+        {".claude/settings.local.json": '{"permissions": {"deny": ["WebFetch"],\t"allow": []}}'},
+    ),
+    Client(
+        "codex",
+        "@openai/codex",
+        "0.169.0",
+        ("codex", "--dangerously-bypass-hook-trust", "-a", "never", "-s", "danger-full-access"),
+        ("codex", "exec", "-s", "danger-full-access"),
+        "/exit",
+        _codex,
+        {
+            "read": lambda call: ("exec_command", {"cmd": f"cat {call.path}"}),
+            "edit": lambda call: ("exec_command", {"cmd": PATCH.format(call)}),
+            "shell": lambda call: ("exec_command", {"cmd": call.command}),
+        },
+        {".codex/config.toml": "# ours\nhide_agent_reasoning = true"},
+    ),
+    Client(
+        "gemini",
+        "@google/gemini-cli",
+        "0.61.0",
+        ("gemini", "--skip-trust", "-m", "gemini-2.5-flash", "--approval-mode", "auto_edit"),
+        ("gemini", "--skip-trust", "-m", "gemini-2.5-flash", "--approval-mode", "auto_edit", "-p"),
+        "/quit",
+        _gemini,
+        {
+            "read": lambda call: ("read_file", {"file_path": call.path}),
+            "edit": lambda call: (
+                "replace",
+                {"file_path": call.path, "old_string": call.old, "new_string": call.new, "instruction": "edit"},
+            ),
+            "shell": _shell("run_shell_command", description="note"),
+        },
+        {".gemini/settings.json": '{ "ui": {"hideTips": true} }\n\n'},
+    ),
+    Client(
+        "copilot",
+        "@github/copilot",
+        "1.0.102",
+        ("copilot", "--allow-all-tools"),
+        ("copilot", "--allow-all-tools", "-p"),
+        "/exit",
+        _copilot,
+        {
+            "read": lambda call: ("view", {"path": call.path}),
+            "edit": lambda call: ("edit", {"path": call.path, "old_str": call.old, "new_str": call.new}),
+            "shell": _shell("bash", description="note"),
+        },
+    ),
+    Client(
+        "opencode",
+        "opencode-ai",
+        "1.18.33",
+        ("opencode",),
+        ("opencode", "run"),
+        "/exit",
+        _opencode,
+        {
+            "read": lambda call: ("read", {"filePath": call.path}),
+            "edit": lambda call: ("edit", {"filePath": call.path, "oldString": call.old, "newString": call.new}),
+            "shell": _shell("bash", description="note"),
+        },
+        {"opencode.json": '{"$schema": "https://opencode.ai/config.json", "username": "ann"}'},
+        boot=20,
+    ),
+)
+
+
+def environment(client: Client, home: Path, folder: Path, url: str, programs: list[Path]) -> dict[str, str]:
+    """The environment of a client: this one without what tells that a program runs it, and the client's own."""
+    path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST", "NODE"))}
+    own = client.set_up(home, folder, url)
+    return {**kept, "HOME": str(home), "TERM": "xterm-256color", "PATH": path, **own}
+
+
+if __name__ == "__main__":  # what npm is to install: these versions, or those of a tag ("latest")
+    print(*(f"{one.package}@{(sys.argv[1:] or [one.version])[0]}" for one in CLIENTS))  # noqa: T201

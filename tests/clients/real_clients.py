@@ -1,0 +1,145 @@
+"""What people who use memory-ci with a real agent see: `make clients`. A person types, a script is the model.
+
+Set CLIENTS to the folder of node_modules; `-k codex` is for one. RECORDING names the file to write the report to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.clients import CLIENTS, Client
+from tests.clients.recording import (
+    ABOUT_FILE,
+    ASKS,
+    CORRECTS,
+    EDITS,
+    FILE,
+    FORGED,
+    NORM,
+    QUOTE,
+    RECALLED,
+    RULE,
+    STEERS,
+    TYPED,
+    Shop,
+    Talk,
+)
+
+FOLDER = Path(os.environ.get("CLIENTS", "node_modules")) / ".bin"
+PROGRAMS = [Path(sys.executable).parent, FOLDER]
+ASKED = "nothing was noted"
+"""What the question says that ends a turn."""
+
+
+@pytest.fixture(scope="module", params=CLIENTS, ids=lambda client: str(client.name))
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    client: Client = request.param
+    if not (FOLDER / client.command[0]).exists():
+        pytest.skip(f"{client.package} is not in {FOLDER}")
+    made = Shop(tmp_path_factory.mktemp(client.name), client, PROGRAMS)
+    yield made
+    made.model.close()
+
+
+@pytest.fixture(scope="module")
+def talk(shop: Shop) -> Talk:
+    """One session: it asks, edits, is corrected twice, tries a forged quote, and is interrupted."""
+    shop.before = shop.settings()
+    shop.install(shop.client.name)
+    return shop.talk(*TYPED)
+
+
+@pytest.fixture(autouse=True)
+def _cannot(shop: Shop, request: pytest.FixtureRequest) -> None:
+    if why := shop.client.cannot.get(request.node.originalname.removeprefix("test_")):
+        request.applymarker(pytest.mark.xfail(reason=why))
+
+
+def test_recall_is_in_the_first_request(talk: Talk) -> None:
+    assert RECALLED in talk.given(ASKS)
+    assert NORM in talk.given(ASKS)
+
+
+def test_norms_come_once(talk: Talk) -> None:
+    assert talk.all_given().count(NORM) == 1
+    assert talk.all_given().count(RECALLED) == 1
+
+
+def test_memory_of_a_file_comes_once(talk: Talk) -> None:
+    assert ABOUT_FILE in talk.given(EDITS)
+    assert talk.all_given().count(ABOUT_FILE) == 1
+
+
+def test_a_correction_becomes_a_proved_note(shop: Shop, talk: Talk) -> None:
+    [note] = shop.notes()
+    assert f"## {RULE}" in note
+    [key, line] = re.search(r"session:(\S+)#(\d+) " + re.escape(QUOTE), note).groups()  # type: ignore[union-attr]
+    said = shop.run("memory-ci", "sessions", "--human")
+    assert re.search(rf"{line}: {re.escape(CORRECTS)}", said)
+    assert key.startswith(shop.client.name)
+    assert f"{FILE}@" in note
+
+
+def test_the_second_question_is_not_asked(talk: Talk) -> None:
+    assert talk.all_given().count(ASKED) == 1
+    assert "memory-ci add" in talk.given(STEERS), "the nudge at the prompt"
+
+
+def test_a_forged_quote_is_refused(shop: Shop, talk: Talk) -> None:
+    assert "quote-not-said" in talk.all_new()
+    assert not any(FORGED in note for note in shop.notes())
+
+
+def test_what_people_said_is_what_was_typed(shop: Shop, talk: Talk) -> None:
+    said = shop.run("memory-ci", "sessions", "--human")
+    assert [line.partition(": ")[2] for line in said.splitlines() if re.search(r":\d+: (?!\[)", line)] == [*TYPED]
+
+
+def test_an_interrupt_leaves_all_as_it_is(shop: Shop, talk: Talk) -> None:
+    assert len(shop.notes()) == 1
+    assert TYPED[-1] in shop.run("memory-ci", "sessions", "--human")
+
+
+def test_the_commit_of_a_person_takes_note_and_session_along(shop: Shop, talk: Talk) -> None:
+    shop.git("commit", "-q", "-a", "-m", "Charge with a key")
+    message, files = shop.git("log", "-1", "--format=%B"), shop.git("show", "--format=", "--name-only", "HEAD")
+    assert f"Memory-Session: {shop.client.name}:" in message
+    assert "Memory-Retrieved: " in message
+    assert ".memory/inbox/" in files
+    talk.commit = shop.git("log", "-1", "--format=%B%n", "--name-status")
+    talk.recorded = shop.run("memory-ci", "record")
+    assert RULE in talk.recorded
+    assert "claimed:" not in (shop.folder / "MEMORY.md").read_text()
+
+
+def test_a_program_is_asked_nothing(shop: Shop, talk: Talk) -> None:
+    first = len(shop.model.asked)
+    shop.run(*shop.client.headless, CORRECTS.replace("retry", "repeat"), is_ok=False)
+    assert len(shop.model.asked) > first
+    assert not any("memory-ci add" in asked.new for asked in shop.model.asked[first:])
+
+
+def test_a_linked_work_tree_reads_and_captures(shop: Shop, talk: Talk) -> None:
+    tree = shop.folder.parent / "tree"
+    shop.git("worktree", "add", "-q", str(tree), "-b", "other")
+    shop.trust(tree)
+    shop.run("memory-ci", "install", "--agent", shop.client.name, cwd=tree)
+    there = shop.talk(ASKS, cwd=tree)
+    assert RECALLED in there.given(ASKS)
+    assert NORM in there.given(ASKS)
+
+
+def test_of_two_hooks_one_answers(shop: Shop, talk: Talk) -> None:
+    shop.install("claude-code" if shop.client.name != "claude-code" else "copilot", shop.client.name)
+    assert shop.talk(ASKS).all_given().count(RECALLED) == 1
+
+
+def test_uninstall_leaves_settings_as_they_were(shop: Shop, talk: Talk) -> None:
+    shop.run("memory-ci", "uninstall")
+    assert shop.settings() == shop.before
