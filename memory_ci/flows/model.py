@@ -122,6 +122,7 @@ class Model(NamedTuple):
     """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
 
     `is_metered`: the engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed.
+    `kept_as` names the program whose replies are kept all the same.
     """
 
     name: str
@@ -131,13 +132,19 @@ class Model(NamedTuple):
     settings: EngineConfig
     is_metered: bool = False
     lacks: str = ""
+    kept_as: str = ""
 
     def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
         if self.engine is None:
             return None
-        is_kept = self.name in ("anthropic", "claude-cli")  # what a program answers may change with the program
-        place = kept / re.sub(r"[^\w.-]+", "-", f"{self.name}-{self.settings.provider}-{self.settings.model}")
+        is_kept = self.kept_as or self.name in (
+            "anthropic",
+            "claude-cli",
+        )  # what a program answers may change with the program
+        place = kept / re.sub(
+            r"[^\w.-]+", "-", f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
+        )
         engine = KeptReplies(self.engine, place) if is_kept else self.engine
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)

@@ -297,7 +297,7 @@ def _usd(amount: float) -> str:
 
 def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
     provider = f" by {model.settings.provider}" if model.name == "anthropic" else ""
-    hint = "Set ANTHROPIC_API_KEY with provider anthropic, or record without --backfill."
+    hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
     if model.settings.name == "auto" and model.name == "rules" and is_configured(environ, model.settings):
         hint = "Install the package: pip install 'memory-ci[anthropic]'."
     return UsageError(
@@ -310,9 +310,11 @@ class Collector:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.calls = 0
 
     def extract(self, request: Request) -> EngineReply:
         """No learnings."""
+        self.calls += 1
         self.requests += [request] if request.task == "learnings" else []
         return EngineReply(text='{"learnings": []}', stop_reason="")
 

@@ -34,11 +34,17 @@ class Reader:
         if request.task == "consolidation":
             quoted = self._group(request)
             texts = {piece.id: piece.text.partition("\n")[0] for piece in request.evidence}
-            learnings = [{"title": "x", "quotes": [{"evidence": key, "text": texts[key]} for key in quoted]}]
+            learnings: list[dict[str, object]] = [
+                {"title": "x", "quotes": [{"evidence": key, "text": texts[key]} for key in quoted]}
+            ]
         else:
             said = next((one for one in (FIRST, SECOND) for piece in request.evidence if one in piece.text), None)
             piece = next((piece.id for piece in request.evidence if said and said in piece.text), "")
-            learning = {"title": said, "kind": "preference", "quotes": [{"evidence": piece, "text": said}]}
+            learning: dict[str, object] = {
+                "title": said,
+                "kind": "preference",
+                "quotes": [{"evidence": piece, "text": said}],
+            }
             learnings = [learning] if said else []
         return EngineReply(text=json.dumps({"learnings": learnings}), stop_reason="end_turn", model="m")
 
