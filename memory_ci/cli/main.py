@@ -26,6 +26,7 @@ COMMANDS = {
     "graph": ("lookup", "Show what an entry is related to."),
     "log": ("lookup", "Show what commits did to one entry."),
     "record": ("record", "Turn merged work into committed memory."),
+    "learn": ("learn", "Let a model read older work; says what it costs first."),
     "candidates": ("candidates", "List what may be worth learning, to accept or to decline."),
     "extract": ("record", "Write the plan of a record run, and change nothing."),
     "apply": ("record", "Perform a plan."),

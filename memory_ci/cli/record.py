@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS = 60
-"""Between two looks at the batches of a backfill, which take minutes to hours."""
+"""Between two looks at the batches, which take minutes to hours."""
 
 
 @click.command("record")
@@ -43,8 +43,8 @@ POLL_SECONDS = 60
     type=click.Choice(get_args(PublishMode)),
     help="How the commits reach the remote, instead of what the configuration says.",
 )
-@click.option("--backfill", is_flag=True, help="Ask the model in batches, at half price; run again to collect.")
-@click.option("--wait", is_flag=True, help="With --backfill: wait until the batches have ended.")
+@click.option("--backfill", is_flag=True, hidden=True)
+@click.option("--wait", is_flag=True, hidden=True)
 @click.option(
     "--summary",
     type=click.File("w", encoding="utf-8", lazy=True),
@@ -89,7 +89,6 @@ def record_command(
       memory-ci record
       memory-ci record --since v1.0 --engine anthropic
       memory-ci record --push auto
-      memory-ci record --backfill --wait
     """
     from memory_ci.flows.record.backfill import Pending
     from memory_ci.flows.record.episode_files import list_written
@@ -117,9 +116,9 @@ def record_command(
         remarks = list_remarks(where, plan.ref, today())
         summary.write(render_summary(plan, published, remarks=remarks))
     if as_json:
-        echo_json(_as_json(plan, published))
+        echo_json(as_json_of(plan, published))
     else:
-        _show(plan, published, list_written(where, plan) if plan is not None else ())
+        show_run(plan, published, list_written(where, plan) if plan is not None else ())
     if plan is not None and plan.engine.failure:
         click.echo(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
@@ -163,7 +162,7 @@ def _ask(count: int) -> None:
 def _backfill(
     where: Workspace, options: RecordOptions, *, wait: bool, fetch: bool, dry_run: bool
 ) -> tuple[Plan | Pending, Published | None]:
-    """A backfill is of a clone that somebody sits before: its commits stay local."""
+    """What `learn` does in batches, by its former name: gone with the next release. Its commits stay local."""
     from memory_ci.flows.publish.publish import PublishOptions, publish
     from memory_ci.flows.record.backfill import Backfill, Pending
     from memory_ci.flows.record.run import fetch_sessions
@@ -172,7 +171,7 @@ def _backfill(
         if fetch:
             options = replace(options, problems=fetch_sessions(where, options.ref, os.environ))
         batches = Backfill(where, options, now(), advance, os.environ)
-        plan = batches.plan(_wait if wait else None, dry_run=dry_run)
+        plan = batches.plan(wait_for_batches if wait else None, dry_run=dry_run)
     if isinstance(plan, Pending) or dry_run:
         return plan, None
     published = publish(where, PublishOptions("none", options.ref), lambda ref, accepted: plan, now(), os.environ)
@@ -180,7 +179,7 @@ def _backfill(
     return plan, published
 
 
-def _as_json(plan: Plan | None, published: Published | None) -> dict[str, object]:
+def as_json_of(plan: Plan | None, published: Published | None) -> dict[str, object]:
     """`applied` is what was committed; `published` where it went, unless it stayed here."""
     if published is None:
         return {"plan": plan, "applied": None}
@@ -194,7 +193,8 @@ def _as_json(plan: Plan | None, published: Published | None) -> dict[str, object
     return found
 
 
-def _show(plan: Plan | None, published: Published | None, written: Sequence[str]) -> None:
+def show_run(plan: Plan | None, published: Published | None, written: Sequence[str]) -> None:
+    """What was learned and where it went, for people."""
     if plan is not None:
         click.echo(render_plan(plan, written), nl=False)
     if published is not None and plan is not None and published.subjects:
@@ -207,7 +207,7 @@ def _show(plan: Plan | None, published: Published | None, written: Sequence[str]
         click.echo(printable(line))
 
 
-def _wait(pending: Pending) -> None:
+def wait_for_batches(pending: Pending) -> None:
     """Say on stderr how far the batches are, and sleep."""
     click.echo(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
     time.sleep(POLL_SECONDS)

@@ -68,6 +68,13 @@ Write in the language of the quotes, without names of people, credentials, or li
 PROMOTION = """The pieces are entries of this repository's memory. Give only those that hold in any project whatever,
 each as a learning that quotes its entry and has reach "everyone"."""
 
+CONSOLIDATION = """The pieces are entries of this repository's memory. Look for those that say the same in other words.
+Give one learning for each such group, as many as there are: it quotes every entry of the group once, and has the title
+of the best of them. Entries that differ in what is to be done, where, or for which case do not say the same. What
+stands alone is left out."""
+
+AIMS = {"promotion": PROMOTION, "consolidation": CONSOLIDATION}
+
 PREMORTEM = f"""You read a plan for work on a software repository, before the work begins. Imagine that it was done and
 failed: say what most likely went wrong, so that it can be watched for.
 
@@ -90,7 +97,7 @@ def build_prompt(request: Request) -> Prompt:
     """The prompt of a request; the same request gives the same bytes."""
     if request.task == "premortem":
         return Prompt(PREMORTEM, _user(request), _list_of("risks", RISK))
-    aim = [PROMOTION] if request.task == "promotion" else []
+    aim = [AIMS[request.task]] if request.task in AIMS else []
     system = "\n\n".join([LEARNINGS, *aim, _known(request)])
     return Prompt(system, _user(request), _list_of("learnings", _learning(request)))
 

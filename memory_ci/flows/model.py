@@ -24,13 +24,16 @@ from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.candidate import EngineReply, Known, Request
 from memory_ci.records.config import Config, EngineConfig, EngineName
 from memory_ci.records.entry import Entry
-from memory_ci.records.event import EvidenceSet
+from memory_ci.records.event import Evidence, EvidenceSet
 from memory_ci.records.plan import EngineUse
-from memory_ci.text import estimate_tokens
+from memory_ci.text import content_words, estimate_tokens, stem
 
 KNOWN_TOKENS = 6_000
 """Room in a prompt for the titles of what is known already: the most important, the same in each call of a run."""
 
+
+NEAR_WORDS, MAX_NEAR = 2, 10
+"""Words that the title of what this run wrote must share with a window to be shown there, and how many are."""
 
 NOTHING = '{"learnings": []}'
 """What a model that refuses is taken to have said: it would refuse again, and the change is learned from by rule."""
@@ -53,33 +56,51 @@ class Asker:
     def __init__(self, name: str, engine: Engine, meter: Meter | None, budget: int, existing: Sequence[Entry]) -> None:
         self._name, self._engine, self._meter, self._budget = name, engine, meter, budget
         self.answers, self.model = 0, ""
-        self._known = tuple(_digest(existing))
+        self._known, self._known_ids = tuple(_digest(existing)), {entry.id for entry in existing}
 
-    def request(self, change: str, evidence: EvidenceSet) -> Request | None:
-        """What would be asked about a change; None where there is nothing that could prove a learning."""
+    def request(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Request | None:
+        """What would be asked about a change; None where there is nothing that could prove a learning.
+
+        Of what the run has `written` itself the request shows what is near to the evidence.
+        """
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
         window = choose(evidence, self._budget, is_telling)
+        fresh = [entry for entry in written if entry.id not in self._known_ids and entry.status == "active"]
         return Request(
             change=change,
             evidence=window.pieces,
-            existing=self._known,
+            existing=(*self._known, *_nearest(fresh, window.pieces)),
             notice=window.notice,
         )
 
-    def ask(self, change: str, evidence: EvidenceSet) -> Answer | None:
+    def ask(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Answer | None:
         """The answer about one change, or None where there was nothing to ask. Raises EngineError as the engine."""
-        request = self.request(change, evidence)
+        request = self.request(change, evidence, written)
         if request is None:
             return None
+        reply = self.extract(request)
+        if reply.stop_reason == "refusal":
+            return Answer(NOTHING, _engine_name(self._name, reply), "everything: the model refused to answer")
+        return Answer(reply.text, _engine_name(self._name, reply), request.notice)
+
+    def extract(self, request: Request) -> EngineReply:
+        """The reply to any request, counted. Raises EngineError as the engine."""
         reply = self._engine.extract(request)
         self.answers, self.model = self.answers + 1, reply.model
         if self._meter and reply.tries:
             self._meter.add_try()
             self._meter.add(reply.usage)
-        if reply.stop_reason == "refusal":
-            return Answer(NOTHING, _engine_name(self._name, reply), "everything: the model refused to answer")
-        return Answer(reply.text, _engine_name(self._name, reply), request.notice)
+        return reply
+
+
+def _nearest(written: Sequence[Entry], pieces: Sequence[Evidence]) -> Iterator[Known]:
+    """Of what a run has written, the titles that share most words with the evidence: all would cost each time."""
+    said = frozenset(stem(word) for piece in pieces for word in content_words(piece.text)) if written else frozenset()
+    shared = {entry.id: len(said.intersection(map(stem, content_words(entry.title)))) for entry in written}
+    near = [entry for entry in written if shared[entry.id] >= NEAR_WORDS]
+    for entry in sorted(near, key=lambda entry: (-shared[entry.id], entry.id))[:MAX_NEAR]:
+        yield Known(entry.id, entry.title)
 
 
 def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
@@ -101,6 +122,7 @@ class Model(NamedTuple):
     """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
 
     `is_metered`: the engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed.
+    `kept_as` names the program whose replies are kept all the same.
     """
 
     name: str
@@ -110,13 +132,19 @@ class Model(NamedTuple):
     settings: EngineConfig
     is_metered: bool = False
     lacks: str = ""
+    kept_as: str = ""
 
     def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
         if self.engine is None:
             return None
-        is_kept = self.name in ("anthropic", "claude-cli")  # what a program answers may change with the program
-        place = kept / re.sub(r"[^\w.-]+", "-", f"{self.name}-{self.settings.provider}-{self.settings.model}")
+        is_kept = self.kept_as or self.name in (
+            "anthropic",
+            "claude-cli",
+        )  # what a program answers may change with the program
+        place = kept / re.sub(
+            r"[^\w.-]+", "-", f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
+        )
         engine = KeptReplies(self.engine, place) if is_kept else self.engine
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from fractions import Fraction
 from math import comb
 from typing import TypeVar
 
@@ -14,24 +15,32 @@ from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.reinforcement import unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import said, similar_pairs
-from memory_ci.records.entry import Entry, Located, Phase, ScopeName
+from memory_ci.lifecycle.similarity import said, similar_pairs, title_stems
+from memory_ci.records.entry import Entry, EntryType, Located, Phase, ScopeName
 from memory_ci.records.plan import Change
 
 WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
 """Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back."""
+
+RULES: frozenset[EntryType] = frozenset(("directive", "procedural"))
+"""Types whose title says what to do: one title is one rule, whatever reason each change gave for it."""
+
+MORE_WORDS = Fraction(7499, 10000)  # Of two titles, one of which has all words of the other, 3 in 4 are shared.
 
 T = TypeVar("T")
 
 Planned = tuple[Located, Change]  # A change and where the entry that it is about stands now.
 
 
-def plan_compaction(located: Sequence[Located], older: Collection[Located] = ()) -> tuple[Change, ...]:
+def plan_compaction(
+    located: Sequence[Located], older: Collection[Located] = (), same: Collection[frozenset[str]] = ()
+) -> tuple[Change, ...]:
     """Updates of the entries that stay and removals of the others; the same for any order of `located`.
 
     `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository.
     `older` are those of which history says that a copy of the same id replaced them. Copies of one id that say
-    different things, and are no versions of each other, stay as they are.
+    different things, and are no versions of each other, stay as they are. `same` are ids of entries of which a model
+    says that they say the same.
     Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired. Doing the changes
     and planning again gives none.
     """
@@ -39,7 +48,8 @@ def plan_compaction(located: Sequence[Located], older: Collection[Located] = ())
     planned = [_removal(place, "retired") for place in retired]
     for copies in live.values():
         planned += [_removal(place, f"stands in {copies[0].path}") for place in copies[1:]]
-    for members in _clusters([_unite(copies, older) for copies in live.values()]):
+    clusters = list(_clusters([_unite(copies, older) for copies in live.values()]))
+    for members in _joined(clusters, same):
         survivor, *others = members
         planned += [_removal(live[other.entry.id][0], f"part of {survivor.entry.id[:8]}") for other in others]
         planned += _update(live[survivor.entry.id], members)
@@ -105,27 +115,52 @@ def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
 
 def _split(group: Sequence[tuple[Located, frozenset[str]]]) -> Iterator[list[Located]]:
     """The clusters of a group, best entry first: each takes in what is like it and not yet taken."""
-    saying: dict[frozenset[str], list[Located]] = defaultdict(list)
-    for place, text in group:
-        saying[text].append(place)
-    near = _neighbours(tuple(saying))
+    views = [_neighbours([words for _, words in group])]
+    if group[0][0].entry.type in RULES:
+        views.append(_neighbours([title_stems(place.entry) for place, _ in group], is_part=True))
     taken: set[str] = set()
-    for place, text in group:
+    for at, (place, _) in enumerate(group):
         if place.entry.id not in taken:
             taken.add(place.entry.id)
-            like = (other for words in near[text] for other in saying[words] if other.entry.id not in taken)
-            members = _take_in(place, sorted(like, key=_rank))
+            like = {other for near in views for other in near(at)}
+            free = (group[other][0] for other in sorted(like) if group[other][0].entry.id not in taken)
+            members = _take_in(place, free)
             taken |= {member.entry.id for member in members}
             yield members
 
 
-def _neighbours(texts: Sequence[frozenset[str]]) -> dict[frozenset[str], list[frozenset[str]]]:
-    """For each text those like it, and itself if it says anything."""
-    near = {text: [text] if text else [] for text in texts}
-    for one, other in similar_pairs(texts):
-        near[texts[one]].append(texts[other])
-        near[texts[other]].append(texts[one])
-    return near
+def _neighbours(texts: Sequence[frozenset[str]], *, is_part: bool = False) -> Callable[[int], Iterator[int]]:
+    """What gives for the place of a text the places of those like it, its own among them if it says anything.
+
+    `is_part`: like is what has all words of the other, and few more; one that has another word instead is not.
+    """
+    saying: dict[frozenset[str], list[int]] = defaultdict(list)
+    for at, text in enumerate(texts):
+        saying[text].append(at)
+    known = tuple(saying)
+    near = {text: [text] if text else [] for text in known}
+    for one, other in similar_pairs(known, MORE_WORDS) if is_part else similar_pairs(known):
+        if not is_part or known[one] <= known[other] or known[other] <= known[one]:
+            near[known[one]].append(known[other])
+            near[known[other]].append(known[one])
+    return lambda at: (other for words in near[texts[at]] for other in saying[words])
+
+
+def _joined(clusters: Sequence[list[Located]], same: Collection[frozenset[str]]) -> Iterator[list[Located]]:
+    """The clusters, those that hold entries of one set of `same` as one, where they could be one entry."""
+    joined: dict[object, list[Located]] = {}
+    for members in clusters:
+        entry, ids = members[0].entry, {member.entry.id for member in members}
+        named = next((group for group in same if group & ids), None)
+        is_open = named is not None and entry.status != "retired"
+        key = (named, members[0].path, entry.adoption, entry.valid_until) if is_open else entry.id
+        joined.setdefault(key, []).extend(members)
+    for places in joined.values():
+        best, *others = sorted(places, key=_rank)
+        members = _take_in(best, others)
+        left = [place for place in others if place not in members]
+        yield members
+        yield from ([place] for place in left)
 
 
 def _take_in(survivor: Located, others: Iterable[Located]) -> list[Located]:

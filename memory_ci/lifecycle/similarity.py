@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memory_ci.records.entry import Entry
-from memory_ci.text import STOP_WORDS, words
+from memory_ci.text import STOP_WORDS, content_words, stem, words
 
 NEAR_DUPLICATE = Fraction(4, 5)  # Two entries whose Jaccard index is strictly above this say the same (TeaParty).
 LABEL = re.compile(
@@ -74,6 +74,15 @@ def said(entry: Entry) -> EntryWords:
 def words_of(entry: Entry) -> frozenset[str]:
     """What an entry is compared by."""
     return said(entry).words
+
+
+MIN_TITLE = 4  # Words below which a title says too little to be compared by itself.
+
+
+def title_stems(entry: Entry) -> frozenset[str]:
+    """The stems of the title by which it can be compared alone; none where they are too few."""
+    stems = frozenset(map(stem, content_words(entry.title)))
+    return stems if len(stems) >= MIN_TITLE else frozenset()
 
 
 def _plain(word: str) -> str:

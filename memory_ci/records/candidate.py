@@ -80,7 +80,7 @@ class Suggestion(msgspec.Struct, frozen=True):
         return bool(self.candidate.accepted)
 
 
-EngineTask = Literal["learnings", "premortem", "promotion"]
+EngineTask = Literal["learnings", "premortem", "promotion", "consolidation"]
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -221,11 +221,12 @@ def _contradictions(entry: Entry) -> Iterator[str]:
 
 
 def _facts(hit: Hit) -> str:
-    """`id 3f2ab91c · pr:128 · 2026-09-01`, where the day is that on which it happened or was learned."""
+    """`id 3f2ab91c · pr:128 · 2026-09-01 · said in 3 changes`; the day is that on which it happened or was learned."""
     entry = hit.located.entry
     source = "".join((entry.source or "").split()[:1])[:MAX_SOURCE]
     day = entry.occurred_at or entry.created_at or entry.last_reinforced
-    return _line(" · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat()))), MAX_FACT)
+    said = f"said in {entry.said_in} changes" if entry.said_in > 1 else ""
+    return _line(" · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat(), said))), MAX_FACT)
 
 
 def _norm(norm: Norm) -> str:

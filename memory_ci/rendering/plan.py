@@ -20,6 +20,13 @@ VERDICTS = (
 )
 
 
+WAYS = (
+    ("memory-ci learn --since 90d", "lets a model read older work; says what it costs first"),
+    ("memory-ci candidates", "lists sentences that may be worth keeping, to accept or to decline"),
+    ("memory-ci install --agent NAME", "lets an agent see memory, and keeps what is said to it for the next run"),
+)
+
+
 def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
     """The plan in sections, with the episode files that it writes; its JSON form is the record itself."""
     return "".join(f"{printable(line)}\n" for line in _lines(plan, written))
@@ -47,6 +54,15 @@ def _lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     if len(plan.problems) > SHOWN:
         yield f"  … and {len(plan.problems) - SHOWN} more that could not be read: --json"
     yield from (f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings)
+    yield from _ways(plan)
+
+
+def _ways(plan: Plan) -> Iterator[str]:
+    """What else can be done where a run read changes and learned nothing of them."""
+    if plan.counts.merged_changes and not any(step.step in ("fold", "extract") for step in plan.steps):
+        yield ""
+        yield "Nothing was learned from these changes."
+        yield from (f"  {command:32} {what}" for command, what in WAYS)
 
 
 def _episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tests.flows.project import NOW, Project
 SUBMIT = "/v1/messages/batches"
 LIVE = "/v1/messages"
 LESSONS = {
-    "#201": ("Ask the gateway first", "ask the gateway before a charge is sent again"),
+    "#201": ("Ask before sending twice", "ask the gateway before a charge is sent again"),
     "#202": ("Wait for the ledger", "a refund starts only when the ledger has closed its day"),
     "#203": ("Lock the till", "two clerks share one drawer, so each count takes a lock"),
 }

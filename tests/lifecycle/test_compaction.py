@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
+from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -359,3 +360,39 @@ def test_words_without_proof_do_not_get_the_evidence_of_others(evidence: tuple[s
     loud = make_located(2, title="Run the whole test suite before each push!", importance=1.0, evidence=evidence)
     (kept,) = [change.entry for change in plan_compaction([loud, proved]) if change.kind == "update"]
     assert (kept.id, kept.title) == (proved.entry.id, proved.entry.title)
+
+
+def test_one_rule_said_in_more_words_is_one_entry_with_its_occurrences() -> None:
+    one = make_entry(1, type="directive", title="Rebase the branch on main before each push", source="pr:1")
+    more = make_entry(
+        2, type="directive", title="Rebase the branch on main before each push to origin", body=UNLIKE, source="pr:2"
+    )
+    (entry,) = compacted(one, more)
+    assert (entry.said_in, entry.occurrences) == (2, ("pr:1",))
+    assert effective_importance(entry) == 0.7
+
+
+@pytest.mark.parametrize(
+    "other", ["Rebase the branch on stable before each push", "Never rebase a branch on main before each push"]
+)
+def test_a_rule_with_another_word_in_its_place_stays(other: str) -> None:
+    one = make_entry(1, type="directive", title="Rebase the branch on main before each push")
+    assert len(compacted(one, make_entry(2, type="directive", title=other, body=UNLIKE))) == 2
+
+
+def test_what_a_model_takes_for_the_same_is_one_entry_and_stays_so() -> None:
+    one = make_entry(1, type="directive", title="Rebase on main before a push", importance=0.8, source="pr:1")
+    two = make_entry(2, title="Pull and replay your work ahead of publishing it", source="pr:2")
+    three = make_entry(3, title="Elsewhere", body=UNLIKE)
+    files = files_of(one, two, three)
+    same = [frozenset({make_id(1), make_id(2)})]
+    after = done(files, plan_compaction(read(files), same=same))
+    kept = {place.entry.id: place.entry for place in read(after)}
+    assert (set(kept), kept[make_id(1)].said_in) == ({make_id(1), make_id(3)}, 2)
+    assert plan_compaction(read(after), same=same) == ()
+
+
+def test_a_model_does_not_join_what_is_said_to_contradict() -> None:
+    one = make_entry(1, title="Rebase on main", relations=(f"contradicts {make_id(2)}",))
+    files = files_of(one, make_entry(2, title="Merge main", body=UNLIKE))
+    assert plan_compaction(read(files), same=[frozenset({make_id(1), make_id(2)})]) == ()

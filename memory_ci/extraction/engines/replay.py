@@ -25,6 +25,7 @@ from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.secrets import find_secrets
 
 HAND_WRITTEN = "hand-written"
+NAMELESS = "(unnamed)"  # What a program answered that does not say which model it asked.
 MAX_BYTES = 200_000_000  # Of one file of recordings.
 
 
@@ -58,7 +59,7 @@ class ReplayEngine:
                 slug="replay-miss",
                 hint=f"record one as {_place(self._path, key)}, with its key, origin and text",
             )
-        model = found.origin.removeprefix("model ")
+        model = found.origin.removeprefix("model ").removesuffix(NAMELESS)
         return EngineReply(text=found.text, stop_reason=found.stop_reason, usage=found.usage, model=model)
 
 
@@ -66,7 +67,7 @@ def record_reply(path: Path, request: Request, reply: EngineReply, *, is_hand_wr
     """Keep `reply` where `ReplayEngine(path)` finds it: in a file `*.jsonl` as a line more, else in a directory."""
     recording = Recording(
         key=request_key(request),
-        origin=HAND_WRITTEN if is_hand_written else f"model {reply.model}",
+        origin=HAND_WRITTEN if is_hand_written else f"model {reply.model or NAMELESS}",
         change=request.change,
         text=reply.text,
         stop_reason=reply.stop_reason,

@@ -177,6 +177,8 @@ class Backfill:
         collector = Collector()
         with self._model() as (model, _):
             plan = self._plan(model, collector)
+        if known is None and collector.requests:
+            known = collector.requests[0].existing
         requests = {request_key(asked): asked for asked in (known_as(one, known) for one in collector.requests)}
         done = {key for batch in self._sent.batches for key in batch.ids} if self._sent else set()
         return plan, {key: request for key, request in requests.items() if key not in done}
@@ -295,7 +297,7 @@ def _usd(amount: float) -> str:
 
 def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
     provider = f" by {model.settings.provider}" if model.name == "anthropic" else ""
-    hint = "Set ANTHROPIC_API_KEY with provider anthropic, or record without --backfill."
+    hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
     if model.settings.name == "auto" and model.name == "rules" and is_configured(environ, model.settings):
         hint = "Install the package: pip install 'memory-ci[anthropic]'."
     return UsageError(
@@ -304,14 +306,16 @@ def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
 
 
 class Collector:
-    """An engine that keeps what it is asked and answers nothing; a reply without a stop reason is not kept."""
+    """An engine that keeps what it is asked of changes and answers nothing; one without a stop reason is not kept."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.calls = 0
 
     def extract(self, request: Request) -> EngineReply:
         """No learnings."""
-        self.requests.append(request)
+        self.calls += 1
+        self.requests += [request] if request.task == "learnings" else []
         return EngineReply(text='{"learnings": []}', stop_reason="")
 
 
@@ -337,6 +341,8 @@ class BatchReplies:
 
     def extract(self, request: Request) -> EngineReply:
         """The reply from a batch, else that of the engine. Raises EngineError as the engine."""
+        if request.task != "learnings":
+            return self._engine.extract(request)
         found = self._found.get(request_key(known_as(request, self._known)))
         if isinstance(found, EngineReply):
             return found

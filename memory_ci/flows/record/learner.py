@@ -304,7 +304,7 @@ class Learner:
         )
         if self._run.asker is None:
             return by_rules
-        answer = self._run.asker.ask(work.label, evidence)
+        answer = self._run.asker.ask(work.label, evidence, self._draft.entries)
         if answer is None:
             return by_rules
         by_model = judge_reply(case, answer.text, answer.engine)

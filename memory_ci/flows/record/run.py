@@ -25,7 +25,7 @@ from memory_ci.flows.record.gatherer import Gatherer, RecordRun
 from memory_ci.flows.record.inbox_notes import find_note_claims, list_strangers, prove
 from memory_ci.flows.record.learner import Learner, OnProgress, Tally
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
-from memory_ci.flows.record.upkeep import Upkeep, plan_upkeep
+from memory_ci.flows.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.stage import current_phases
@@ -124,6 +124,7 @@ def plan_record(
         requests = learner.read_declined(_time_of(workspace, since, today)) if gatherer.has_forge else ()
         merged = tuple(learner.learn(progress))
         extracted = (*merged, *learner.learn_declined(requests))
+        same = _find_same(run, tally, extracted)
     plan = Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -152,7 +153,7 @@ def plan_record(
             *tally.problems,
         ),
     )
-    return plan if plan.until is None else _with_steps(plan, run, learner, folded, extracted)
+    return plan if plan.until is None else _with_steps(plan, run, learner, folded, extracted, same)
 
 
 def fetch_sessions(
@@ -182,8 +183,24 @@ def _learner(run: RecordRun, options: RecordOptions) -> Learner:
     return Learner(run, writer, past | list_rejected(run.base), options.accepted)
 
 
+def _find_same(run: RecordRun, tally: Tally, extracted: Sequence[Change]) -> tuple[frozenset[str], ...]:
+    """What of the run's learnings the model takes for said before, or twice; a failure is a problem of the run."""
+    if run.asker is None or tally.failure is not None:
+        return ()
+    try:
+        return find_same(run.asker, run.draft.kept, {change.entry.id for change in extracted})
+    except EngineError as error:
+        tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
+        return ()
+
+
 def _with_steps(
-    plan: Plan, run: RecordRun, learner: Learner, folded: tuple[Change, ...], extracted: tuple[Change, ...]
+    plan: Plan,
+    run: RecordRun,
+    learner: Learner,
+    folded: tuple[Change, ...],
+    extracted: tuple[Change, ...],
+    same: tuple[frozenset[str], ...],
 ) -> Plan:
     """The plan with its steps and episodes, once it is known what it covers."""
     tally, writer = learner.tally, learner.writer
@@ -196,7 +213,7 @@ def _with_steps(
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
     )  # fmt: skip
-    upkeep = plan_upkeep(Upkeep(run.since, run.today, reverts), run.draft, STEPS)
+    upkeep = plan_upkeep(Upkeep(run.since, run.today, reverts, same=same), run.draft, STEPS)
     steps = (*(PlannedStep(step=step, changes=done) for step, done in first if done), *upkeep)
     findings = (*plan.findings, *list_refused(refused, "notice"), *_trusted_authors(run, tally, reverts))
     plan = replace(plan, steps=steps, counted=counted, findings=findings)

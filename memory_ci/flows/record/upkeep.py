@@ -21,6 +21,7 @@ from memory_ci.extraction.scopes import deepest_directory
 from memory_ci.flows.anchors import gone_since, judge_anchors
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.model import Asker
 from memory_ci.flows.stage import plan_retirements
 from memory_ci.flows.workspace import Snapshot, Workspace, branch_tip, memory_test, open_committed, workspace_at
 from memory_ci.gitrepo.history import find_cursor, list_replacing
@@ -40,6 +41,7 @@ from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUs
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.document import load_file, parse_memory_file
 from memory_ci.store.edits import apply_changes
+from memory_ci.text import content_words, jaccard, stem
 
 SEARCHED = 1000
 """Characters of the line that is looked for in history: enough to be found by, and no longer than an argument."""
@@ -51,14 +53,21 @@ COMMON = frozenset(
 
 MIN_NAME = 3
 
+SHARED_WORDS, SHARED_PART, MAX_COMPARED = 2, 0.2, 200
+"""What two titles share of which a model is asked whether they say the same; entries that it is shown."""
+
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What the steps need beside the draft: where merged work begins, the day, reverts, and when stale ones retire."""
+    """What the steps need beside the draft: where merged work begins, the day, reverts, when stale ones retire.
+
+    `same` are ids of entries of which a model says that they say the same.
+    """
 
     since: str | None
     today: date
     reverts: tuple[Revert, ...] = ()
     stale_after: int | None = None
+    same: tuple[frozenset[str], ...] = ()
 
 
 def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
@@ -131,7 +140,7 @@ def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
 
 def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    return plan_compaction(draft.kept, tuple(_find_older(draft.base, list_unlike(draft.kept))))
+    return plan_compaction(draft.kept, tuple(_find_older(draft.base, list_unlike(draft.kept))), upkeep.same)
 
 
 def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
@@ -198,6 +207,44 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
         for quote in learning.quotes
     }
     return tuple(entry for key, entry in zip(pieces, entries, strict=True) if key in cited)
+
+
+def find_same(asker: Asker, places: Sequence[Located], fresh: Collection[str]) -> tuple[frozenset[str], ...]:
+    """The ids of entries that a model takes to say the same, among those just written (`fresh`) and those near them.
+
+    Nothing is asked where nothing is near. Entries without words in common are no group, whatever the model says.
+    Raises EngineError as the engine.
+    """
+    stems = {place.entry.id: frozenset(map(stem, content_words(place.entry.title))) for place in places}
+    near = list(_near_pairs(places, fresh, stems))
+    named = dict.fromkeys(one for pair in near for one in pair)
+    entries = [place.entry for place in places if place.entry.id in named][:MAX_COMPARED]
+    if len(entries) < 2:
+        return ()
+    pieces = {f"e{number}": _piece(f"e{number}", entry) for number, entry in enumerate(entries, start=1)}
+    ids = dict(zip(pieces, (entry.id for entry in entries), strict=True))
+    reply = asker.extract(Request(change="consolidation", evidence=tuple(pieces.values()), task="consolidation"))
+    groups = (
+        {ids[quote.evidence] for quote in learning.quotes}
+        for learning in parse_reply(reply.text).learnings
+        if find_ungrounded(learning, pieces) is None
+    )
+    linked = ({one for pair in near if group.issuperset(pair) for one in pair} for group in groups)
+    return tuple(frozenset(group) for group in linked if group)
+
+
+def _near_pairs(
+    places: Sequence[Located], fresh: Collection[str], stems: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, str]]:
+    """Pairs of active entries of one file, one of them new, whose titles share words."""
+    active = [place for place in places if place.entry.status == "active"]
+    for new in (place for place in active if place.entry.id in fresh):
+        for other in active:
+            one, two = new.entry.id, other.entry.id
+            is_pair = other.path == new.path and (one < two or (one != two and two not in fresh))
+            is_near = len(stems[one] & stems[two]) >= SHARED_WORDS and jaccard(stems[one], stems[two]) >= SHARED_PART
+            if is_pair and is_near:
+                yield one, two
 
 
 def _piece(key: str, entry: Entry) -> Evidence:

@@ -147,7 +147,7 @@ def test_a_model_that_fails_then_leaves_the_rest_to_the_next_run(project: Projec
         batching.end(answer)
         batching.model.paths[LIVE] = make_error(400, "invalid_request_error", "no")
         assert "engine-rejected-request" in batching.collect().engine.failure
-        assert project.titles() & TITLES == {"Ask the gateway first"}
+        assert project.titles() & TITLES == {"Ask before sending twice"}
         assert batching.path.exists()
         ledger = next(one["params"] for one in batching.sent[0] if change_of(one["params"]) == "#202")
         batching.model.paths[LIVE] = make_answer(make_learnings(ledger))

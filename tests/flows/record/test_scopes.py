@@ -30,7 +30,7 @@ ASSUMED = "The gateway answers within one second."
 BODY = "The worker takes the lock before it reads the queue."
 PLAIN = f"Move the worker\n\n{BODY}"
 JOB = f".teaparty/jobs/{SESSION}/institutional.md"
-TITLE = "Ask the gateway first"
+TITLE = "Ask before sending twice"
 
 
 @pytest.fixture

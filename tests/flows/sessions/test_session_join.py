@@ -99,7 +99,7 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(project: Project, 
     assert session_joins(plan) == [Join("#140", "session", key, f"Memory-Session: {key}", 3)]
     (judged,) = by_model(plan)
     assert judged.verdict == "written"
-    entry = next(entry for entry in project.entries() if entry.title == "Ask the gateway first")
+    entry = next(entry for entry in project.entries() if entry.title == "Ask before sending twice")
     assert entry.evidence == (f"session:{key}#transcript.jsonl:1 {WORDS}",), "file and line of the transcript"
     assert entry.session == key
     (asked,) = [asked for asked in model.asked if asked.texts("text")]
@@ -368,7 +368,7 @@ def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
     plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)
     assert [join.kind for join in plan.joins] == ["pull-request", "session"]
     assert not any(asked.change == "#140" for asked in model.asked[before:]), "there is nothing that could be quoted"
-    assert not any(change.entry.title == "Ask the gateway first" for step in plan.steps for change in step.changes)
+    assert not any(change.entry.title == "Ask before sending twice" for step in plan.steps for change in step.changes)
 
 
 def test_what_a_fork_claims_takes_nothing_from_the_change_that_it_belongs_to(

@@ -1,0 +1,100 @@
+"""memory-ci learn: the price first, nothing paid for twice, nothing committed before all is answered."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_ci.rendering.plan import WAYS
+from tests.cli.conftest import Run
+from tests.flows.batching import serve_batches
+from tests.flows.project import Project
+
+PROGRAM = """
+import json, sys, pathlib
+asked = json.load(sys.stdin)
+user = json.loads(asked["user"])
+log = pathlib.Path(sys.argv[1])
+count = len(log.read_text().splitlines()) if log.exists() else 0
+if count == int(pathlib.Path(sys.argv[2]).read_text()):
+    sys.exit(1)
+with log.open("a") as stream:
+    stream.write(user["change"] + "\\n")
+found = [one for one in user["evidence"] if one.get("quote") and "Each drawer" in one["text"]]
+said = "Each drawer has one clerk and one lock"
+quotes = [{"evidence": one["id"], "text": said} for one in found[:1]]
+print(json.dumps({"learnings": [{"title": said, "quotes": quotes}] if quotes else []}))
+"""
+
+
+@pytest.fixture
+def log(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two more changes, and a program that notes what it is asked, and fails after as many as `limit` says."""
+    project.merge_work("Count twice\n\nA count is made by two of us.", "count", 300, "src/count.py")
+    project.merge_work("Lock\n\nEach drawer has one clerk and one lock.", "lock", 301, "src/lock.py")
+    program = tmp_path / "model.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    limit(tmp_path, 1)
+    argv = [sys.executable, str(program), str(tmp_path / "log"), str(tmp_path / "limit")]
+    monkeypatch.setenv("MEMORY_CI_ENGINE_COMMAND", shlex.join(argv))
+    return tmp_path / "log"
+
+
+def limit(place: Path, count: int) -> None:
+    (place / "limit").write_text(str(count))
+
+
+def test_the_price_is_said_and_nothing_is_sent_unasked(project: Project, log: Path, run: Run) -> None:
+    would = run("learn", "--since", "5y", "--engine", "command", "--dry-run")
+    assert "windows to ask about" in would.stdout
+    assert "price unknown" in would.stdout
+    offer = json.loads(run("learn", "--since", "5y", "--engine", "command", "--dry-run", "--json").stdout)["offer"]
+    assert (offer["windows"] >= 2, offer["kept"], offer["is_batch"]) == (True, 0, False)
+    refused = run("learn", "--since", "5y", "--engine", "command")
+    assert (refused.exit_code, "[learn-unasked]" in refused.stderr, log.exists()) == (2, True, False)
+
+
+def test_what_was_answered_before_a_stop_is_not_asked_again(
+    project: Project, log: Path, run: Run, tmp_path: Path
+) -> None:
+    before, command = project.sha(), ("learn", "--since", "5y", "--engine", "command", "--yes")
+    stopped = run(*command)
+    assert (stopped.exit_code, "[learn-stopped]" in stopped.stderr, project.sha()) == (5, True, before)
+    limit(tmp_path, 99)
+    done = run(*command)
+    assert ", 1 answered before" in done.stderr
+    assert "Committed on main" in done.stdout
+    asked = log.read_text().splitlines()
+    assert len(asked) == len(set(asked))
+    assert "Each drawer has one clerk and one lock" in project.titles()
+
+
+def test_the_api_is_asked_in_batches(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("anthropic")
+    with serve_batches(project) as batching:
+        for name, value in batching.environ.items():
+            monkeypatch.setenv(name, value)
+        sent = run("learn", "--since", "5y", "--yes", "--no-wait")
+        assert "in batches" in sent.stderr
+        assert "Run again to collect the answers." in sent.stdout
+        batching.end()
+        assert "Committed on main" in run("learn", "--since", "5y").stdout  # paid for already: nothing to agree to
+        assert (len(batching.sent), batching.live, batching.path.exists()) == (1, [], False)
+    assert "Lock the till" in project.titles()
+
+
+def test_a_run_that_learned_nothing_says_what_else_there_is(project: Project, run: Run) -> None:
+    project.record()
+    project.merge_work("Count twice\n\nIt is safer.", "count", 300, "src/count.py")
+    told = run("record").stdout
+    assert "Nothing was learned from these changes." in told
+    assert all(command in told for command, _ in WAYS)
+
+
+def test_learning_needs_a_model(project: Project, run: Run) -> None:
+    refused = run("learn", "--yes")
+    assert (refused.exit_code, "[no-model]" in refused.stderr) == (2, True)
