@@ -65,6 +65,7 @@ class Asker:
             evidence=window.pieces,
             existing=self._known,
             notice=window.notice,
+            about=evidence.about,
         )
 
     def ask(self, change: str, evidence: EvidenceSet) -> Answer | None:
