@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.evidence.content import failure_lines, interrupt_words, own_words, redact
-from memory_ci.evidence.filters import find_change_mark, find_reason_to_leave_out, message_words
+from memory_ci.evidence.filters import NUMBER, find_change_mark, find_reason_to_leave_out, message_words
 from memory_ci.evidence.trust import tier
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import Event, EventKind, Evidence, EvidenceSet, LeftOut, Trust
+from memory_ci.records.event import Event, EventKind, Evidence, EvidenceSet, LeftOut, Origin, Trust
 from memory_ci.secrets import find_secrets
+from memory_ci.text import shorten
 
 MAX_LENGTH = 65_536  # Characters of a message or a record that are read; nobody who means to be read writes more.
 FAILURES = 5  # Failed tool results of one session that are read, the latest: they only corroborate.
 NEAR = 10  # Events of a session before a human word in which a failure may be what that word is about.
+NAMED, NAME_WIDTH = 3, 80
+"""How many subjects and directories `about` names, and the characters of each."""
+
+UNTELLABLE = ("vetoed", "own-commit", "duplicate")
+"""Why commits are left out whose subjects `about` does not name."""
+
 MESSAGES = ("commit", "pr")  # Kinds whose texts copy each other: a squash takes the words of its pull request.
 
 
@@ -33,13 +40,15 @@ class Admitted(NamedTuple):
     trust: Trust
 
 
-def collect(events: Iterable[Event], policy: ExtractionConfig) -> EvidenceSet:
+def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "") -> EvidenceSet:
     """Redacted, trust-tiered evidence of one merged change; what is left out is listed with its reason.
 
-    Of a text over `MAX_LENGTH` the beginning is evidence, and its rest is left out as `too-long`. A rejection or an
-    interrupt without a reason is a piece with an empty text: that it happened counts, and nothing of it can be quoted.
+    `called` are the title, the branch and the labels of the change, a line each: what it is `about`. Of a text over
+    `MAX_LENGTH` the beginning is evidence, and its rest is left out as `too-long`. A rejection or an interrupt without
+    a reason is a piece with an empty text: that it happened counts, and nothing of it can be quoted.
     """
-    admitted, left_out = _admit(tuple(events), policy)
+    events = tuple(events)
+    admitted, left_out = _admit(events, policy)
     pieces: list[Evidence] = []
     redactions = 0
     for event, trust in admitted:
@@ -51,7 +60,30 @@ def collect(events: Iterable[Event], policy: ExtractionConfig) -> EvidenceSet:
         redacted = redact(reader(text) if reader else text)
         redactions += redacted.credentials
         pieces.append(_evidence(event, redacted.text, f"e{len(pieces) + 1}", trust))
-    return EvidenceSet(tuple(pieces), tuple(left_out), redactions)
+    about = _describe(called.splitlines(), events, {left.origin: left.reason for left in left_out}, pieces)
+    return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
+
+
+def _describe(
+    names: Iterable[str], events: Iterable[Event], left_out: Mapping[Origin, str], pieces: Iterable[Evidence]
+) -> str:
+    """What the change is called where no piece says so, subjects that are no evidence, and where it changed most."""
+    commits = [event for event in events if event.kind == "commit" and not event.is_merge]
+    untold = [_subject(commit) for commit in commits if left_out.get(commit.origin) not in (None, *UNTELLABLE)]
+    told = [*map(_subject, pieces), *(_subject(one) for one in events if left_out.get(one.origin) == "vetoed")]
+    named = [name for name in dict.fromkeys([*names, *untold[:NAMED]]) if name and name not in told]
+    folders = Counter(path.rpartition("/")[0] or "." for commit in commits for path in commit.paths)
+    places = ", ".join(folder for folder, _ in folders.most_common(NAMED) if len(folder) <= NAME_WIDTH)
+    return "\n".join(
+        [
+            *(shorten(redact(name).text, NAME_WIDTH) for name in named),
+            *([f"in {redact(places).text}"] if places else []),
+        ]
+    )
+
+
+def _subject(one: Event | Evidence) -> str:
+    return NUMBER.sub("", one.text.partition("\n")[0]).strip()
 
 
 def _admit(events: Sequence[Event], policy: ExtractionConfig) -> tuple[list[Admitted], list[LeftOut]]:

@@ -120,8 +120,9 @@ def _known(request: Request) -> str:
 
 
 def _user(request: Request) -> str:
-    notice = {"notice": request.notice} if request.notice else {}
-    return _json({"change": request.change, **notice, "evidence": [_piece(piece) for piece in request.evidence]})
+    beside = {"about": request.about, "notice": request.notice}
+    told = {key: value for key, value in beside.items() if value}
+    return _json({"change": request.change, **told, "evidence": [_piece(piece) for piece in request.evidence]})
 
 
 def _piece(piece: Evidence) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class Asker:
             evidence=window.pieces,
             existing=(*self._known, *_nearest(fresh, window.pieces)),
             notice=window.notice,
+            about=evidence.about,
         )
 
     def ask(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Answer | None:

@@ -93,13 +93,14 @@ class Known(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine may read of one merged change.
 
-    `existing` is a digest of what is already known; `notice` says what the window left out.
+    `existing` is a digest of what is already known; `notice` says what the window left out, `about` what the change is.
     """
 
     change: str
     evidence: tuple[Evidence, ...]
     existing: tuple[Known, ...] = ()
     notice: str = ""
+    about: str = ""
     task: EngineTask = "learnings"
 
 

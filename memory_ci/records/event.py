@@ -99,11 +99,15 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class EvidenceSet(msgspec.Struct, frozen=True):
-    """What may be read of one merged change, what was left out, and how many credentials were masked."""
+    """What may be read of one merged change, what was left out, and how many credentials were masked.
+
+    `about` says what the change is: nobody's words, so never quoted.
+    """
 
     pieces: tuple[Evidence, ...]
     left_out: tuple[LeftOut, ...] = ()
     redactions: int = 0
+    about: str = ""
 
 
 UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.evidence.ingestion import MAX_LENGTH, collect
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import MID_TURN, Event, EvidenceSet
+from memory_ci.records.event import MID_TURN, Event, EvidenceSet, Origin
 from tests.evidence.make import make_event, make_review, make_turn
 
 POLICY = ExtractionConfig()
@@ -271,3 +271,33 @@ def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
 def test_words_that_a_reviewer_quotes_are_not_his() -> None:
     (piece,) = collect([make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY).pieces
     assert piece.text == "No: pin the version"
+
+
+def test_what_is_no_evidence_says_what_the_change_is() -> None:
+    merge = make_event("Merge pull request #7 from ada/retry\n\nRetry once\n", is_merge=True)
+    other = Origin("commit", "b" * 40)
+    events = [
+        make_event("feat: retries", paths=("src/net/a.py", "src/net/b.py", "docs/a.md")),
+        make_event("fix: mail ada@example.com", origin=other, paths=("src/net/a.py",)),
+        merge,
+        make_turn("never retry a POST"),
+    ]
+    found = collect(events, POLICY, "Retry once\nada retry\nneeds-review")
+    assert found.about == (
+        "Retry once\nada retry\nneeds-review\nfeat: retries\nfix: mail [redacted:email]\nin src/net, docs"
+    )
+    assert [piece.text for piece in found.pieces] == ["never retry a POST"], "it can be read, and proves nothing"
+
+
+def test_a_change_is_not_told_twice_nor_what_asked_not_to_be_read() -> None:
+    said = make_event("feat: retries (#7)" + BODY)
+    vetoed = make_event("fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=())
+    found = collect([said, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
+    assert found.about == "ada retry\nin src"
+
+
+def test_a_change_of_many_commits_is_told_in_few_words() -> None:
+    commits = [make_event(f"feat: {number} {'word ' * 40}", paths=(f"d{number}/a.py",)) for number in range(50)]
+    about = collect(commits, POLICY, "One title").about
+    assert about.count("\n") == 4
+    assert len(about) < 300

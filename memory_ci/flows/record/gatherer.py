@@ -122,7 +122,7 @@ class Gatherer:
             sessions += joined.events
         if len(events) > len(merged.commits) or sessions:
             events.append(diff_event(merged))
-        return _gathered([*events, *sessions], joins, request)
+        return _gathered([*events, *in_order(sessions)], joins, request)
 
     # -- what was declined
 
@@ -216,6 +216,17 @@ class RecordRun(NamedTuple):
     @property
     def workspace(self) -> Workspace:
         return self.draft.base.workspace
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """One list of events for each session, by time; the session that began first stands first.
+
+    A session may stand in two places: copy after copy, what was taken back would read as the last word.
+    """
+    begun: dict[str | None, datetime] = {}
+    for event in (events := list(events)):
+        begun[event.session] = min(event.at, begun.get(event.session, event.at))
+    return sorted(events, key=lambda event: (begun[event.session], event.session or "", event.at))
 
 
 def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[str]) -> Iterator[Event]:

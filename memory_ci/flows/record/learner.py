@@ -240,7 +240,7 @@ class Learner:
     def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
         """The verdicts on all that was found in one piece of work, and the additions that they make."""
         limit = self._run.workspace.config.extraction.max_entries_per_change
-        evidence = collect(gathered.events, self._run.workspace.config.extraction)
+        evidence = collect(gathered.events, self._run.workspace.config.extraction, work.called)
         found = self._judge(work, evidence)  # may fail: nothing of the change is counted before
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions

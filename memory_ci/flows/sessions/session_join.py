@@ -116,17 +116,20 @@ class SessionFinder:
     def _take(self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]) -> Iterator[Event]:
         """The events up to the merge that are not `given` yet, bound to the author of the commit.
 
+        One without a time has that of the event before it, in a session without any that of the commit.
+
         Copies are known by their id; without one, by who said what when: the lines of two copies differ, and one line
         may hold two events.
         """
         begin, end = self._begin(joined.session), max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
+        latest = joined.session.started or joined.commit.authored_at
         for event in joined.events:
+            latest = latest if event.at == UNKNOWN_TIME else event.at
             key = (joined.session.key, event.uid or (event.at, event.actor, event.kind, event.text))
             if key in given or (event.at != UNKNOWN_TIME and not begin < event.at <= end):
                 continue
             given.add(key)
-            at = joined.commit.authored_at if event.at == UNKNOWN_TIME else event.at
-            yield replace(event, at=at, author=author_of(joined.commit))
+            yield replace(event, at=latest, author=author_of(joined.commit))
 
     def _begin(self, session: Session) -> datetime:
         """When the part of a session ends that an earlier run has read: at the last commit before that names it."""
