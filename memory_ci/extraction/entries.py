@@ -60,19 +60,18 @@ def check_entry(entry: Entry) -> list[str]:
     return list(dict.fromkeys(reasons + (["unknown-fields"] if entry.extra else [])))
 
 
-def find_aka(title: str, body: str, called: str) -> str | None:
-    """At most MAX_AKA words of what the work was `called` that an entry does not say: who asks may use them.
-
-    None where the two have no word in common: the work then taught something beside what it was about.
+def find_aka(title: str, body: str, called: str, said: str = "") -> str | None:
+    """At most MAX_AKA words that an entry does not say and who asks may use: what a model `said`, then of what the work
+    was `called`, if that has a word in common with the entry: else the work taught something beside what it was about.
 
     >>> find_aka("Send a key with each charge", "", "fix: charge a card once (#128) payments")
     'card once payments'
     """
     own = frozenset((*words(f"{title}\n{body}"), *identifier_parts(f"{title}\n{body}")))
     asked = [word for word in words(called) if AKA.fullmatch(word) and word not in STOP_WORDS | WORK_WORDS]
-    if own.isdisjoint(asked):
-        return None
-    found = " ".join(list(dict.fromkeys(word for word in asked if word not in own))[:MAX_AKA])
+    told = [word for word in words(said) if AKA.fullmatch(word) and word not in STOP_WORDS]
+    named = [] if own.isdisjoint(asked) else asked
+    found = " ".join(list(dict.fromkeys(word for word in (*told, *named) if word not in own))[:MAX_AKA])
     return found if found and not check_words(found) else None
 
 

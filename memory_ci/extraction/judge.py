@@ -355,6 +355,7 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
         occurred_at=piece.at.date() if piece else None,
         engine=engine,
         session=piece.session if piece else None,
+        aka=learning.aka,
         relations=tuple(f"contradicts {found}" for found in learning.contradicts if found in known),
     )
 

@@ -37,7 +37,8 @@ class RawQuote(msgspec.Struct, frozen=True):
 class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One learning as a reply states it.
 
-    `restates` and `contradicts` are claimed ids of entries. The fields from `importance` on come from code only.
+    `restates` and `contradicts` are claimed ids of entries; `aka` are words to find it by. The fields from `importance`
+    on come from code only.
     `is_marked`: the author of the evidence marked it as worth keeping; else `doubt` says why it is only proposed.
     """
 
@@ -51,6 +52,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instead: str | None = None
     restates: str | None = None
     contradicts: tuple[str, ...] = ()
+    aka: str = ""
     importance: float | None = None
     scope: str | None = None
     is_marked: bool = False

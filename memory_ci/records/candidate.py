@@ -28,7 +28,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A proposed learning. `scope` is a target as in Entry.scope; `is_marked`: its author marked it.
 
     `engine` found it; `session` is that of its first quote; `relations` are as in Entry.relations. `accepted` says by
-    whom or where a person accepted it.
+    whom or where a person accepted it; `aka` has words of a model by which it may be found.
     """
 
     title: str
@@ -50,6 +50,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str | None = None
     relations: tuple[str, ...] = ()
     accepted: str = ""
+    aka: str = ""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -58,7 +58,7 @@ def properties(request: Request) -> dict[str, Any]:
 
 def test_a_model_is_asked_for_no_guess_and_for_no_place_that_the_change_has_not() -> None:
     assert list(properties(REQUEST)) == (
-        "title body quotes kind reach weight adoption instead restates contradicts".split()
+        "title body quotes kind reach weight adoption instead aka restates contradicts".split()
     )
     assert properties(REQUEST)["reach"]["enum"] == ["project", "everyone"]
     inside = msgspec.structs.replace(REQUEST, evidence=(make_piece(paths=("src/api/a.py",)),))

@@ -358,7 +358,7 @@ class Learner:
 
     def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         day = min(max(work.day, EARLIEST), self._run.today)
-        aka = find_aka(candidate.title, candidate.body, work.called)
+        aka = find_aka(candidate.title, candidate.body, work.called, candidate.aka)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka)
         project = find_project(parse_target(candidate.scope).where, self._run.phases)
         return replace(entry, phase=self._run.phases.get(project))
