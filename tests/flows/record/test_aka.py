@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.flows.project import Project
+from tests.flows.standin import StandIn, make_learning
 
 
 def test_an_entry_is_found_by_the_title_of_the_work_that_taught_it(project: Project) -> None:
@@ -25,3 +28,14 @@ def test_a_rule_of_conduct_cites_no_code_and_one_that_names_code_does(project: P
     send = next(entry for title, entry in entries.items() if "send" in title)
     assert (friday.type, friday.cites) == ("directive", ())
     assert "symbol:send" in send.cites[0]
+
+
+def test_words_of_a_model_find_what_it_learned(project: Project, tmp_path: Path) -> None:
+    project.record()
+    model, said = StandIn(tmp_path / "model"), "The worker takes the lock before it reads the queue."
+    model.will_find(make_learning(said, title="Take the lock before the queue is read", aka="mutex deadlock"))
+    project.commit(f"Move the worker\n\n{said}", {"src/worker.py": "x\n"})
+    model.record(project)
+    (entry,) = [one for one in project.entries() if one.title.startswith("Take the lock")]
+    assert (entry.aka or "").startswith("mutex deadlock")
+    assert project.retrieve("mutex deadlock", all_matches=True).hits[0].located.entry.id == entry.id
