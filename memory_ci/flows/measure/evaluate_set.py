@@ -43,8 +43,8 @@ SHEET = re.compile(r"^## (?P<key>\S+)$(?P<text>.*?)^approve: *(?P<answer>\S*) *$
 ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 RULES_OF_READING = (
     "Answer each with `approve: y` or `approve: n`; leave what you cannot judge. Yes if it is true as far as the\n"
-    "quoted words say, if work elsewhere and later is done differently because of it, and if it is understood without the\n"
-    "change. Do not talk with the other reader before both are done.\n"
+    "quoted words say, if work elsewhere and later is done differently because of it, and if it is understood without\n"
+    "the change. Do not talk with the other reader before both are done.\n"
 )
 
 
