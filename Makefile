@@ -11,10 +11,12 @@ MANIFEST := $(wildcard .pre-commit-hooks.yaml)
 unexport PYTHONDONTWRITEBYTECODE # the tests start Python hundreds of times: each time all would be compiled anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo recording test clients lint format bench sdks dist clean
+SET ?= labelled
+
+.PHONY: help demo recording test lint format bench eval-extraction clients sdks dist clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Extra arguments: make test ARGS="-k retired". Another Python: make test PYTHON=python3.13'
 
 demo: $(VENV)/base.stamp ## see memory-ci at work in a repository made for the occasion
@@ -45,6 +47,9 @@ format: $(VENV)/dev.stamp ## rewrite the code as lint wants it
 
 bench: $(VENV)/dev.stamp ## measure retrieval, recording and the hooks
 	$(BIN)/python -m benchmarks $(ARGS)
+
+eval-extraction: $(VENV)/base.stamp ## report on a labelled set of windows: make eval-extraction SET=DIR
+	$(BIN)/memory-ci eval extraction $(SET) $(ARGS)
 
 sdks: ## run the fault suite of the model client against the oldest and newest supported SDK
 	bash benchmarks/sdk_matrix.sh

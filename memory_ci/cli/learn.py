@@ -55,14 +55,14 @@ def learn_command(
     """
     from memory_ci.flows.publish.publish import PublishOptions, publish
     from memory_ci.flows.record.episode_files import list_written
-    from memory_ci.flows.record.learn import Learning
+    from memory_ci.flows.record.learn import LearnRun
     from memory_ci.flows.record.run import RecordOptions, check_branch, fetch_sessions
 
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     options = replace(options, ref=options.ref or check_branch(where), since=options.since or PERIOD)
-    learning = Learning(where, options, now(), os.environ)
+    learning = LearnRun(where, options, now(), os.environ)
     problems = fetch_sessions(where, options.ref, os.environ) if fetch and not dry_run else ()
-    learning = Learning(where, replace(options, problems=problems), now(), os.environ) if problems else learning
+    learning = LearnRun(where, replace(options, problems=problems), now(), os.environ) if problems else learning
     with progress("Reading merged work") as advance:
         offer = learning.offer(advance)
     if dry_run:

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
 
-from memory_ci.cli.common import engine_option, json_option, show
-from memory_ci.cli.plain import today, workspace
+from memory_ci.cli.common import RangeArguments, engine_option, json_option, progress, range_options, show
+from memory_ci.cli.plain import now, today, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.health import Profile
-from memory_ci.rendering.quality import render_answers, render_comparison, render_evaluation, render_qualities
+from memory_ci.rendering.quality import (
+    render_answers,
+    render_comparison,
+    render_evaluation,
+    render_qualities,
+    render_set,
+)
 
 if TYPE_CHECKING:
     from memory_ci.records.quality import Answered, Comparison
@@ -76,19 +82,29 @@ def eval_command() -> None:
 
 
 @eval_command.command()
-@click.argument("gold", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("gold", type=click.Path(path_type=Path, exists=True), metavar="FILE|DIR")
 @engine_option
 @json_option
 def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     """Run an engine on gold windows, through the same checks as `record`, and count what came of it.
 
-    The file has one window a line (docs/evaluation.md). Every share is printed with what it is of and its interval.
+    The file has one window a line (docs/evaluation.md). A directory is a set of windows, replies and what readers
+    thought of them (docs/labelling.md): no engine is run, its replies go through the checks of today. Every share is
+    printed with what it is of and its interval.
 
     \b
     Example:
       memory-ci eval extraction benchmarks/gold/extraction.jsonl --engine rules
+      memory-ci eval extraction labelled
     """
     from memory_ci.flows.measure.evaluate import evaluate_extraction, load_gold
+
+    if gold.is_dir():
+        from memory_ci.flows.measure.evaluate_set import evaluate_set
+
+        found = evaluate_set(gold)
+        show(found, render_set(found), as_json)
+        return
 
     done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
     show(done, render_evaluation(done), as_json)
@@ -151,6 +167,41 @@ def retrieval(
     text += render_qualities(qualities) + (render_comparison(compared) if compared else "")
     show({"qualities": qualities, "against": compared}, text, as_json)
     raise SystemExit(1 if compared and compared.worse else 0)
+
+
+@eval_command.command("draw")
+@click.argument("place", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--count", type=click.IntRange(min=1), default=40, show_default=True, help="Windows to draw.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed draws the same windows.")
+@range_options
+@json_option
+def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments) -> None:
+    """Draw windows of merged work, ask the model about them, and write a sheet for each of two readers.
+
+    Label 40 windows in half an hour: docs/labelling.md. Without a model the windows alone are written; put what answers
+    them into replies.jsonl and call it with the same directory again for the sheets.
+
+    \b
+    Example:
+      memory-ci eval draw labelled --since 1y --engine claude-cli
+      memory-ci eval extraction labelled
+    """
+    from memory_ci.flows.measure.evaluate_set import draw_set, write_sheets
+    from memory_ci.flows.record.run import RecordOptions, fetch_sessions
+    from memory_ci.records.quality import Drawn
+
+    if (place / "replies.jsonl").exists() and (place / "replies.jsonl").stat().st_size:
+        drawn = Drawn(0, 0, 0, write_sheets(place, seed))
+    else:
+        where = workspace()
+        ref = arguments["ref"] if isinstance(arguments["ref"], str) else None
+        problems = fetch_sessions(where, ref, os.environ) if fetch else ()
+        options = RecordOptions(**arguments, problems=problems)  # type: ignore[arg-type] # click's own types
+        with progress("Reading merged work") as advance:
+            drawn = draw_set(where, options, place, count, seed, now(), os.environ, advance)
+    lines = [f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered"] if drawn.of else []
+    lines += [f"To fill in: {place / sheet}" for sheet in drawn.sheets]
+    show(drawn, lines or [f"No windows to draw; nothing was written to {place}"], as_json)
 
 
 @eval_command.command("init")

@@ -35,7 +35,11 @@ def is_match(candidate: Candidate, learning: GoldLearning) -> bool:
 
 def kappa(windows: Sequence[GoldWindow]) -> tuple[float | None, int]:
     """Cohen's kappa (Cohen 1960) of the first two labels of each window that has two, and how many those are."""
-    pairs = [(w.labels[0].is_durable, w.labels[1].is_durable) for w in windows if len(w.labels) > 1]
+    return cohen_kappa([(w.labels[0].is_durable, w.labels[1].is_durable) for w in windows if len(w.labels) > 1])
+
+
+def cohen_kappa(pairs: Sequence[tuple[bool, bool]]) -> tuple[float | None, int]:
+    """Cohen's kappa of what two said of the same things, and how many these are."""
     if not pairs:
         return None, 0
     count = len(pairs)

@@ -17,23 +17,28 @@ from memory_ci.records.entry import Entry
 MAX_WORDS = 60
 LASTING_SIGNS = (
     "remember",
-    "not to do",
     "next time",
     "how we do it",
     "always holds",
     "prefers",
     "like a rule",
     "a remark",
+    "a reason given",
 )
-"""Parts of a doubt that say that the words are about more than the work at hand."""
+"""Parts of a doubt that say that the words are about more than the work at hand. What not to do is mostly an order: of
+24 candidates of one team, read severely, 1 of 11 such was one to keep, and of those that give the reason of a fix 4 of
+4. Elsewhere 2 of 18 of the latter were: bodies of commits that list what was done have such sentences as well."""
 
 TASK = re.compile(
-    r"\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|^(?:let'?s|please|consider|either|alternatively"
-    r"|never mind|you are|yes|yeah|ok|[>|#+-])|\bline \d|:=|https?://|\bthe (?:first|second|last|other) (?:part|one)\b"
-    r"|\b(?:we|you) (?:are|were|already)\b|\bhere\b|\bwhile (?:this|that|it)\b",
+    r"\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b|^(?:please|consider|either|alternatively|why"
+    r"|if (?:we|you) (?:do|don't|did|didn't)\b|never mind|you are|yes|yeah|ok|no|nah|nope|[>|#+-])"
+    r"|\bline \d|:=|https?://|\bthe (?:first|second|last|other) (?:part|one)\b"
+    r"|^(?:\w+ ){1,2}(?:they|them|it|this|these|those)\b|\b(?:we|you) don'?t need\b|\b(?:first|next|this) release\b"
+    r"|\b(?:scenario|option|case|step|point|item|phase) (?-i:[A-Z]|\d)\b|\b(?:unused|obsolete|still references?"
+    r"|intended to)\b|\b(?:we|you) (?:are|were|already)\b|\bhere\b|\bwhile (?:this|that|it)\b",
     re.IGNORECASE,
 )
-"""What a question, a request for the work at hand, or a remark on a line of it has."""
+"""What a question, an answer, a request for the work at hand, a finding about it, or words that lean on others have."""
 
 CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 MAX_COMPARED = 500

@@ -184,3 +184,38 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     labelled_twice: int = 0
     misses: tuple[str, ...] = ()
     false_positives: tuple[str, ...] = ()
+
+
+class ReaderQuality(msgspec.Struct, frozen=True):
+    """What one reader approves: of all that the model replied, and of what the gate of today writes of it."""
+
+    name: str
+    replied: Share
+    written: Share
+
+
+class SetEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model and the gate did on a set of windows, to readers.
+
+    `abstained`: replies without a learning. `not_written`: learnings by the reason that kept them out. `agreement`: of
+    two readers Cohen's kappa, and how many learnings both judged. Tokens are estimates of one window.
+    """
+
+    windows: int
+    learnings: int
+    abstained: Share
+    written: Share
+    not_written: dict[str, int]
+    tokens_in: float
+    tokens_out: float
+    readers: tuple[ReaderQuality, ...]
+    agreement: tuple[tuple[str, str, float | None, int], ...]
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """A set that was drawn: its windows, of how many, how many were answered, and the sheets to fill in."""
+
+    windows: int
+    of: int
+    answered: int
+    sheets: tuple[str, ...] = ()

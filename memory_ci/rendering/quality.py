@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memory_ci.records.quality import GATED, SIZES, Answered, Comparison, Evaluation, Quality, Share
+from memory_ci.records.quality import GATED, SIZES, Answered, Comparison, Evaluation, Quality, SetEvaluation, Share
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 
@@ -86,6 +86,26 @@ def render_evaluation(done: Evaluation) -> str:
     for heading, items in (("Missed", done.misses), ("Written, but not in gold", done.false_positives)):
         lines += [f"\n{heading}:", *(f"  {_short(item)}" for item in items[:SHOWN])] if items else []
     return "\n".join(lines) + "\n"
+
+
+def render_set(done: SetEvaluation) -> str:
+    """A table: what was replied and written, what each reader approves, and how far they agree."""
+    rows = [
+        ("windows with a reply", str(done.windows)),
+        ("replies without a learning", _share(done.abstained)),
+        ("learnings for each window", f"{done.learnings / done.windows:.2f} ({done.learnings} in all)"),
+        ("written by the gate of today", _share(done.written)),
+        *((f"  not: {_short(reason)}", str(count)) for reason, count in sorted(done.not_written.items())),
+        ("tokens for each window", f"about {done.tokens_in:g} in, {done.tokens_out:g} out"),
+    ]
+    for reader in done.readers:
+        rows += [(f"{reader.name} approves of what was replied", _share(reader.replied))]
+        rows += [(f"{reader.name} approves of what is written", _share(reader.written))]
+    for one, other, kappa, count in done.agreement:
+        value = "n/a" if kappa is None else f"{kappa:.2f}"
+        rows.append((f"agreement of {one} and {other} (kappa)", f"{value} on {count} learnings"))
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name.ljust(width)}  {value}\n" for name, value in rows)
 
 
 def _share(share: Share) -> str:

@@ -61,7 +61,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(lines)
 
 
-class Learning:
+class LearnRun:
     """One call of `learn`. Raises UsageError (no-model) where only rules would read, else as `choose_model`."""
 
     def __init__(self, workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]) -> None:

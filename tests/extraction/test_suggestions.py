@@ -1,0 +1,51 @@
+"""Suggestions: which of the sentences that nobody marked a person is asked about, and in what order."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.extraction.suggestions import list_suggestions
+from memory_ci.records.candidate import Candidate, Judged, Quote
+
+FIX = "a reason given in a fix, not marked as a learning"
+ORDER = "a person says what not to do, not marked as a learning"
+KEPT = "The parser must not share a buffer because two threads read it"
+
+
+def judged(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
+    candidate = Candidate(
+        title=text,
+        body="",
+        type="procedural",
+        domain="task",
+        importance=0.5,
+        scope="project",
+        extraction_scope="project",
+        quotes=(Quote("e1", text),),
+        is_marked=False,
+    )
+    return Judged(candidate=candidate, verdict="suspected", reason=reason, change=change)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We keep one queue now, so never mind the old one and let's drop it",
+        "If we don't, the release would never reach the people who wait for it",
+        "No, the reader of the stream must never close what it did not open",
+        "Doing this by default is never what a person who runs the tool wants",
+        "why don't you take the parser that the other package has had for years",
+        "We don't need a test for the queue of a job that never ends",
+        "For the first release we never support two writers of one file",
+        "Take option B and do not clear what the index has of the session",
+        "The helper has two unused cases, which must not be shown to people",
+    ],
+)
+def test_what_is_about_the_work_at_hand_is_not_suggested(text: str) -> None:
+    assert list_suggestions([judged(text)]) == []
+
+
+def test_the_reason_of_a_fix_comes_before_an_order() -> None:
+    order = judged("Do not write to the index of a person who has it open elsewhere")
+    found = list_suggestions([judged(KEPT, FIX), order])
+    assert [one.candidate.title for one in found] == [KEPT, order.candidate.title]
