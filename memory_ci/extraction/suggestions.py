@@ -32,13 +32,21 @@ LASTING_SIGNS = (
 TASK = re.compile(
     r"\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b|^(?:please|consider|either|alternatively|why"
     r"|if (?:we|you) (?:do|don't|did|didn't)\b|never mind|you are|yes|yeah|ok|no|nah|nope|[>|#+-])"
-    r"|\bline \d|:=|https?://|\bthe (?:first|second|last|other) (?:part|one)\b"
+    r"|\bline \d|:=|https?://|\b[0-9a-f]{10,}\b|\bthe (?:first|second|last|other) (?:part|one)\b"
     r"|^(?:\w+ ){1,2}(?:they|them|it|this|these|those)\b|\b(?:we|you) don'?t need\b|\b(?:first|next|this) release\b"
     r"|\b(?:scenario|option|case|step|point|item|phase) (?-i:[A-Z]|\d)\b|\b(?:unused|obsolete|still references?"
     r"|intended to)\b|\b(?:we|you) (?:are|were|already)\b|\bhere\b|\bwhile (?:this|that|it)\b",
     re.IGNORECASE,
 )
 """What a question, an answer, a request for the work at hand, a finding about it, or words that lean on others have."""
+
+STATED = re.compile(
+    r"(?:the|an?|any|all|each|every|no|if|when|where|unless|never|always|do not|don't|avoid|prefer|only|in|on)\b"
+    r"|(?:\S+\s+){1,4}?(?:is|are|isn't|aren't|must|can|can't|cannot|does|doesn't|do|don't|has|have|should|shall|may|will"
+    r"|won't|would|needs?|never|always|only)\b",
+    re.IGNORECASE,
+)
+"""How a sentence of a message begins that states something. One that lists what was done begins with a bare verb."""
 
 CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
 MAX_COMPARED = 500
@@ -80,6 +88,8 @@ def _weight(one: Judged) -> float:
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
     words = len(text.split())
     if not MIN_WORDS <= words <= MAX_WORDS or TASK.search(text) or is_passing(text):
+        return 0
+    if candidate.session is None and not STATED.match(text):
         return 0
     is_lasting = any(sign in one.reason for sign in LASTING_SIGNS)
     return is_lasting + 0.5 * bool(REASON.search(text)) + 0.5 * bool(CODE.search(text)) + 0.25

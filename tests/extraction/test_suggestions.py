@@ -49,3 +49,15 @@ def test_the_reason_of_a_fix_comes_before_an_order() -> None:
     order = judged("Do not write to the index of a person who has it open elsewhere")
     found = list_suggestions([judged(KEPT, FIX), order])
     assert [one.candidate.title for one in found] == [KEPT, order.candidate.title]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Pass the key along so that the client never has to read it again",
+        "Route each event through the queue because readers always come late",
+        "Fixes: 0123456789ab (fix: always move the cursor down on close)",
+    ],
+)
+def test_what_a_message_lists_as_done_is_not_suggested(text: str) -> None:
+    assert list_suggestions([judged(text, FIX)]) == []
