@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -142,10 +145,6 @@ class Shop:
     def install(self, *agents: str) -> None:
         self.run("memory-ci", "install", *(word for one in agents for word in ("--agent", one)))
 
-    def trust(self, folder: Path) -> None:
-        """Set the client up for one more folder."""
-        self.client.set_up(self.home, folder, self.model.url)
-
     def settings(self) -> dict[str, bytes]:
         """The files of the work tree and of its git directory that `install` may write into."""
         found = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
@@ -181,6 +180,7 @@ class Shop:
             terminal.close()
             (self.home.parent / "screen.txt").write_text(terminal.screen())
         talk.asked = self.model.asked[start:]
+        (self.home.parent / "asked.json").write_text(json.dumps([asked.body for asked in talk.asked], indent=1))
         return talk
 
     def _boot(self, terminal: Terminal) -> None:
@@ -212,3 +212,84 @@ class Shop:
             if terminal.is_alive():
                 terminal.press(b"\x03")
                 terminal.wait(2, lambda: not terminal.is_alive())
+
+
+def measure(shop: Shop) -> str:
+    """Processor time of the hook at each event, for the first client alone."""
+    if shop.client.name != "claude-code":
+        return ""
+    read = {"tool_name": "Read", "tool_input": {"file_path": FILE}}
+    events: dict[str, dict[str, object]] = {
+        "session start": {"hook_event_name": "SessionStart", "source": "startup"},
+        "prompt that finds something": {"hook_event_name": "UserPromptSubmit", "prompt": ASKS},
+        "prompt that finds nothing new": {"hook_event_name": "UserPromptSubmit", "prompt": ASKS},
+        "prompt that steers": {"hook_event_name": "UserPromptSubmit", "prompt": STEERS},
+        "file, the first time": {"hook_event_name": "PostToolUse", **read},
+        "file, again": {"hook_event_name": "PostToolUse", **read},
+        "end of a turn": {"hook_event_name": "Stop"},
+    }
+    lines = ["", "| event | tokens | CPU of the hook, ms |", "|---|---|---|"]
+    hook = (sys.executable, "-P", "-m", "memory_ci", "hook", "agent", "--for", "claude-code")
+    for name, told in {"bare Python": {}, **events}.items():
+        spent, answer = [], ""
+        for number in range(3):  # of three sessions: the median
+            given = json.dumps({"session_id": f"measured-{number}", "cwd": str(shop.folder), **told})
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = hook if told else (sys.executable, "-c", "pass")
+            answer = subprocess.run(command, env=shop.environ, input=given, capture_output=True, text=True).stdout
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        text = json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
+        lines.append(f"| {name} | {len(text) // UNIT} | {sorted(spent)[1] * 1000:.0f} |")
+    return "\n".join(lines)
+
+
+UNIT = 4  # Characters of a token, about.
+MARKED = re.compile(r"^(?:## (?P<entry>.+)|> (?P<norm>Money .+)|memory-ci: (?P<asked>.+))$", re.MULTILINE)
+
+
+def render(shop: Shop, talk: Talk, costs: str) -> str:
+    """The section of a client in the report."""
+    lines = [
+        f"## {shop.client.package} {shop.client.version}",
+        "",
+        "| typed | given to the model | tokens |",
+        "|---|---|---|",
+    ]
+    for prompt in talk.first:
+        given = talk.given(prompt)
+        told = [_shorten(found) for found in MARKED.finditer(given) if found["entry"] != "Always applies"]
+        typed = f"{prompt} (then Escape)" if prompt == WAITS else prompt
+        lines.append(f"| {typed} | {'; '.join(told) or 'nothing'} | {len(given) // UNIT} |")
+    refused = next((line for line in talk.all_new().splitlines() if "[quote-not-said]" in line), "")
+    for title, text in (
+        ("The note that came of it:", talk.note),
+        ("The forged quote:", refused),
+        ("The commit that the person made:", talk.commit),
+        ("What `memory-ci record` made of it:", talk.recorded),
+    ):
+        lines += ["", title, "", "```text", *text.strip().splitlines(), "```"] if text else []
+    lines += [costs] if costs else []
+    cannot = [f"- {check.replace('_', ' ')}: {why}" for check, why in shop.client.cannot.items()]
+    return "\n".join([*lines, *(["", "Not seen:", "", *cannot] if cannot else []), ""])
+
+
+def _shorten(found: re.Match[str]) -> str:
+    kind, text = next((name, value) for name, value in found.groupdict().items() if value)
+    return f"asked: {text.partition('.')[0]}" if kind == "asked" else f"{kind}: {text}"
+
+
+def put(report: Path, section: str) -> None:
+    """A section into the report, in place of that of the same package."""
+    head, *known = report.read_text().split("\n## ") if report.exists() else [HEAD]
+    sections = {one.split()[0]: one.strip("\n") for one in (*known, section.removeprefix("## "))}
+    report.write_text("\n\n## ".join([head.strip("\n"), *sections.values()]) + "\n")
+
+
+HEAD = """\
+# A recording of real agents
+
+Made by `RECORDING=docs/agents-recording.md make clients`. Each client is the one from npm, in a terminal that a test
+types into; its model is a script on loopback, so what it answers says nothing about a model. The hooks of two agents are
+installed at once. Tokens are characters / 4. What each part is for: [agents](agents.md).
+"""
