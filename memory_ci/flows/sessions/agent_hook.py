@@ -55,7 +55,7 @@ def answer_event(
     start = Path(event.cwd) if event.cwd else Path.cwd()
     if event.kind in ("stop", "end"):
         return _finish(event, start, now, asks)
-    from memory_ci.flows.serve.session_note import claim, note_cleared
+    from memory_ci.flows.serve.session_note import alone, claim, note_cleared
 
     if event.kind == "start" and event.source in FORGETTING and event.session:
         note_cleared(open_workspace(start), event.session, now)
@@ -73,7 +73,8 @@ def answer_event(
         from memory_ci.flows.sessions.correction import note_prompt
 
         line = note_prompt(where, event, now, environ, asks)
-    return _tell(where, event, now, environ, line, asked)
+    with alone(where):
+        return _tell(where, event, now, environ, line, asked)
 
 
 def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str, ...]:
