@@ -87,7 +87,7 @@ def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(ru
     assert run("install", "--agent", "copilot", "--no-mcp").exit_code == 0
     hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
     common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
-    told = {
+    told: dict[str, dict[str, Any]] = {
         "sessionStart": {"source": "new", "initialPrompt": ASK},
         "userPromptSubmitted": {"prompt": ASK, "timestamp": 1795336129602},
         "preToolUse": {"toolName": "view", "toolArgs": {"path": str(shop.path / "src/client.py")}},

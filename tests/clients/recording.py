@@ -112,20 +112,21 @@ class Shop:
         self.run("memory-ci", "init")
         (self.folder / "institutional.md").write_text(f"# Institutional memory\n\n## Money\n\n{NORM}\n")
         (self.folder / FILE).write_text(f"def charge(card, amount):\n{OLD}\n")
-        for file, text in client.settings.items():
-            (self.folder / file).parent.mkdir(exist_ok=True)
-            (self.folder / file).write_text(text)
         self.commit("Begin")
         self.run("memory-ci", "add", RECALLED, "--body", "The gateway drops faster ones.")
         self.run("memory-ci", "add", ABOUT_FILE, "--body", "It returns the status.", "--cite", FILE)
         self.commit("Note what we know")
         self.run("memory-ci", "record")
+        for file, text in client.settings.items():
+            (self.folder / file).parent.mkdir(exist_ok=True)
+            (self.folder / file).write_text(text)
 
     def run(self, *command: str, cwd: Path | None = None, is_ok: bool = True, seconds: float = 120) -> str:
+        keyless = {name: value for name, value in self.environ.items() if not name.startswith("ANTHROPIC")}
         done = subprocess.run(
             command,
             cwd=cwd or self.folder,
-            env=self.environ,
+            env=keyless if command[0] == "memory-ci" else self.environ,
             capture_output=True,
             stdin=subprocess.DEVNULL,
             text=True,
@@ -152,8 +153,9 @@ class Shop:
         return {str(path): (self.folder / path).read_bytes() for path in found if not theirs.match(str(path))}
 
     def notes(self) -> list[str]:
-        """The notes that wait."""
-        return [path.read_text() for path in self.folder.glob(".git/memory-ci/notes/*.md")]
+        """The notes that wait, those without a quote among them."""
+        places = (".git/memory-ci/notes/*.md", ".memory/inbox/*.md")
+        return [path.read_text() for place in places for path in self.folder.glob(place)]
 
     def talk(self, *prompts: str, cwd: Path | None = None) -> Talk:
         """Type these prompts into the client, and leave it."""
@@ -165,13 +167,16 @@ class Shop:
             for prompt in prompts:
                 count = len(self.model.asked)
                 talk.first[prompt] = count - start
-                terminal.type(prompt)
-                terminal.wait(PATIENCE / 2, partial(self._has_asked, count))
+                for _ in range(2):  # a client that is not ready yet may lose what is typed
+                    terminal.type(prompt)
+                    if terminal.wait(PATIENCE / 3, partial(self._has_asked, count)):
+                        break
+                    terminal.press(CLEAR)
                 if prompt == WAITS:
                     terminal.wait(2)
                     terminal.press(b"\x1b")
                     terminal.wait(3)
-                    terminal.press(b"\x15")  # Claude Code gives back what was typed
+                    terminal.press(CLEAR)  # Claude Code gives back what was typed
                     terminal.wait(1)
                 else:
                     self._settle(terminal)
@@ -244,6 +249,7 @@ def measure(shop: Shop) -> str:
     return "\n".join(lines)
 
 
+CLEAR = b"\x15"  # Control-U
 UNIT = 4  # Characters of a token, about.
 MARKED = re.compile(r"^(?:## (?P<entry>.+)|> (?P<norm>Money .+)|memory-ci: (?P<asked>.+))$", re.MULTILINE)
 
@@ -261,9 +267,11 @@ def render(shop: Shop, talk: Talk, costs: str) -> str:
         told = [_shorten(found) for found in MARKED.finditer(given) if found["entry"] != "Always applies"]
         typed = f"{prompt} (then Escape)" if prompt == WAITS else prompt
         lines.append(f"| {typed} | {'; '.join(told) or 'nothing'} | {len(given) // UNIT} |")
-    refused = next((line for line in talk.all_new().splitlines() if "[quote-not-said]" in line), "")
+    refused = next(
+        (line for line in talk.all_new().splitlines() if " [quote-not-said]" in line or " [no-transcript]" in line), ""
+    )
     for title, text in (
-        ("The note that came of it:", talk.note),
+        ("The note that came of it:", talk.note.partition("scope: project\n")[2]),
         ("The forged quote:", refused),
         ("The commit that the person made:", talk.commit),
         ("What `memory-ci record` made of it:", talk.recorded),
