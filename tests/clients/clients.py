@@ -175,7 +175,6 @@ CLIENTS = (
         {"opencode.json": '{"$schema": "https://opencode.ai/config.json", "username": "ann"}'},
         boot=20,
         cannot={
-            **UNTOLD,
             "a_correction_becomes_a_proved_note": "no reader for its sessions, so its note has no quote",
             "the_second_question_is_not_asked": "its plugin has no answer to the end of a turn: none is asked",
             "what_people_said_is_what_was_typed": "no reader for its sessions",

@@ -167,7 +167,7 @@ class Shop:
             for prompt in prompts:
                 count = len(self.model.asked)
                 talk.first[prompt] = count - start
-                for _ in range(2):  # a client that is not ready yet may lose what is typed
+                for _ in range(4):  # a client that is not ready yet may lose what is typed
                     terminal.type(prompt)
                     if terminal.wait(PATIENCE / 3, partial(self._has_asked, count)):
                         break
