@@ -289,7 +289,7 @@ def _shorten(found: re.Match[str]) -> str:
 
 def put(report: Path, section: str) -> None:
     """A section into the report, in place of that of the same package."""
-    head, *known = report.read_text().split("\n## ") if report.exists() else [HEAD]
+    head, *known = re.split(r"\n## (?=\S+ \d)", report.read_text()) if report.exists() else [HEAD]
     sections = {one.split()[0]: one.strip("\n") for one in (*known, section.removeprefix("## "))}
     report.write_text("\n\n## ".join([head.strip("\n"), *sections.values()]) + "\n")
 
