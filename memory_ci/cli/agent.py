@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from memory_ci.cli.plain import Option, echo, now
@@ -21,8 +22,11 @@ OPTIONS = (
 )
 
 
-def run(agent: str, event: str, no_ask: bool, user: bool) -> None:
-    """Answer one event in the agent's dialect. Whatever goes wrong is said on standard error: the agent goes on."""
+def run(agent: str, event: str, no_ask: bool, user: bool, asked: Mapping[str, Any] = {}) -> None:
+    """Answer one event in the agent's dialect. Whatever goes wrong is said on standard error: the agent goes on.
+
+    `asked` are options of `retrieve --hook`, the first form of this command.
+    """
     from memory_ci.flows.sessions.agent_hook import answer_hook
 
     try:
@@ -32,7 +36,7 @@ def run(agent: str, event: str, no_ask: bool, user: bool) -> None:
 
             if not answers_for_user(data, agent):
                 return
-        echo(answer_hook(data, agent, event, now(), os.environ, not no_ask))
+        echo(answer_hook(data, agent, event, now(), os.environ, not no_ask, asked))
     except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
         echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
-
-import msgspec
 
 from memory_ci.cli.plain import Option, echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
 from memory_ci.errors import MemoryCIError, UsageError
@@ -19,7 +16,6 @@ from memory_ci.rendering.context import (
     ASK,
     FENCE_CHARS,
     HOOK_CHARS,
-    HOOK_EVENTS,
     render_asking,
     render_context,
     render_hook,
@@ -33,24 +29,7 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "markdown", "json", "hook"]
 
-MAX_INPUT = 8 * 1024 * 1024
-"""Bytes read of a hook's input; a prompt is what a person typed or pasted."""
-
 SCOPES = tuple(name for name in get_args(ScopeName) if name != "institutional")
-
-
-CLEARING = ("compact", "clear")
-"""Why a session starts whose agent no longer has what it was given (`source` of SessionStart)."""
-
-
-class PromptHookInput(msgspec.Struct, frozen=True):
-    """What Claude Code sends a hook on standard input, as far as it matters here."""
-
-    prompt: str = ""
-    session_id: str | None = None
-    cwd: str = ""
-    hook_event_name: str = HOOK_EVENTS[0]
-    source: str = ""
 
 
 class Below(NamedTuple):
@@ -73,7 +52,9 @@ def run(
     """Answer a task, or a hook; without a task it is read from standard input."""
     asked["paths"] = asked["paths"] or None
     if hook:
-        _serve_hook(record is not False, asked)
+        from memory_ci.cli import agent
+
+        agent.run("claude-code", "UserPromptSubmit", no_ask=True, user=False, asked=asked)
         return
     if (about := asked["about"]) is not None:
         if task:
@@ -135,55 +116,14 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Bel
 
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
     else:
-        echo(_render(answer, form, HOOK_EVENTS[0], below))
+        echo(_render(answer, form, below))
 
 
-def _render(answer: Retrieval, form: Format, event: str, below: Below) -> str:
+def _render(answer: Retrieval, form: Format, below: Below) -> str:
     context = render_asking(render_context(answer), below.is_noted and bool(answer.hits or answer.norms))
     if form == "hook":
-        return render_hook(f"{context}{below.nudge}", event)
+        return render_hook(f"{context}{below.nudge}")
     return render_markdown(context) if form == "markdown" else context
-
-
-def _parse_hook(data: bytes) -> PromptHookInput:
-    """What the agent says; a mark of byte order, and half a character, do not cost the whole prompt."""
-    try:
-        return msgspec.json.decode(data, type=PromptHookInput)
-    except msgspec.DecodeError:
-        import json  # only for what msgspec is right to refuse
-
-        return msgspec.convert(_whole(json.loads(data.decode("utf-8-sig", "replace"))), PromptHookInput)
-
-
-def _whole(value: object) -> object:
-    """A JSON value in which half characters are replaced."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return {key: _whole(one) for key, one in value.items()} if isinstance(value, dict) else value
-
-
-def _serve_hook(record: bool, asked: dict[str, Any]) -> None:
-    """Answer an agent's hook. Errors go to standard error: the prompt must reach the agent."""
-    from memory_ci.flows.serve.session_note import note_cleared
-    from memory_ci.flows.workspace import open_workspace
-
-    try:
-        given = _parse_hook(sys.stdin.buffer.read(MAX_INPUT))
-        where = open_workspace(Path(given.cwd) if given.cwd else Path.cwd())
-        warn(where.findings)
-        mine = {**asked, "session": asked["session"] or given.session_id}
-        if mine["session"] is not None and given.source in CLEARING:
-            note_cleared(where, mine["session"], now())
-        nudge = _nudge(where, given.session_id)
-        bounds = {"total_chars": HOOK_CHARS, "reserved": len(nudge) + len(ASK) * record}
-        answer = _retrieve(where, given.prompt, mine | bounds)
-        warn(answer.findings)
-        echo(_render(answer, "hook", given.hook_event_name, Below(nudge, record)))
-        if record:
-            _record(where, answer)
-            _note_session(where, mine, answer)
-    except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
-        echo(f"memory-ci: nothing recalled: {printable(str(error))}\n", err=True)
 
 
 def _nudge(where: Workspace, session: str | None) -> str:
@@ -284,11 +224,11 @@ OPTIONS = (
     Option("--format", "form", "What to print.", choices=get_args(Format), default="text"),
     Option("--ids", "ids", "Print only the ids, one a line.", kind=bool),
     Option("--explain", "explain", "Print why each entry was given or not, instead of its text.", kind=bool),
-    Option("--hook", "hook", "Be an agent's hook: its JSON on standard input, JSON out, and never fail.", kind=bool),
+    Option("--hook", "hook", "As `memory-ci hook agent` without its questions, which replaces it.", kind=bool),
     Option(
         "--record",
         "record",
-        "Note what was given to this job, for the trailer of its commits. Default: on in CI and with --hook.",
+        "Note what was given to this job, for the trailer of its commits. Default: on in CI.",
         kind=bool,
         negation="--no-record",
     ),

@@ -307,9 +307,6 @@ def _fold(char: str) -> str:
 HOOK_CHARS = 10_000
 """More of one context Claude Code does not inject: it keeps it in a file and shows the beginning (hooks reference)."""
 
-HOOK_EVENTS = ("UserPromptSubmit", "SessionStart")
-"""The events whose hooks may add to the context before the agent's work."""
-
 ASK = (
     "If an entry above helped, say so by 8 characters of its id: in a sentence of your own, `Memory-Used: ID` in the "
     "commit message, `memory-ci feedback ID confirmed`, or MCP's record_feedback.\n"
@@ -322,11 +319,11 @@ def render_asking(context: str, is_noted: bool) -> str:
     return f"{context}{ASK}" if context and is_noted else context
 
 
-def render_hook(context: str, event: str) -> str:
-    """The JSON that Claude Code reads from a hook of `event`; "" for no context, which is no output."""
+def render_hook(context: str) -> str:
+    """The JSON that Claude Code reads from its hook of a prompt; "" for no context, which is no output."""
     if not context:
         return ""
-    answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
+    answer = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": context}}
     return f"{msgspec.json.encode(answer).decode()}\n"
 
 

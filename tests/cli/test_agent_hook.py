@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memory_ci.cli.agent import NAMES
-from memory_ci.flows.serve.session_note import list_signs
+from memory_ci.flows.serve.session_note import alone, list_signs, note_given
 from memory_ci.flows.sessions.active_session import find_index, list_working
 from memory_ci.lifecycle.anchors import format_anchor
 from memory_ci.records.anchor import Anchor
@@ -119,6 +119,17 @@ def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers
     assert json.loads(first)["additionalContext"]
     second = call("copilot", **prompt, hook_event_name="userPromptSubmitted", timestamp=1795336127921)
     assert second == ""
+
+
+def test_of_two_hooks_that_run_at_once_one_gives_what_always_applies(shop: Project) -> None:
+    told = {"session_id": "s1", "cwd": str(shop.path), "hook_event_name": "SessionStart", "source": "startup"}
+    command = [sys.executable, "-m", "memory_ci", "hook", "agent"]
+    with alone(shop.workspace):
+        other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.communicate(json.dumps(told), timeout=1)
+        note_given(shop.workspace, "s1", shop.retrieve("hen"), NOW)
+    assert other.communicate()[0] == ""
 
 
 def test_after_compaction_the_session_is_told_again(call: Call) -> None:

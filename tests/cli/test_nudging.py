@@ -29,9 +29,8 @@ def count_git(trace: Path) -> list[str]:
     return [line.partition("built-in: git ")[2].split()[0] for line in lines if "built-in" in line]
 
 
-def call_hook(run: Run, project: Project, session: str) -> str:
-    given = {"hook_event_name": "SessionStart", "cwd": str(project.path), "session_id": session, "prompt": "zebra"}
-    return run("retrieve", "--hook", "--no-record", stdin=json.dumps(given)).stdout
+def call_hook(run: Run, session: str) -> str:
+    return run("retrieve", "zebra", "--format", "hook", "--no-record", "--session", session).stdout
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def told(shop: Project, run: Run) -> Callable[[str], str]:
     """What an agent's hook adds to the context of a session."""
 
     def ask(session: str) -> str:
-        text: str = json.loads(call_hook(run, shop, session))["hookSpecificOutput"]["additionalContext"]
+        text: str = json.loads(call_hook(run, session))["hookSpecificOutput"]["additionalContext"]
         return text
 
     return ask
@@ -52,8 +51,8 @@ def test_a_session_s_first_context_ends_with_it(told: Callable[[str], str]) -> N
 
 def test_it_is_said_also_where_nothing_is_recalled(shop: Project, run: Run) -> None:
     shop.git("rm", "-q", "MEMORY.md", "institutional.md")
-    given = {"hook_event_name": "SessionStart", "cwd": str(shop.path), "session_id": "one"}
-    answer = json.loads(run("retrieve", "--hook", stdin=json.dumps(given)).stdout)
+    given = {"hook_event_name": "UserPromptSubmit", "cwd": str(shop.path), "session_id": "one"}
+    answer = json.loads(run("hook", "agent", stdin=json.dumps(given)).stdout)
     assert answer["hookSpecificOutput"]["additionalContext"] == f"{LINE}\n"
 
 
@@ -80,10 +79,10 @@ def test_where_it_is_not_time_yet_only_the_first_prompt_of_a_session_asks(
     shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shop.put_fragment(make_entry(2))
-    call_hook(run, shop, "zero")
+    call_hook(run, "zero")
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
-    call_hook(run, shop, "one")
-    call_hook(run, shop, "one")
+    call_hook(run, "one")
+    call_hook(run, "one")
     assert count_git(tmp_path / "trace").count("log") == 1
 
 

@@ -34,15 +34,22 @@ class Client(NamedTuple):
     cannot: Mapping[str, str] = {}
 
 
+UNTOLD = {"a_program_is_asked_nothing": "its hooks are not told whether a person is there"}
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
+def _trees(folder: Path) -> list[Path]:
+    """The work tree, and the linked one beside it."""
+    return [folder, folder.with_name("tree")]
+
+
 def _claude(home: Path, folder: Path, url: str) -> Mapping[str, str]:
     told = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": {"approved": [KEY[-20:]]}}
-    trees = [str(folder.with_name(name)) for name in ("shop", "tree")]
-    trusted = {"projects": {tree: {"hasTrustDialogAccepted": True} for tree in trees}}
+    trusted = {"projects": {str(tree): {"hasTrustDialogAccepted": True} for tree in _trees(folder)}}
     _write(home / ".claude.json", json.dumps({**told, **trusted}))
     _write(home / ".claude/settings.json", '{"enableAllProjectMcpServers": true}')
     calm = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
@@ -53,7 +60,7 @@ def _codex(home: Path, folder: Path, url: str) -> Mapping[str, str]:
     provider = (
         f'[model_providers.stub]\nname = "stub"\nbase_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "KEY"\n'
     )
-    trust = f'[projects."{folder}"]\ntrust_level = "trusted"\n'
+    trust = "".join(f'[projects."{tree}"]\ntrust_level = "trusted"\n' for tree in _trees(folder))
     head = 'model = "stub"\nmodel_provider = "stub"\ncheck_for_update_on_startup = false\n'
     _write(home / ".codex/config.toml", f"{head}{provider}{trust}")
     return {"KEY": "none"}
@@ -67,7 +74,9 @@ def _gemini(home: Path, folder: Path, url: str) -> Mapping[str, str]:
 
 
 def _copilot(home: Path, folder: Path, url: str) -> Mapping[str, str]:
-    _write(home / ".copilot/config.json", json.dumps({"trusted_folders": [str(folder)], "banner": "never"}))
+    _write(
+        home / ".copilot/config.json", json.dumps({"trusted_folders": [*map(str, _trees(folder))], "banner": "never"})
+    )
     model = {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_MODEL": "gpt-4.1"}
     return {"COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false", **model}
 
@@ -133,6 +142,7 @@ CLIENTS = (
             "shell": _shell("run_shell_command", description="note"),
         },
         {".gemini/settings.json": '{ "ui": {"hideTips": true} }\n\n'},
+        cannot=UNTOLD,
     ),
     Client(
         "copilot",
@@ -147,6 +157,7 @@ CLIENTS = (
             "edit": lambda call: ("edit", {"path": call.path, "old_str": call.old, "new_str": call.new}),
             "shell": _shell("bash", description="note"),
         },
+        cannot=UNTOLD,
     ),
     Client(
         "opencode",
@@ -163,6 +174,13 @@ CLIENTS = (
         },
         {"opencode.json": '{"$schema": "https://opencode.ai/config.json", "username": "ann"}'},
         boot=20,
+        cannot={
+            "a_correction_becomes_a_proved_note": "no reader for its sessions, so its note has no quote",
+            "the_second_question_is_not_asked": "its plugin has no answer to the end of a turn: none is asked",
+            "what_people_said_is_what_was_typed": "no reader for its sessions",
+            "an_interrupt_leaves_all_as_it_is": "no reader for its sessions",
+            "the_commit_of_a_person_takes_note_and_session_along": "a note without a quote is a file: add it by hand",
+        },
     ),
 )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -109,20 +112,21 @@ class Shop:
         self.run("memory-ci", "init")
         (self.folder / "institutional.md").write_text(f"# Institutional memory\n\n## Money\n\n{NORM}\n")
         (self.folder / FILE).write_text(f"def charge(card, amount):\n{OLD}\n")
-        for file, text in client.settings.items():
-            (self.folder / file).parent.mkdir(exist_ok=True)
-            (self.folder / file).write_text(text)
         self.commit("Begin")
         self.run("memory-ci", "add", RECALLED, "--body", "The gateway drops faster ones.")
         self.run("memory-ci", "add", ABOUT_FILE, "--body", "It returns the status.", "--cite", FILE)
         self.commit("Note what we know")
         self.run("memory-ci", "record")
+        for file, text in client.settings.items():
+            (self.folder / file).parent.mkdir(exist_ok=True)
+            (self.folder / file).write_text(text)
 
     def run(self, *command: str, cwd: Path | None = None, is_ok: bool = True, seconds: float = 120) -> str:
+        keyless = {name: value for name, value in self.environ.items() if not name.startswith("ANTHROPIC")}
         done = subprocess.run(
             command,
             cwd=cwd or self.folder,
-            env=self.environ,
+            env=keyless if command[0] == "memory-ci" else self.environ,
             capture_output=True,
             stdin=subprocess.DEVNULL,
             text=True,
@@ -142,10 +146,6 @@ class Shop:
     def install(self, *agents: str) -> None:
         self.run("memory-ci", "install", *(word for one in agents for word in ("--agent", one)))
 
-    def trust(self, folder: Path) -> None:
-        """Set the client up for one more folder."""
-        self.client.set_up(self.home, folder, self.model.url)
-
     def settings(self) -> dict[str, bytes]:
         """The files of the work tree and of its git directory that `install` may write into."""
         found = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
@@ -153,8 +153,9 @@ class Shop:
         return {str(path): (self.folder / path).read_bytes() for path in found if not theirs.match(str(path))}
 
     def notes(self) -> list[str]:
-        """The notes that wait."""
-        return [path.read_text() for path in self.folder.glob(".git/memory-ci/notes/*.md")]
+        """The notes that wait, those without a quote among them."""
+        places = (".git/memory-ci/notes/*.md", ".memory/inbox/*.md")
+        return [path.read_text() for place in places for path in self.folder.glob(place)]
 
     def talk(self, *prompts: str, cwd: Path | None = None) -> Talk:
         """Type these prompts into the client, and leave it."""
@@ -166,13 +167,16 @@ class Shop:
             for prompt in prompts:
                 count = len(self.model.asked)
                 talk.first[prompt] = count - start
-                terminal.type(prompt)
-                terminal.wait(PATIENCE / 2, partial(self._has_asked, count))
+                for _ in range(4):  # a client that is not ready yet may lose what is typed
+                    terminal.type(prompt)
+                    if terminal.wait(PATIENCE / 3, partial(self._has_asked, count)):
+                        break
+                    terminal.press(CLEAR)
                 if prompt == WAITS:
                     terminal.wait(2)
                     terminal.press(b"\x1b")
                     terminal.wait(3)
-                    terminal.press(b"\x15")  # Claude Code gives back what was typed
+                    terminal.press(CLEAR)  # Claude Code gives back what was typed
                     terminal.wait(1)
                 else:
                     self._settle(terminal)
@@ -181,6 +185,7 @@ class Shop:
             terminal.close()
             (self.home.parent / "screen.txt").write_text(terminal.screen())
         talk.asked = self.model.asked[start:]
+        (self.home.parent / "asked.json").write_text(json.dumps([asked.body for asked in talk.asked], indent=1))
         return talk
 
     def _boot(self, terminal: Terminal) -> None:
@@ -212,3 +217,87 @@ class Shop:
             if terminal.is_alive():
                 terminal.press(b"\x03")
                 terminal.wait(2, lambda: not terminal.is_alive())
+
+
+def measure(shop: Shop) -> str:
+    """Processor time of the hook at each event, for the first client alone."""
+    if shop.client.name != "claude-code":
+        return ""
+    read = {"tool_name": "Read", "tool_input": {"file_path": FILE}}
+    events: dict[str, dict[str, object]] = {
+        "session start": {"hook_event_name": "SessionStart", "source": "startup"},
+        "prompt that finds something": {"hook_event_name": "UserPromptSubmit", "prompt": ASKS},
+        "prompt that finds nothing new": {"hook_event_name": "UserPromptSubmit", "prompt": ASKS},
+        "prompt that steers": {"hook_event_name": "UserPromptSubmit", "prompt": STEERS},
+        "file, the first time": {"hook_event_name": "PostToolUse", **read},
+        "file, again": {"hook_event_name": "PostToolUse", **read},
+        "end of a turn": {"hook_event_name": "Stop"},
+    }
+    lines = ["", "| event | tokens | CPU of the hook, ms |", "|---|---|---|"]
+    hook = (sys.executable, "-P", "-m", "memory_ci", "hook", "agent", "--for", "claude-code")
+    for name, told in {"bare Python": {}, **events}.items():
+        spent, answer = [], ""
+        for number in range(3):  # of three sessions: the median
+            given = json.dumps({"session_id": f"measured-{number}", "cwd": str(shop.folder), **told})
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = hook if told else (sys.executable, "-c", "pass")
+            answer = subprocess.run(command, env=shop.environ, input=given, capture_output=True, text=True).stdout
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        text = json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
+        lines.append(f"| {name} | {len(text) // UNIT} | {sorted(spent)[1] * 1000:.0f} |")
+    return "\n".join(lines)
+
+
+CLEAR = b"\x15"  # Control-U
+UNIT = 4  # Characters of a token, about.
+MARKED = re.compile(r"^(?:## (?P<entry>.+)|> (?P<norm>Money .+)|memory-ci: (?P<asked>.+))$", re.MULTILINE)
+
+
+def render(shop: Shop, talk: Talk, costs: str) -> str:
+    """The section of a client in the report."""
+    lines = [
+        f"## {shop.client.package} {shop.client.version}",
+        "",
+        "| typed | given to the model | tokens |",
+        "|---|---|---|",
+    ]
+    for prompt in talk.first:
+        given = talk.given(prompt)
+        told = [_shorten(found) for found in MARKED.finditer(given) if found["entry"] != "Always applies"]
+        typed = f"{prompt} (then Escape)" if prompt == WAITS else prompt
+        lines.append(f"| {typed} | {'; '.join(told) or 'nothing'} | {len(given) // UNIT} |")
+    refused = next(
+        (line for line in talk.all_new().splitlines() if " [quote-not-said]" in line or " [no-transcript]" in line), ""
+    )
+    for title, text in (
+        ("The note that came of it:", talk.note.partition("scope: project\n")[2]),
+        ("The forged quote:", refused),
+        ("The commit that the person made:", talk.commit),
+        ("What `memory-ci record` made of it:", talk.recorded),
+    ):
+        lines += ["", title, "", "```text", *text.strip().splitlines(), "```"] if text else []
+    lines += [costs] if costs else []
+    cannot = [f"- {check.replace('_', ' ')}: {why}" for check, why in shop.client.cannot.items()]
+    return "\n".join([*lines, *(["", "Not seen:", "", *cannot] if cannot else []), ""])
+
+
+def _shorten(found: re.Match[str]) -> str:
+    kind, text = next((name, value) for name, value in found.groupdict().items() if value)
+    return f"asked: {text.partition('.')[0]}" if kind == "asked" else f"{kind}: {text}"
+
+
+def put(report: Path, section: str) -> None:
+    """A section into the report, in place of that of the same package."""
+    head, *known = re.split(r"\n## (?=\S+ \d)", report.read_text()) if report.exists() else [HEAD]
+    sections = {one.split()[0]: one.strip("\n") for one in (*known, section.removeprefix("## "))}
+    report.write_text("\n\n## ".join([head.strip("\n"), *sections.values()]) + "\n")
+
+
+HEAD = """\
+# A recording of real agents
+
+Made by `RECORDING=docs/agents-recording.md make clients`. Each client is the one from npm, in a terminal that a test
+types into; its model is a script on loopback, so its answers say nothing about a model. The hooks of two agents are
+installed at once. Tokens are characters / 4. What each part is for: [agents](agents.md).
+"""

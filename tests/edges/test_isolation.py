@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,7 +163,9 @@ def retrieve_door(*options: str) -> Door:
 
 def hook_door(who: Who) -> str:
     said = {"prompt": ASK, "session_id": who.session, "hook_event_name": "UserPromptSubmit"}
-    return invoke("retrieve", "--hook", "--no-record", *who.options, stdin=json.dumps(said))
+    answer = invoke("retrieve", "--hook", *who.options, stdin=json.dumps(said))
+    shutil.rmtree(".git/memory-ci/given", ignore_errors=True)  # another door is not to leave out what this one gave
+    return answer
 
 
 COMMANDS: dict[str, Door] = {

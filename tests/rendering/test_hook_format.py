@@ -12,13 +12,13 @@ from memory_ci.rendering.context import ASK, render_asking, render_hook, render_
 
 
 def test_a_hook_gets_the_context_for_its_event() -> None:
-    assert json.loads(render_hook("know\n", "SessionStart")) == {
-        "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "know\n"}
+    assert json.loads(render_hook("know\n")) == {
+        "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "know\n"}
     }
 
 
 def test_no_context_is_no_output() -> None:
-    assert render_hook("", "UserPromptSubmit") == render_markdown("") == ""
+    assert render_hook("") == render_markdown("") == ""
 
 
 @given(st.lists(st.sampled_from(["`", "```", "````", "x", "\n", "~~~", "</b>"])).map("".join))

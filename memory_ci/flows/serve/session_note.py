@@ -6,10 +6,11 @@ fingerprint of what was given, CLEARED where the agent forgot it (compaction), H
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -112,6 +113,21 @@ def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool
     _append(workspace, session, [own := f"{mark}:{os.urandom(6).hex()}"], now)
     lines = _read(note_path(workspace, session))
     return next((line for line in lines if line.startswith(mark)), own) == own
+
+
+@contextmanager
+def alone(workspace: Workspace) -> Iterator[None]:
+    """Meanwhile no other hook of this work tree gives memory: of hooks that an agent runs at once each would give all.
+
+    Where a directory cannot be locked, nothing waits.
+    """
+    handle = os.open(workspace.repo.git_dir, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)  # until this process ends, at the latest
+        yield
+    finally:
+        os.close(handle)
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,16 +21,31 @@ DOUBLING = ("copilot", "cursor", "vscode")
 """Agents that run several files of hooks for one event: the first hook answers."""
 
 
-def answer_hook(data: bytes, agent: str, name: str, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
+def answer_hook(
+    data: bytes,
+    agent: str,
+    name: str,
+    now: datetime,
+    environ: Mapping[str, str],
+    asks: bool,
+    asked: Mapping[str, Any] = {},
+) -> str:
     """What the hook of `agent` prints for the JSON that it is given; "" for nothing. With `asks` it may ask for a note.
+
+    `asked` are fields of RetrieveOptions.
 
     Raises MemoryCIError, ValueError (the input is not what agents give).
     """
     event = parse_event(data, agent, environ, name)
-    return "" if event is None else format_answer(event, answer_event(event, now, environ, asks))
+    if event is None:
+        return ""
+    event = replace(event, session=asked.get("session") or event.session)
+    return format_answer(event, answer_event(event, now, environ, asks, asked))
 
 
-def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
+def answer_event(
+    event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool, asked: Mapping[str, Any] = {}
+) -> str:
     """What the agent is told; "" for nothing. Raises MemoryCIError.
 
     A session is given nothing twice before it changed or the agent forgot it.
@@ -39,7 +55,7 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], a
     start = Path(event.cwd) if event.cwd else Path.cwd()
     if event.kind in ("stop", "end"):
         return _finish(event, start, now, asks)
-    from memory_ci.flows.serve.session_note import claim, note_cleared
+    from memory_ci.flows.serve.session_note import alone, claim, note_cleared
 
     if event.kind == "start" and event.source in FORGETTING and event.session:
         note_cleared(open_workspace(start), event.session, now)
@@ -57,7 +73,8 @@ def answer_event(event: AgentEvent, now: datetime, environ: Mapping[str, str], a
         from memory_ci.flows.sessions.correction import note_prompt
 
         line = note_prompt(where, event, now, environ, asks)
-    return _tell(where, event, now, environ, line)
+    with alone(where):
+        return _tell(where, event, now, environ, line, asked)
 
 
 def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str, ...]:
@@ -76,7 +93,14 @@ def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str,
     return tuple(map(str, list_untold(bare, event.session, there)))
 
 
-def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str) -> str:
+def _tell(
+    where: Workspace,
+    event: AgentEvent,
+    now: datetime,
+    environ: Mapping[str, str],
+    line: str,
+    asked: Mapping[str, Any],
+) -> str:
     """What memory knows, and below it our lines, of which `line` is one."""
     from memory_ci.flows.serve.options import RetrieveOptions
     from memory_ci.flows.serve.retrieve import injected_ids, retrieve
@@ -89,7 +113,8 @@ def _tell(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[s
     if event.kind == "prompt" and (nudge := nudge_agent(where, event.session or None, now.date())):
         line = f"{nudge}\n{line}".rstrip()
     own = len(ASK) + len(line) + 1
-    options = RetrieveOptions(session=event.session or None, total_chars=HOOK_CHARS, reserved=own)
+    bounds = {"session": event.session or None, "total_chars": HOOK_CHARS, "reserved": own}
+    options = RetrieveOptions(**{**asked, **bounds})
     files: list[str | None] = [repository_path(where, Path(path)) for path in event.paths]
     answer = Retrieval(task=event.prompt, mode="lexical")
     for about in files or [None]:
