@@ -66,6 +66,7 @@ class Asker:
             existing=self._known,
             notice=window.notice,
             about=evidence.about,
+            changed=evidence.changed if window.tokens + estimate_tokens(evidence.changed) <= self._budget else "",
         )
 
     def ask(self, change: str, evidence: EvidenceSet) -> Answer | None:
