@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from memory_ci.secrets import find_secrets
-from memory_ci.text import shorten, words
+from memory_ci.text import count_words, shorten, words
 
 FILLER = frozenset(
     """a again ahead alright also and approve approved awesome commit continue cool danke do done excellent fine fixed
@@ -17,6 +17,12 @@ FILLER = frozenset(
     네""".split()
 )
 """Words that assent, thank or tell an agent to go on. `no`, `stop`, `undo`, `not` are no filler: they correct."""
+
+SHORT_TURN = 12  # Words of a turn that says little without what came before it.
+ANSWERS = frozenset(
+    "yes yeah yep no nope ok okay sure right not ja nein oui non s\u00ed \u0434\u0430 \u043d\u0435\u0442".split()
+)
+"""How a turn begins that answers what the agent said, however long it is."""
 
 QUOTED = re.compile(r"^[ \t]*>.*(?:\n|\Z)", re.MULTILINE)
 """A line of a comment that repeats the words of another person."""
@@ -43,6 +49,27 @@ def _is_command(text: str) -> bool:
     """A command to the agent's own program, with nothing but paths: `/compact`, `/add src/a.py`."""
     first, *others = text.split() or [""]
     return first.startswith("/") and "/" not in first[1:] and all("/" in word or "." in word for word in others)
+
+
+def is_answer(turn: str, said: str) -> bool:
+    """Whether a person's turn can only be understood with what the agent had `said` before.
+
+    >>> is_answer("I think 2 is right", ""), is_answer("word " * 20, "Shall I retry?"), is_answer("word " * 20, "")
+    (True, True, False)
+    """
+    first = next(words(turn), "")
+    return count_words(turn) <= SHORT_TURN or first in ANSWERS or said.endswith(("?", "\uff1f"))
+
+
+def last_words(text: str, width: int) -> str:
+    """The end of `text` in one line of at most `width` characters, from a word on.
+
+    >>> last_words("never retry a POST without a key", 14)
+    '…without a key'
+    """
+    line = " ".join(text.split())
+    tail = line[1 - width :]
+    return line if len(line) <= width else "…" + tail[tail.find(" ", 0, width // 2) + 1 :]
 
 
 def own_words(comment: str) -> str:

@@ -6,15 +6,16 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_ci.evidence.content import failure_lines, interrupt_words, own_words, redact
+from memory_ci.evidence.content import failure_lines, interrupt_words, is_answer, last_words, own_words, redact
 from memory_ci.evidence.filters import NUMBER, find_change_mark, find_reason_to_leave_out, message_words
 from memory_ci.evidence.trust import tier
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import Event, EventKind, Evidence, EvidenceSet, LeftOut, Origin, Trust
+from memory_ci.records.event import REFUSED, Event, EventKind, Evidence, EvidenceSet, LeftOut, Origin, Trust
 from memory_ci.secrets import find_secrets
 from memory_ci.text import shorten
 
 MAX_LENGTH = 65_536  # Characters of a message or a record that are read; nobody who means to be read writes more.
+BEFORE_WIDTH = 700  # Characters of what the agent said last, and of a call that was refused.
 FAILURES = 5  # Failed tool results of one session that are read, the latest: they only corroborate.
 NEAR = 10  # Events of a session before a human word in which a failure may be what that word is about.
 NAMED, NAME_WIDTH = 3, 80
@@ -34,10 +35,11 @@ READERS: dict[EventKind, Callable[[str], str]] = {
 
 
 class Admitted(NamedTuple):
-    """An event that is evidence, and how far it is trusted."""
+    """An event that is evidence, how far it is trusted, and what an agent had said before."""
 
     event: Event
     trust: Trust
+    before: str = ""
 
 
 def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "") -> EvidenceSet:
@@ -51,7 +53,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "")
     admitted, left_out = _admit(events, policy)
     pieces: list[Evidence] = []
     redactions = 0
-    for event, trust in admitted:
+    for event, trust, before in admitted:
         text = _cut(event.text)
         if text != event.text:
             left_out.append(LeftOut(event.origin, "too-long"))
@@ -59,7 +61,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "")
         reader = READERS.get(event.kind)
         redacted = redact(reader(text) if reader else text)
         redactions += redacted.credentials
-        pieces.append(_evidence(event, redacted.text, f"e{len(pieces) + 1}", trust))
+        pieces.append(_evidence(event, redacted.text, f"e{len(pieces) + 1}", trust, before))
     about = _describe(called.splitlines(), events, {left.origin: left.reason for left in left_out}, pieces)
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
 
@@ -88,7 +90,7 @@ def _subject(one: Event | Evidence) -> str:
 
 def _admit(events: Sequence[Event], policy: ExtractionConfig) -> tuple[list[Admitted], list[LeftOut]]:
     """The events that are evidence, in order, and the others with their reason."""
-    mark, near = find_change_mark(events), _failures_near_words(events)
+    mark, near, before = find_change_mark(events), _failures_near_words(events), _words_before(events)
     admitted: list[Admitted] = []
     left_out: list[LeftOut] = []
     for at, event in enumerate(events):
@@ -98,10 +100,29 @@ def _admit(events: Sequence[Event], policy: ExtractionConfig) -> tuple[list[Admi
         if reason:
             left_out.append(LeftOut(event.origin, reason))
         else:
-            admitted.append(Admitted(event, tier(event, policy.trusted_authors, policy.bot_authors)))
+            trust = tier(event, policy.trusted_authors, policy.bot_authors)
+            admitted.append(Admitted(event, trust, before.get(at, "")))
     kept = _without_copies(admitted)
     left_out += (LeftOut(one.event.origin, "duplicate") for at, one in enumerate(admitted) if at not in kept)
     return [kept[at] for at in sorted(kept)], left_out
+
+
+def _words_before(events: Iterable[Event]) -> dict[int, str]:
+    """By the place of a short turn, an answer, a rejection or an interrupt: the end of what the agent had said in its
+    session since the person spoke, and the call that was refused, masked.
+    """
+    spoken: dict[str | None, str] = {}
+    found = {}
+    for at, event in enumerate(events):
+        if event.actor == "agent" and event.kind == "text" and not event.labels:  # a label: a model's own summary
+            spoken[event.session] = event.text
+        elif event.actor == "human" and event.session is not None:
+            said = spoken.pop(event.session, "").rstrip()
+            refused = next((value for key, value in event.labels if key == REFUSED), "")
+            if event.kind in ("rejection", "interrupt") or is_answer(event.text, said):
+                told = last_words(redact(said).text, BEFORE_WIDTH), shorten(redact(refused).text, BEFORE_WIDTH)
+                found[at] = "\n".join(filter(None, told))
+    return found
 
 
 def _is_failure(event: Event) -> bool:
@@ -143,7 +164,7 @@ def _without_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
     return kept
 
 
-def _evidence(event: Event, text: str, address: str, trust: Trust) -> Evidence:
+def _evidence(event: Event, text: str, address: str, trust: Trust, before: str) -> Evidence:
     return Evidence(
         id=address,
         kind=event.kind,
@@ -156,7 +177,8 @@ def _evidence(event: Event, text: str, address: str, trust: Trust) -> Evidence:
         tool=event.tool,
         ok=event.ok,
         paths=tuple(path for path in event.paths if not find_secrets(path)),
-        labels=tuple((key, redact(value).text) for key, value in event.labels),
+        labels=tuple((key, redact(value).text) for key, value in event.labels if key != REFUSED),
+        before=before,
     )
 
 

@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.evidence.filters import REVERT, has_outcome
-from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
+from memory_ci.records.event import MID_TURN, SHOWN_PATHS, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens, plural
 
-PIECE_TOKENS = 60  # What a piece costs beside its text: its id, kind, actor, trust, time and the names of the fields.
+PIECE_TOKENS = 40  # What a piece costs beside its text: its id, kind, actor, session and the names of the fields.
 MIN_TEXT_TOKENS = 40  # A piece is not shortened to less: what is left would say nothing.
 SHARE = 8  # No text takes more than this part (one in eight) of a budget that is too small for all.
 MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
@@ -80,7 +80,12 @@ def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bo
 
 def cost(piece: Evidence) -> int:
     """Tokens that `piece` takes in a prompt, where it stands as JSON with `<` and `>` escaped; an upper estimate."""
-    beside = (piece.tool or "", *piece.paths, *(f"{key} {value}" for key, value in piece.labels))
+    beside = (
+        piece.tool or "",
+        piece.before,
+        *piece.paths[:SHOWN_PATHS],
+        *(f"{key} {value}" for key, value in piece.labels),
+    )
     return PIECE_TOKENS + _text_cost(piece.text) + sum(estimate_tokens(text) + 2 for text in beside)
 
 
@@ -170,7 +175,7 @@ def _fitted(piece: Evidence, room: int, share: int) -> Evidence | None:
     """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened."""
     if cost(piece) <= min(room, PIECE_TOKENS + share):
         return piece
-    few = replace(piece, paths=_few_paths(piece.paths), labels=_few_labels(piece.labels))
+    few = replace(piece, before="", paths=_few_paths(piece.paths), labels=_few_labels(piece.labels))
     left = min(share, room - cost(few) + _text_cost(piece.text))
     if left >= _text_cost(piece.text):
         return few

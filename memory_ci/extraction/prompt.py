@@ -18,10 +18,11 @@ from memory_ci.extraction.reply import QUOTE_WIDTH
 from memory_ci.extraction.scopes import list_reaches
 from memory_ci.records.candidate import Kind, Request, Weight
 from memory_ci.records.entry import Adoption
-from memory_ci.records.event import Evidence
+from memory_ci.records.event import SHOWN_PATHS, Evidence
 
 MAX_LEARNINGS = 3
 MAX_RISKS = 7
+MAX_CHANGED = 10  # Files of the change that are named where no hunks of it are shown.
 LABELS = frozenset({"state", "outcome", "via", "reply-to"})
 """Labels that say what a piece is; others are trailers, which stand in its text."""
 
@@ -121,25 +122,32 @@ def _known(request: Request) -> str:
 
 
 def _user(request: Request) -> str:
-    beside = {"about": request.about, "notice": request.notice}
+    """All pieces in the order of time, whose ids stay; the list of changed files stands beside them."""
+    files = [line for piece in request.evidence if piece.kind == "diff" for line in piece.text.splitlines()]
+    listed = [*files[:MAX_CHANGED], *([f"and {len(files) - MAX_CHANGED} more"] if len(files) > MAX_CHANGED else [])]
+    beside = {"about": request.about, "changed": request.changed or "\n".join(listed), "notice": request.notice}
     told = {key: value for key, value in beside.items() if value}
-    return _json({"change": request.change, **told, "evidence": [_piece(piece) for piece in request.evidence]})
+    pieces = sorted((piece for piece in request.evidence if piece.kind != "diff"), key=lambda piece: piece.at)
+    keys = dict.fromkeys(piece.session for piece in pieces if piece.session)
+    sessions: dict[str | None, str] = {key: f"s{number}" for number, key in enumerate(keys, 1)} if len(keys) > 1 else {}
+    evidence = [_piece(piece, sessions.get(piece.session)) for piece in pieces]
+    return _json({"change": request.change, **told, "evidence": evidence})
 
 
-def _piece(piece: Evidence) -> dict[str, Any]:
-    """What is shown of a piece; what it has none of is left out."""
+def _piece(piece: Evidence, session: str | None) -> dict[str, Any]:
+    """What is shown of a piece; what it has none of is left out. Its `session` is named where there are several."""
     more = {
+        "actor": piece.actor if piece.actor != "human" else None,
         "tool": piece.tool,
         "ok": piece.ok,
-        "session": piece.session,
-        "paths": list(piece.paths),
+        "session": session,
+        "paths": list(piece.paths[:SHOWN_PATHS]),
+        "before": piece.before or None,
         "labels": {key: value for key, value in piece.labels if key in LABELS},
     }
     return {
         "id": piece.id,
         "kind": piece.kind,
-        "actor": piece.actor,
-        "at": piece.at.isoformat(),
         **({"quote": True} if piece.trust in QUOTABLE else {}),
         **{key: value for key, value in more.items() if value not in (None, [], {})},
         "text": piece.text,

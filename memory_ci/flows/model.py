@@ -73,6 +73,7 @@ class Asker:
             existing=(*self._known, *_nearest(fresh, window.pieces)),
             notice=window.notice,
             about=evidence.about,
+            changed=evidence.changed if window.tokens + estimate_tokens(evidence.changed) <= self._budget else "",
         )
 
     def ask(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Answer | None:

@@ -233,6 +233,18 @@ def read_added(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> s
     )
 
 
+def read_hunks(repo: Repository, base: str, tip: str, paths: Sequence[str], limit: int = 1 << 16) -> dict[str, str]:
+    """What one commit changed of these files since another, by file: hunks with a line around each, for people to
+    read. `limit`: bytes of the diff that are read."""
+    shown = ("-U1", "-w", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix")
+    literal = (f":(top,literal){path}" for path in paths)
+    with stream_git(repo.cwd, *SETTINGS, "diff", *shown, "--end-of-options", base, tip, "--", *literal) as stream:
+        text = "\n" + stream.read(limit).decode("utf-8", "replace")
+    files = (part.split("\n@@ ") for part in text.split("\ndiff --git ")[1:])
+    found = ((head.partition("\n")[0].split(" ")[-1], hunks) for head, *hunks in files)
+    return {path: "\n".join(f"@@ {hunk.rstrip()}" for hunk in hunks) for path, hunks in found if hunks}
+
+
 def list_replacing(repo: Repository, rev: str, path: str, text: str) -> list[str]:
     """The commits with one parent, of merged branches too, that made `text` stand more or less often in a file."""
     asked = ("--min-parents=1", "--max-parents=1", f"-S{text}", *PLAIN, "--format=%H", "--end-of-options", rev)

@@ -94,7 +94,8 @@ class Known(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine may read of one merged change.
 
-    `existing` is a digest of what is already known; `notice` says what the window left out, `about` what the change is.
+    `existing` is a digest of what is already known; `notice` says what the window left out, `about` what the change is;
+    `changed` has hunks of it.
     """
 
     change: str
@@ -102,6 +103,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     existing: tuple[Known, ...] = ()
     notice: str = ""
     about: str = ""
+    changed: str = ""
     task: EngineTask = "learnings"
 
 

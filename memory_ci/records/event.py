@@ -30,6 +30,7 @@ EventKind = Literal[
 Severity = Literal["info", "warn", "error"]
 
 MID_TURN = ("via", "queue")  # The label of what a person typed while the agent worked.
+REFUSED = "refused"  # The key of the label of a rejection that has the input of the refused call.
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -74,8 +75,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 Trust = Literal["T0", "T1", "T2", "T3"]
 
 
+SHOWN_PATHS = 5  # Of the files of a piece, those that a prompt names.
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One readable piece. `id` is its address inside one request ("e1"); `text` holds no secrets."""
+    """One readable piece. `id` is its address inside one request ("e1"); `text` and `before` hold no secrets.
+
+    `before` is what the agent had said, or wanted to run, before a person said this: never quoted.
+    """
 
     id: str
     kind: EventKind
@@ -89,6 +96,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool | None = None
     paths: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    before: str = ""
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -101,13 +109,14 @@ class LeftOut(msgspec.Struct, frozen=True):
 class EvidenceSet(msgspec.Struct, frozen=True):
     """What may be read of one merged change, what was left out, and how many credentials were masked.
 
-    `about` says what the change is: nobody's words, so never quoted.
+    `about` says what the change is, `changed` has hunks of the files that people spoke about: neither is ever quoted.
     """
 
     pieces: tuple[Evidence, ...]
     left_out: tuple[LeftOut, ...] = ()
     redactions: int = 0
     about: str = ""
+    changed: str = ""
 
 
 UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)

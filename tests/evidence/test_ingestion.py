@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.evidence.ingestion import MAX_LENGTH, collect
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import MID_TURN, Event, EvidenceSet, Origin
+from memory_ci.records.event import MID_TURN, REFUSED, Event, EvidenceSet, Origin
 from tests.evidence.make import make_event, make_review, make_turn
 
 POLICY = ExtractionConfig()
@@ -301,3 +301,30 @@ def test_a_change_of_many_commits_is_told_in_few_words() -> None:
     about = collect(commits, POLICY, "One title").about
     assert about.count("\n") == 4
     assert len(about) < 300
+
+
+def before(*events: Event) -> list[str]:
+    return [piece.before for piece in collect(events, POLICY).pieces]
+
+
+def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_the_agent_had_said() -> None:
+    said = make_turn("I wrote to ada@example.com. " + "step " * 200 + "1. merge 2. rebase", actor="agent")
+    rejection = make_turn("pull first", kind="rejection", tool="Bash", labels=((REFUSED, "git push -u\norigin"),))
+    for turn in (make_turn("I think 2 is the right approach"), make_turn("", kind="interrupt")):
+        (told,) = before(said, turn)
+        assert len(told) <= 700
+        assert told.startswith("\u2026step")
+        assert told.endswith("step 1. merge 2. rebase")
+    assert before(said, rejection)[0].endswith("1. merge 2. rebase\ngit push -u origin")
+    assert collect([rejection], POLICY).pieces[0].labels == ()
+    long = make_turn("The gateway books each try " * 4)
+    assert before(said, long) == [""]
+    assert before(make_turn("Mail ada@example.com?", actor="agent"), long) == ["Mail [redacted:email]?"]
+
+
+def test_an_answer_is_read_with_what_was_said_to_it_alone() -> None:
+    said = make_turn("merge or rebase?", actor="agent")
+    summary = make_turn("All is well", actor="agent", labels=(("part", "summary"),))
+    elsewhere = make_turn("squash?", actor="agent", session="codex:s2")
+    turn = make_turn("no, rebase it")
+    assert before(said, elsewhere, summary, turn, turn) == ["merge or rebase?", ""]

@@ -87,7 +87,7 @@ def test_reviews_and_commits_come_before_plain_turns_and_a_diff_after_them() -> 
     told = [make_piece(number, LONG, kind=kind, session=None) for number, kind in enumerate(["pr", "commit", "review"])]
     diff = make_piece(3, LONG, kind="diff", session=None)
     turns = [make_piece(number, LONG) for number in range(4, 300)]
-    taken = ids(window([*told, diff, *turns], 3_700))
+    taken = ids(window([*told, diff, *turns], 3_400))
     assert {"e0", "e1", "e2", "e4", "e299"} <= taken
     assert not {"e3", "e5"} & taken
 

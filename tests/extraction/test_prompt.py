@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from memory_ci.extraction.prompt import build_prompt, request_key
 from memory_ci.extraction.reply import OWNED
 from memory_ci.records.candidate import Known, Request
+from memory_ci.records.event import Evidence
 from tests.extraction.make import make_piece
 
 PIECE = make_piece(
@@ -40,8 +42,6 @@ def test_the_evidence_is_one_document_with_what_matters_of_each_piece() -> None:
             {
                 "id": "e1",
                 "kind": "review",
-                "actor": "human",
-                "at": "2026-09-01T23:00:00+00:00",
                 "quote": True,
                 "paths": ["a.py"],
                 "labels": {"state": "changes_requested"},
@@ -49,6 +49,31 @@ def test_the_evidence_is_one_document_with_what_matters_of_each_piece() -> None:
             }
         ],
     }
+
+
+def user(*pieces: Evidence, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of Request
+    return dict(json.loads(build_prompt(Request(change="#128", evidence=pieces, **fields)).user))
+
+
+def test_pieces_stand_in_the_order_of_time_under_their_ids_and_with_their_session_where_there_are_two() -> None:
+    said = make_piece("no", 2, session="claude-code:5f3b2a10", at=PIECE.at - timedelta(hours=1), before="Shall I?")
+    other = make_piece("yes", 3, session="codex:1")
+    assert [(piece["id"], piece.get("session")) for piece in user(PIECE, said)["evidence"]] == [
+        ("e2", None),
+        ("e1", None),
+    ]
+    shown = user(PIECE, said, other)["evidence"]
+    assert [piece.get("session") for piece in shown] == ["s1", None, "s2"]
+    assert shown[0]["before"] == "Shall I?"
+
+
+def test_what_changed_is_told_beside_the_evidence_and_in_few_lines() -> None:
+    files = "\n".join(f"M src/{number}.py" for number in range(30))
+    diff = make_piece(files, 2, kind="diff", trust="T3", paths=tuple(f"src/{number}.py" for number in range(30)))
+    assert user(PIECE, diff)["changed"].splitlines() == [*files.splitlines()[:10], "and 20 more"]
+    assert user(PIECE, diff, changed="src/1.py\n@@ -1 +1 @@")["changed"] == "src/1.py\n@@ -1 +1 @@"
+    (shown,) = user(make_piece(paths=diff.paths), diff)["evidence"]
+    assert len(shown["paths"]) == 5
 
 
 def properties(request: Request) -> dict[str, Any]:

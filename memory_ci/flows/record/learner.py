@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -12,9 +13,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import EngineError, UnreadableMemoryError, UsageError
+from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
+from memory_ci.extraction.cites import name_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, find_aka, to_entry
 from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
@@ -32,7 +34,7 @@ from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.ranking import NAMES_CODE
 from memory_ci.flows.stage import find_project
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship, read_hunks
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
@@ -60,6 +62,9 @@ COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 MAX_FAILURES = 3
 """Declined requests that a model may fail at before a run asks it for no more of them."""
 
+MAX_CHANGED, CHANGED_WIDTH = 3, 2_000
+"""Files that people spoke about of which hunks are shown to a model, and the characters of all."""
+
 EARLIEST = date(2000, 1, 1)
 """Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
 
@@ -70,19 +75,20 @@ Authorship = tuple[str, str, str]
 class WorkItem(NamedTuple):
     """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed.
 
-    `called` are its title, branch and labels, masked.
+    `called` are its title, branch and labels, masked; `start` is the commit that it is based on.
     """
 
     label: str
     tip: str
     day: date
     called: str = ""
+    start: str | None = None
 
     @classmethod
     def merged(cls, merged: MergedChange, request: PullRequest | None) -> WorkItem:
         names = (request.title, request.branch, *request.labels) if request else (find_branch(merged.tip.message),)
         called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
-        return cls(merged.label, merged.tip.sha, merged_on(merged), called)
+        return cls(merged.label, merged.tip.sha, merged_on(merged), called, start_of(merged))
 
     @classmethod
     def declined(cls, request: PullRequest) -> WorkItem:
@@ -304,13 +310,29 @@ class Learner:
         )
         if self._run.asker is None:
             return by_rules
-        answer = self._run.asker.ask(work.label, evidence, self._draft.entries)
+        shown = replace(evidence, changed=self._read_changed(work, evidence))
+        answer = self._run.asker.ask(work.label, shown, self._draft.entries)
         if answer is None:
             return by_rules
         by_model = judge_reply(case, answer.text, answer.engine)
         self.tally.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
         self.tally.dropped.update(by_model.dropped)
         return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
+
+    def _read_changed(self, work: WorkItem, evidence: EvidenceSet) -> str:
+        """Hunks of the changed files that people spoke about in sessions, or that a call named which they refused."""
+        turns = [piece for piece in evidence.pieces if piece.session and piece.actor == "human"]
+        if not (turns and work.start):
+            return ""
+        changed = list_changed(evidence.pieces)
+        named = name_places("\n".join(f"{turn.text}\n{turn.before}" for turn in turns), changed)
+        touched = (path for turn in turns for path in turn.paths if path in changed)
+        paths = list(dict.fromkeys([*named, *touched]))[:MAX_CHANGED]
+        with suppress(RepositoryError):  # a blob that is missing here
+            found = read_hunks(self._run.workspace.repo, work.start, work.tip, paths) if paths else {}
+            width = CHANGED_WIDTH // max(len(found), 1)
+            return "\n".join(f"{path}\n{redact(text).text[:width]}" for path, text in found.items())
+        return ""
 
     def _list_known(self, candidate: Candidate) -> list[Entry]:
         """The entries that everybody already has for whom the candidate is meant."""

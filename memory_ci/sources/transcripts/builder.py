@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.event import (
     MID_TURN,
+    REFUSED,
     UNKNOWN_TIME,
     Actor,
     Event,
@@ -25,6 +26,9 @@ from memory_ci.records.event import (
 )
 from memory_ci.secrets import find_secrets
 from memory_ci.sources.agent_events import OURS
+
+MAX_OPEN = 50
+"""Calls of which the result may still come: one that is refused is looked for among them."""
 
 MAX_TOOL_TEXT = 2_000
 """Characters kept of what a tool was given or answered: it only corroborates, and is never quoted."""
@@ -46,6 +50,7 @@ class SessionBuilder:
         self.pull_requests: list[int] = []
         self.events: list[Event] = []
         self._seen: set[str] = set()
+        self._open: deque[Event] = deque(maxlen=MAX_OPEN)
         self._unknown: Counter[str] = Counter()
         self._records = self._bad = self._duplicates = 0
 
@@ -78,7 +83,7 @@ class SessionBuilder:
         """One event found at `place`. An event whose `uid` was seen before is counted as a duplicate; a text of ours,
         which some agents hand back as a prompt, is nobody's.
 
-        A tool's result that failed is an error where no `severity` is named.
+        A tool's result that failed is an error where no `severity` is named; a rejection has the input of its call.
         """
         if uid and uid in self._seen:
             self._duplicates += 1
@@ -86,6 +91,9 @@ class SessionBuilder:
         self._seen.add(uid)
         if actor == "human" and kind == "text" and text.startswith(OURS):
             actor = "injected"
+        call = self._close(tool, paths) if kind in ("tool_result", "rejection") else None
+        if kind == "rejection" and call and call.text:
+            labels = (*labels, (REFUSED, call.text))
         self.events.append(
             Event(
                 seq=len(self.events),
@@ -103,6 +111,16 @@ class SessionBuilder:
                 uid=uid,
             )
         )
+        if kind == "tool_call":
+            self._open.append(self.events[-1])
+
+    def _close(self, tool: str | None, paths: tuple[str, ...]) -> Event | None:
+        """The call that is answered: the first open one of this tool and these files, else of the tool."""
+        calls = sorted((call for call in self._open if tool in (None, call.tool)), key=lambda call: call.paths != paths)
+        if not calls:
+            return None
+        self._open.remove(calls[0])
+        return calls[0]
 
     def build(self) -> Session:
         """The session, its events in the order of the file."""

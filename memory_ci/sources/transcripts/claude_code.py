@@ -33,10 +33,12 @@ from memory_ci.sources.transcripts.claude_record import (
     Record,
     Waiting,
     blocks_of,
+    command_arguments,
     find_rejection,
     is_by_person,
     is_headless,
     is_injected,
+    list_answers,
     paths_of,
     said_words,
     uid_of,
@@ -140,6 +142,8 @@ class _Reader:
                 self._add(line, record, "human", "interrupt", text, uid_of(record, f"i{number}"))
             elif is_by_person(record) and not is_injected(text) and (own := said_words(text)):
                 said.append(own)
+            elif is_by_person(record) and (typed := command_arguments(text)):
+                said.append(typed)
             elif text.strip():
                 self._injected(line, record, text, uid_of(record, f"n{number}"))
         if said:
@@ -206,6 +210,10 @@ class _Reader:
         if is_error:
             severity = "warn" if denial or DENIED.match(text) else "error"
         self._add(line, record, actor, "tool_result", text, uid, call, ok=not is_error, severity=severity)
+        if call.tool == "AskUserQuestion" and actor == "tool" and not (is_error or self.is_headless):
+            for number, (asked, said) in enumerate(list_answers(record)):
+                self._add(line, record, "agent", "text", asked, uid_of(record, f"q{number}"))
+                self._add(line, record, "human", "text", said, uid_of(record, f"a{number}"))
 
     def system(self, line: int, record: Record) -> None:
         """Of the tool's own notices only the compaction matters."""
@@ -235,7 +243,7 @@ class _Reader:
             self._say_waiting(waiting, is_person)
 
     def _say_waiting(self, waiting: Waiting, is_person: bool) -> None:
-        said = "" if is_injected(waiting.text) else said_words(waiting.text)
+        said = command_arguments(waiting.text) if is_injected(waiting.text) else said_words(waiting.text)
         if is_person and said:
             self.builder.add("human", "text", said, Place(waiting.line, waiting.at), labels=(MID_TURN,))
         else:

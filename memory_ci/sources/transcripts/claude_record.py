@@ -175,11 +175,19 @@ ASIDE = re.compile(
 )
 """What the tool adds to a person's words: a reminder, the open file, the selection. Unclosed, it reaches to the end."""
 
-SLASH_COMMAND = re.compile(r"/[a-z][\w:-]*(?=\s|\Z)")  # `/config`, but not `/home/x`.
+SLASH_COMMAND = re.compile(
+    r"/(?!(?:tmp|home|usr|etc|var|opt|dev|proc|root|srv|mnt|bin|lib|sys)\b)[a-z][\w:-]*(?=\s|\Z)"
+)
+"""`/config`, but not `/home/x`, nor `/tmp is full`."""
+
+ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 REJECTED = re.compile(
     r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected|take this action right now\.)"
 )
 REASON = re.compile(r"(?:the user said:|the following reason for the rejection:)\s*(?P<reason>.*)", re.DOTALL)
+CLARIFY = "The user wants to clarify these questions."
+"""How the tool words a refused question of its own: no reason that a person gave."""
+
 REMARK = "\n\nNote: The user's next message may contain a correction or preference."
 """The tool's own words behind a rejection."""
 
@@ -199,6 +207,33 @@ def is_injected(text: str) -> bool:
     )
 
 
+def command_arguments(text: str) -> str:
+    """What a person typed behind the name of a slash command or a skill.
+
+    >>> command_arguments("<command-name>/plan</command-name>\\n<command-args>small commits</command-args>")
+    'small commits'
+    """
+    start = text.lstrip()
+    if start.startswith(("<command-name>", "<command-message>")):
+        found = ARGUMENTS.search(start)
+        return said_words(found[1]) if found else ""
+    command = SLASH_COMMAND.match(start)
+    return said_words(start[command.end() :]) if command else ""
+
+
+def list_answers(record: Record) -> list[tuple[str, str]]:
+    """The questions that an agent asked by its tool, with their options, and what a person answered to each."""
+    result = as_dict(record.get("toolUseResult"))
+    answers = as_dict(result.get("answers"))
+    found = []
+    for question in map(as_dict, as_list(result.get("questions"))):
+        asked = as_text(question.get("question"))
+        options = " / ".join(as_text(as_dict(one).get("label")) for one in as_list(question.get("options")))
+        if (said := as_text(answers.get(asked))).strip():
+            found.append((f"{options}\n{asked}".strip(), said))
+    return found
+
+
 def said_words(text: str) -> str:
     """`text` without what the tool added to it.
 
@@ -213,4 +248,5 @@ def find_rejection(text: str) -> str | None:
     if not REJECTED.match(text):
         return None
     found = REASON.search(text.partition(REMARK)[0])
-    return found["reason"].strip() if found else ""
+    reason = found["reason"].strip() if found else ""
+    return "" if reason.startswith(CLARIFY) else reason

@@ -1,7 +1,8 @@
 """Our own format, JSON lines: what is worth keeping of a session, each event with its address in the first transcript.
 
-The first line says which session it is; then comes one line per event: what people said, whole; what the agent said and
-what failed, shortened; which tools ran on which files, without what they were given or answered.
+The first line says which session it is; then comes one line per event: what people said, whole; the end of what the
+agent said and the beginning of what failed; which tools ran on which files, without what they were given or answered,
+but for the input of a call that a person refused.
 """
 
 from __future__ import annotations
@@ -157,7 +158,9 @@ def _text(event: Event, redact: Callable[[str], str]) -> str:
     if event.kind == "tool_call":
         return ""
     text = _clean(event.text, redact)
-    return text if event.actor == "human" or len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    if event.actor == "human" or len(text) <= MAX_TEXT:
+        return text
+    return text[: MAX_TEXT - 1] + "…" if event.kind == "tool_result" else "…" + text[1 - MAX_TEXT :]
 
 
 def _clean(text: str, redact: Callable[[str], str]) -> str:

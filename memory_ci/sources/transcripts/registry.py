@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from memory_ci.errors import UsageError
 from memory_ci.files import open_regular
@@ -15,6 +16,7 @@ from memory_ci.records.event import Session
 
 READERS = (
     "digest",
+    "neutral",
     "claude_code",
     "codex",
     "gemini",
@@ -30,6 +32,9 @@ READERS = (
 
 The first that knows a file reads it: exact formats stand before Markdown, which is guessed.
 """
+
+GROUP = "memory_ci.transcripts"
+"""The group of entry points under which a package names a module or object with `sniff` and `read`."""
 
 HEAD_BYTES = 65_536
 MAX_FILE_BYTES = 200_000_000  # A larger file in a directory is no transcript; one that is named is read all the same.
@@ -50,12 +55,17 @@ def read_transcript(path: Path, name: str | None = None) -> tuple[Session, ...]:
 def read_stream(data: BinaryIO, name: str) -> tuple[Session, ...]:
     """The sessions of a stream that can be read again from its start; none if no reader knows it."""
     head = data.read(HEAD_BYTES)
-    for reader in READERS:
-        module = import_module(f"memory_ci.sources.transcripts.{reader}")
+    for module in _readers():
         if module.sniff(head):
             data.seek(0)
             return tuple(module.read(data, name))
     return ()
+
+
+def _readers() -> Iterator[Any]:
+    """Ours, imported when their turn comes, then those that installed packages bring."""
+    yield from (import_module(f"memory_ci.sources.transcripts.{reader}") for reader in READERS)
+    yield from (point.load() for point in entry_points(group=GROUP))
 
 
 def find_transcripts(paths: Iterable[Path]) -> Iterator[Path]:

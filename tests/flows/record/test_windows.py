@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from memory_ci.flows.record.gatherer import in_order
 from tests.evidence.make import AT, make_event
-from tests.flows.agents_at_work import WORDS, keep_session, make_session, merge_branch, put_tree
+from tests.flows.agents_at_work import WORDS, keep_session, make_session, merge_branch, put_tree, refusing
 from tests.flows.project import Project
 from tests.flows.standin import StandIn
 from tests.make import examples
+from tests.sources.transcripts.claude import make_agent
 
 
 @pytest.fixture
@@ -78,3 +79,30 @@ def test_time_never_steps_back_in_a_session(drawn: list[tuple[str, int]]) -> Non
     assert len([key for key, _ in groupby(ordered, lambda event: event.session)]) == len({key for key, _ in drawn})
     for one, other in pairwise(ordered):
         assert one.session != other.session or (one.at, one.seq) < (other.at, other.seq)
+
+
+def test_what_the_agent_said_and_wanted_to_run_is_shown_and_proves_nothing(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    question = "Shall I always rebase before I push the branch?"
+    asked = make_agent({"type": "text", "text": question}, number=40)
+    said = make_session(WORDS, asked, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now)
+    key = keep_session(project, tmp_path, said)
+    merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
+    found = window(model, project)["evidence"]
+    before = {piece["text"]: piece.get("before") for piece in found if piece.get("quote")}
+    assert before == {WORDS: None, "no, not while it is in review": question, "use pnpm": "npm install"}
+
+
+def test_hunks_of_the_files_that_a_person_spoke_about_are_shown(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    project.commit("Add files", {"src/retry.py": "tries = 1\n", "src/other.py": "one = 1\n"})
+    key = keep_session(project, tmp_path, make_session("Keep the limit in retry.py.", at=project.clock.now))
+    project.branch("limit")
+    files = {"src/retry.py": "tries = 3\nmail = 'ada@example.com'\n", "src/other.py": "one = 2\n"}
+    project.commit(f"Raise the limit\n\nMemory-Session: {key}", files)
+    project.checkout("main")
+    project.merge("limit", message="Merge pull request #140 from ada/limit\n\nRaise the limit")
+    changed = window(model, project)["changed"]
+    assert changed == "src/retry.py\n@@ -1 +1,2 @@\n-tries = 1\n+tries = 3\n+mail = '[redacted:email]'"

@@ -42,7 +42,7 @@ def test_a_person_s_words_keep_their_line_time_and_branch() -> None:
     "text",
     [
         "<command-message>review</command-message>\n<command-name>/review</command-name>",
-        "<command-name>/compact</command-name>\n<command-args>keep the plan</command-args>",
+        "<command-name>/compact</command-name>\n<command-args></command-args>",
         "<local-command-stdout>Goodbye!</local-command-stdout>",
         "<bash-input>git pull</bash-input>",
         "<task-notification>\n<status>completed</status>\n</task-notification>",
@@ -330,3 +330,42 @@ def test_no_shape_of_a_record_stops_the_reader(found: list[tuple[str, Record]]) 
     session = read_one(make_user("go"), *({"sessionId": SESSION, "type": kind} | fields for kind, fields in found))
     assert session.counts.records == len(found) + 1
     assert sum(session.counts.unknown.values()) == [kind for kind, _ in found].count("x")
+
+
+def test_the_answer_to_a_question_of_the_agent_is_a_turn_after_the_question() -> None:
+    question = {"question": "Which approach?", "options": [{"label": "A flag"}, {"label": "A prompt"}]}
+    told = {"questions": [question, {"question": "When?"}], "answers": {"Which approach?": "by flag, never by prompt"}}
+    ask = make_agent(make_call("AskUserQuestion", questions=[question]))
+    answer = make_user([make_result("User has answered your questions")], 3, toolUseResult=told)
+    events = [(event.actor, event.text) for event in read_one(ask, answer).events if event.kind == "text"]
+    assert events == [("agent", "A flag / A prompt\nWhich approach?"), ("human", "by flag, never by prompt")]
+    forged = make_agent(make_call("mcp__ask"))
+    assert human_texts(read_one(forged, answer)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n"
+            "<command-args>small commits</command-args>",
+            "small commits",
+        ),
+        ("/review keep each commit working", "keep each commit working"),
+        ("/var is full, build elsewhere", "/var is full, build elsewhere"),
+    ],
+)
+def test_what_is_typed_behind_a_command_is_a_person_s(text: str, said: str) -> None:
+    assert human_texts(read_one(make_user(text))) == [said]
+    assert human_texts(read_one(make_user(text, isMeta=True))) == []
+
+
+def test_the_tool_s_words_for_a_refused_question_are_nobody_s() -> None:
+    words = "The user wants to clarify these questions.\n    This means they may have additional information."
+    ask = make_agent(make_call("AskUserQuestion"))
+    (refused,) = [
+        one
+        for one in read_one(ask, make_user([make_result(SAID + words, is_error=True)], 3)).events
+        if one.kind == "rejection"
+    ]
+    assert (refused.actor, refused.text) == ("human", "")

@@ -1,0 +1,59 @@
+"""A session in neutral JSON (docs/sessions.md): the way in for agents that no reader here knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, get_args
+
+from memory_ci.records.event import Actor, EventKind, Session
+from memory_ci.sources.transcripts.builder import (
+    Document,
+    Place,
+    SessionBuilder,
+    as_dict,
+    as_list,
+    as_text,
+    parse_time,
+    relative_paths,
+    session_name,
+)
+
+FIRST = re.compile(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
+ACTORS: tuple[Actor, ...] = get_args(Actor)
+KINDS: tuple[EventKind, ...] = ("text", "tool_call", "tool_result", "rejection", "interrupt", "compaction")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether the first key of the document says that it is one."""
+    return bool(FIRST.match(head))
+
+
+def read(stream: BinaryIO, name: str) -> Iterator[Session]:
+    """The one session of a document; `Origin.line` is that of the event's id, where it has one."""
+    builder = SessionBuilder("neutral", session_name(name), "neutral-json", name)
+    document = Document(stream, builder)
+    told = as_dict(document.value)
+    builder.agent = as_text(told.get("agent")) or builder.agent
+    builder.id = as_text(told.get("id")) or builder.id
+    builder.branch = as_text(told.get("branch"))
+    for event in map(as_dict, as_list(told.get("events"))):
+        builder.record()
+        actor = next((known for known in ACTORS if known == event.get("actor")), None)
+        kind = next((known for known in KINDS if known == event.get("kind", "text")), None)
+        if actor is None or kind is None:
+            builder.unknown(f"{event.get('actor')} {event.get('kind')}")
+            continue
+        uid = as_text(event.get("id"))
+        ok = event.get("ok")
+        builder.add(
+            actor,
+            kind,
+            as_text(event.get("text")),
+            Place(document.line_of(uid), parse_time(event.get("at"))),
+            uid=uid,
+            tool=as_text(event.get("tool")) or None,
+            ok=ok if isinstance(ok, bool) else None,
+            paths=relative_paths(map(as_text, as_list(event.get("paths"))), as_text(told.get("root"))),
+        )
+    yield builder.build()
