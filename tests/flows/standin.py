@@ -93,7 +93,7 @@ def _asked(document: dict[str, Any]) -> Asked:
     return Asked(user["change"], tuple(reaches), tuple(user["evidence"]))
 
 
-def make_learning(words: str, title: str = "Ask before sending twice", **fields: str) -> dict[str, Any]:
+def make_learning(words: str, title: str = "Send a key with each POST", **fields: str) -> dict[str, Any]:
     """A learning as a model writes it, the rest by the defaults of its kind; `words` are what it quotes."""
     return {"title": title, "body": f"It was said: {words}", "words": words} | fields
 

@@ -285,7 +285,7 @@ def test_an_engine_without_batches_is_refused(project: Project, options: dict[st
         with pytest.raises(UsageError) as caught:
             batching.plan(**options)
         assert (caught.value.slug, batching.model.asked) == ("no-batches", [])
-    assert "without --backfill" in caught.value.hint
+    assert "name another engine" in caught.value.hint
 
 
 def test_a_batch_that_is_gone_leaves_the_note(project: Project) -> None:

@@ -30,7 +30,7 @@ ASSUMED = "The gateway answers within one second."
 BODY = "The worker takes the lock before it reads the queue."
 PLAIN = f"Move the worker\n\n{BODY}"
 JOB = f".teaparty/jobs/{SESSION}/institutional.md"
-TITLE = "Ask before sending twice"
+TITLE = "Send a key with each POST"
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_one_sentence_is_a_norm_only_by_the_letter_of_the_seed(
     project.commit("Configure", {".memory-ci.yaml": f"extraction:\n  norms: {norms}\n"})
     with_session(project, tmp_path)
     merge_branch(project, "marked", 141, "Retry\n\nDirective: Ask the gateway before you book a second time.")
-    model.will_find(make_learning(WORDS, kind="preference", reach="everyone"))
+    model.will_find(make_learning(WORDS, TITLE, kind="preference", reach="everyone"))
     model.record(project)
     assert {entry.title for entry in project.entries(path)} >= {TITLE, "Ask the gateway before you book a second time"}
 

@@ -99,7 +99,7 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(project: Project, 
     assert session_joins(plan) == [Join("#140", "session", key, f"Memory-Session: {key}", 3)]
     (judged,) = by_model(plan)
     assert judged.verdict == "written"
-    entry = next(entry for entry in project.entries() if entry.title == "Ask before sending twice")
+    entry = next(entry for entry in project.entries() if entry.title == "Send a key with each POST")
     assert entry.evidence == (f"session:{key}#transcript.jsonl:1 {WORDS}",), "file and line of the transcript"
     assert entry.session == key
     (asked,) = [asked for asked in model.asked if asked.texts("text")]
