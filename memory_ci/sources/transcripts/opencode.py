@@ -69,9 +69,8 @@ def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = 
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as found,
     ):
         for uid, directory, parent in found.execute(SESSIONS).fetchall():
-            if own in ("", uid) and (
-                not roots or any(Path(str(directory)).resolve().is_relative_to(one) for one in roots)
-            ):
+            where = Path(str(directory)).resolve()
+            if own in ("", uid) and (not roots or any(where.is_relative_to(root) for root in roots)):
                 builder = SessionBuilder("opencode", uid, "opencode-db", name)
                 numbers: dict[str | int, int] = {}
                 messages = _list_messages(found, uid, numbers)
