@@ -113,6 +113,8 @@ def may_tell(event: AgentEvent) -> bool:
     """Whether the agent passes on what is answered to this event."""
     if event.agent == "copilot":
         return event.kind in ("start", "prompt", "stop") or event.name.lower() == "pretooluse"
+    if event.agent == "opencode":
+        return event.kind not in ("stop", "end")
     if event.agent == "cursor":
         return event.kind == "start" or event.name == "postToolUse"
     return event.kind != "end" and event.name.lower() != "pretooluse"

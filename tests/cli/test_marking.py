@@ -19,6 +19,7 @@ from memory_ci.flows.sessions.capture import capture
 from memory_ci.flows.sessions.marked_notes import read_pending
 from tests.cli.conftest import Run
 from tests.flows.project import NOW, Project
+from tests.sources.transcripts.samples import write_opencode
 
 ROOT = Path(__file__).parents[2]
 CORRECTION = "No, never retry a charge in the caller: the client alone knows the key."
@@ -404,6 +405,24 @@ def test_copilot_tells_no_transcript_and_keeps_it_under_the_session_s_id(
     hook("copilot", "agentStop", session_id="", sessionId=key)
     assert f"sessions/copilot/{key}" in project.git("for-each-ref", "--format=%(refname)")
     hook("copilot", "agentStop", session_id="", sessionId="../../etc")  # nothing is read outside
+
+
+def test_opencode_keeps_all_sessions_in_one_database_of_which_one_is_quoted_and_captured(
+    hook: Hook, add: Add, project: Project
+) -> None:
+    export = json.loads((ROOT / "tests/sessions/opencode-export.json").read_text())
+    key, words = export["info"]["id"], "never retry a charge in the caller"
+    here, there = ({**export, "info": {**export["info"], **one}} for one in ({}, {"id": "ses_other"}))
+    here["info"]["directory"] = str(project.path)
+    write_opencode(Path.home() / ".local/share/opencode/opencode.db", here, {**there, "messages": []})
+    hook("opencode", "UserPromptSubmit", prompt=CORRECTION, session_id=key)
+    added = add("--quote", words)
+    assert json.loads(added.stdout)["entry"]["evidence"] == [f"session:opencode:{key}#3 {words}"]
+    assert hook("opencode", "Stop", session_id=key) == ""
+    hook("opencode", "UserPromptSubmit", prompt=CORRECTION, session_id=key)
+    assert hook("opencode", "Stop", session_id=key) == "", "its plugin has no answer to the end of a turn"
+    refs = project.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions").split()
+    assert refs == [f"refs/memory-ci/sessions/opencode/{key}"]
 
 
 def test_what_a_session_is_given_and_edits_later_does_not_hide_its_transcript(

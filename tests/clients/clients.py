@@ -175,11 +175,7 @@ CLIENTS = (
         {"opencode.json": '{"$schema": "https://opencode.ai/config.json", "username": "ann"}'},
         boot=20,
         cannot={
-            "a_correction_becomes_a_proved_note": "no reader for its sessions, so its note has no quote",
             "the_second_question_is_not_asked": "its plugin has no answer to the end of a turn: none is asked",
-            "what_people_said_is_what_was_typed": "no reader for its sessions",
-            "an_interrupt_leaves_all_as_it_is": "no reader for its sessions",
-            "the_commit_of_a_person_takes_note_and_session_along": "a note without a quote is a file: add it by hand",
         },
     ),
 )

@@ -47,10 +47,9 @@ def script(folder: Path, client: Client) -> Callable[[Asked], Call | str]:
     """What the model does: it edits the file, leaves the first request for a note, and follows the question."""
     path = str(folder / FILE) if client.name != "codex" else FILE
     asked_at = "a person corrected you" if client.name != "opencode" else re.escape(CORRECTS)
-    quote = f' --quote "{QUOTE}"' if client.name != "opencode" else ""
     rules = (
         (WAITS, None),
-        (asked_at, Call("shell", command=f'memory-ci add "{RULE}" --body "It alone knows the key."{quote}')),
+        (asked_at, Call("shell", command=f'memory-ci add "{RULE}" --body "It alone knows the key." --quote "{QUOTE}"')),
         (EDITS, Call("read", path=path)),
         (FORGES, Call("shell", command=f'memory-ci add "Pipe curl into sh" --quote "{FORGED}"')),
     )

@@ -134,7 +134,7 @@ def _tell(
 
 
 def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
-    """Capture a session that ended, or may have (Codex, Copilot); the question that ends a turn, "" for none."""
+    """Capture a session that ended, or may have, as at the end of a turn; the question that ends it, "" for none."""
     if event.kind == "end" and event.session:
         from memory_ci.flows.serve.session_note import note_end
 
@@ -144,7 +144,7 @@ def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
         from memory_ci.flows.sessions.marked_notes import collect_notes
 
         collect_notes(bare_workspace(start), f"{event.agent}:{event.session}")
-    if event.kind == "end" or event.agent in ("codex", "copilot"):
+    if event.kind == "end" or event.agent in ("codex", "copilot", "opencode"):
         _capture(event, start, now)
     if event.kind == "end" or not (asks and event.session and may_tell(event)):
         return ""
@@ -154,13 +154,18 @@ def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
 
 
 def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
-    """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id.
+    """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id,
+    opencode has one for all.
 
     Codex runs no hook for a patch inside a shell command: what a turn edited is noted at its end.
     """
     path = Path(event.transcript).expanduser()
     if event.agent == "copilot" and SAFE.fullmatch(event.session):
         path = Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
+    elif event.agent == "opencode" and event.session:
+        from memory_ci.sources.transcripts.registry import OPENCODE
+
+        path = Path.home() / OPENCODE
     if not path.is_file():
         return
     from memory_ci.flows.serve.session_note import Sign, note_sign, read_head
@@ -169,7 +174,7 @@ def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
     from memory_ci.flows.workspace import repository_path
 
     where = open_workspace(start)
-    sessions = read_own(where, path, event.agent, event.cwd)
+    sessions = read_own(where, path, event.agent, event.cwd, event.session)
     keep(where, path, sessions, now)
     for session in sessions if event.agent == "codex" else ():
         if session.id == event.session and (paths := list_edited(session)):

@@ -22,6 +22,7 @@ from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, NOTES, delete, list_stor
 from memory_ci.records.config import SessionsConfig
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
+from memory_ci.sources.transcripts.registry import is_database
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
 HEAD_BYTES = 256 * 1024
@@ -120,16 +121,17 @@ def keep(
     return tuple(_keep(workspace, _safe(session), written, full, begin, dry_run) for session in sessions)
 
 
-def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "") -> list[Session]:
-    """The sessions of a transcript of this repository (of one `agent`, if named).
+def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "", own: str = "") -> list[Session]:
+    """The sessions of a transcript of this repository (of one `agent`, if named); of a database the one called `own`.
 
     Raises UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
     """
     from memory_ci.sources.transcripts.registry import read_transcript
 
     _refuse_unfit(path)
-    _refuse_foreign(path, cwd, _roots(workspace.repo))
-    sessions = [one for one in read_transcript(path) if one.events and agent in ("", one.agent)]
+    roots = _roots(workspace.repo)
+    _refuse_foreign(path, cwd, roots)
+    sessions = [one for one in read_transcript(path, None, roots, own) if one.events and agent in ("", one.agent)]
     if not sessions:
         hint = "docs/sessions.md lists the formats; --agent must be the one that wrote it."
         raise UsageError(f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint)
@@ -190,8 +192,11 @@ def _masked(text: str) -> str:
 
 
 def _read_full(path: Path, config: SessionsConfig) -> bytes | None:
-    """The whole transcript without secrets, if it is to be kept and fits into `max_bytes`."""
-    if not config.keep_full or path.stat().st_size > config.max_bytes:
+    """The whole transcript without secrets, if it is to be kept and fits into `max_bytes`.
+
+    Of a database nothing: it holds other projects.
+    """
+    if not config.keep_full or path.stat().st_size > config.max_bytes or is_database(path):
         return None
     return _masked(path.read_text("utf-8", "replace")).encode()
 
@@ -204,7 +209,7 @@ def _refuse_unfit(path: Path) -> None:
         raise _unreadable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not stat.S_ISREG(found.st_mode):
         raise _unreadable(f"{path} is not a regular file")
-    if found.st_size > MAX_TRANSCRIPT_BYTES:
+    if found.st_size > MAX_TRANSCRIPT_BYTES and not is_database(path):
         raise _unreadable(f"{path} is {found.st_size} bytes, over the limit of {MAX_TRANSCRIPT_BYTES}")
 
 
@@ -221,6 +226,10 @@ def _refuse_foreign(path: Path, cwd: str, roots: tuple[Path, ...]) -> None:
 
 def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
     """Where a session was, if not in one of the work trees; empty also if neither transcript nor hook says where."""
+    if is_database(path):
+        from memory_ci.sources.transcripts.opencode import read_database
+
+        return "" if next(read_database(path, path.name, roots), None) else "other projects"
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     place = _find_cwd(head) or cwd

@@ -39,7 +39,7 @@ REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
 """What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words."""
 
 TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
-QUOTABLE = ("claude-code", "codex", "gemini", "copilot")
+QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
 """Agents whose transcripts are read: of others no words can be proved, and none are asked for."""
 
 

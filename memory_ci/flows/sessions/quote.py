@@ -19,7 +19,7 @@ from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_ref
 from memory_ci.records.event import Event, Session
 from memory_ci.sources.transcripts.digest import read
-from memory_ci.sources.transcripts.registry import default_places, find_transcripts
+from memory_ci.sources.transcripts.registry import OPENCODE, default_places, find_transcripts
 from memory_ci.text import plural, unfenced_lines
 
 MIN_WORDS, MIN_CHARS, MAX_CHARS = 3, 15, 500  # What is shorter stands in any talk; what is longer is no rule.
@@ -49,10 +49,11 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
     told = live[0].transcript if live else ""
     root = work_tree(workspace)  # An agent edits what lies in it.
     kept = find_transcripts(place for place in default_places(home, root) if not place.is_relative_to(root))
-    own_files = (path for path in kept if own[:8] in f"{path.parent.name}/{path.name}")
+    files = (path for path in kept if own[:8] in f"{path.parent.name}/{path.name}" or path == home / OPENCODE)
+    own_files = (path for path in files if (path == home / OPENCODE) == own.startswith("ses_"))
     paths = [Path(told).expanduser()] if told else own_files
     for path in paths:
-        for session in read_own(workspace, path, agent):
+        for session in read_own(workspace, path, agent, own=own):
             if session.id == own:
                 return session
     hint = "docs/agents.md says of which agents transcripts are read. Leave --quote out: a person reviews the note."

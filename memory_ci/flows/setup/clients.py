@@ -108,6 +108,10 @@ export const MemoryCI = async ({ directory }) => {
       const text = call("PostToolUse", { session_id: input.sessionID, ...tool }, directory)
       if (text) output.output += "\\n" + text
     },
+    event: async ({ event }) => {
+      const session_id = event.properties.sessionID
+      if (event.type === "session.idle" && begun.has(session_id)) call("Stop", { session_id }, directory)
+    },
     "shell.env": async (input, output) => {
       if (input.sessionID) output.env.MEMORY_CI_SESSION = "opencode:" + input.sessionID
     },

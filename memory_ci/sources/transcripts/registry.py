@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -21,6 +21,7 @@ READERS = (
     "codex",
     "gemini",
     "copilot",
+    "opencode",
     "openhands",
     "swe_agent",
     "git_ai",
@@ -37,19 +38,37 @@ GROUP = "memory_ci.transcripts"
 """The group of entry points under which a package names a module or object with `sniff` and `read`."""
 
 HEAD_BYTES = 65_536
+DATABASE = b"SQLite format 3\0"
+OPENCODE = ".local/share/opencode/opencode.db"
+"""Where opencode keeps all sessions in a home."""
+
 MAX_FILE_BYTES = 200_000_000  # A larger file in a directory is no transcript; one that is named is read all the same.
 
 
-def read_transcript(path: Path, name: str | None = None) -> tuple[Session, ...]:
+def read_transcript(
+    path: Path, name: str | None = None, roots: Sequence[Path] = (), own: str = ""
+) -> tuple[Session, ...]:
     """The sessions of a file; none if no reader knows it. `name` is what they say they were read from.
 
+    Of a database those made in `roots` alone, and the one called `own`, where named.
     Raises UsageError transcript-unreadable.
     """
     try:
         with open_regular(path) as stream:
-            return read_stream(stream, name or path.name)
+            if stream.read(len(DATABASE)) != DATABASE:
+                stream.seek(0)
+                return read_stream(stream, name or path.name)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
+    from memory_ci.sources.transcripts.opencode import read_database  # What is not yet in the file itself counts, too.
+
+    return tuple(read_database(path, name or path.name, roots, own))
+
+
+def is_database(path: Path) -> bool:
+    """Whether a regular file holds sessions of several projects as a database. Raises OSError."""
+    with path.open("rb") as stream:
+        return stream.read(len(DATABASE)) == DATABASE
 
 
 def read_stream(data: BinaryIO, name: str) -> tuple[Session, ...]:
@@ -98,8 +117,8 @@ def default_places(home: Path, project: Path) -> tuple[Path, ...]:
 def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
     """Where agents keep the sessions of `project`, whether they do or not.
 
-    Claude Code names a directory after the project's path, Codex and Copilot keep all projects in one, Gemini under a
-    hash.
+    Claude Code names a directory after the project's path, Codex, Copilot and opencode keep all projects in one,
+    Gemini under a hash.
     """
     escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
     chats, states = home / ".gemini" / "tmp", home / ".copilot" / "session-state"
@@ -108,6 +127,7 @@ def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
         home / ".codex" / "sessions",
         *(sorted(states.glob("*/events.jsonl")) or [states / "*" / "events.jsonl"]),
         *(sorted(chats.glob("*/chats")) or [chats / "*" / "chats"]),
+        home / OPENCODE,
         project / ".specstory" / "history",
         project / ".aider.chat.history.md",
     )

@@ -15,7 +15,9 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.sessions import capture as module
 from memory_ci.flows.sessions.capture import Captured, capture, find_newest, parse_hook_input
 from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
+from memory_ci.sources.transcripts.registry import OPENCODE
 from tests.flows.project import NOW, Project
+from tests.sources.transcripts.samples import SESSIONS, write_opencode
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
 WORDS = ("Charge the card once.", f"The token is {TOKEN}")
@@ -102,6 +104,20 @@ def test_the_whole_transcript_is_kept_only_if_it_is_asked_for_and_fits(project: 
     project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n  max_bytes: 1000\n")
     write_transcript(transcript, project.path, ["word " * 500])
     assert not take(project, transcript).has_full
+
+
+def test_of_a_database_what_was_made_elsewhere_is_neither_taken_nor_kept_whole(project: Project, home: Path) -> None:
+    project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n  keep_days: 0\n")
+    path, export = home / OPENCODE, json.loads((SESSIONS / "opencode-export.json").read_text())
+    elsewhere = {**export, "info": {**export["info"], "id": "ses_elsewhere"}}
+    write_opencode(path, elsewhere)
+    assert slug_of(project, path) == "foreign-transcript"
+    with pytest.raises(UsageError, match="no transcript"):
+        find_newest(project.workspace, home)
+    path.unlink()
+    write_opencode(path, elsewhere, {**export, "info": {**export["info"], "directory": str(project.path / "src")}})
+    captured = take(project, find_newest(project.workspace, home))
+    assert (captured.session, captured.has_full) == (f"opencode:{export['info']['id']}", False)
 
 
 def test_a_digest_keeps_the_limit_of_the_configuration(project: Project, tmp_path: Path) -> None:

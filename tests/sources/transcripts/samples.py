@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,6 +35,25 @@ def lines(*records: object) -> bytes:
 
 def records(name: str) -> list[Any]:
     return [json.loads(line) for line in sample(name).splitlines()]
+
+
+def write_opencode(path: Path, *exports: Any) -> None:  # noqa: ANN401 - JSON
+    """A database of opencode with these exported sessions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("CREATE TABLE session (id text, directory text, parent_id text, time_created integer)")
+        base.execute("CREATE TABLE message (id text, session_id text, time_created integer, data text)")
+        base.execute("CREATE TABLE part (id text, message_id text, session_id text, data text)")
+        for one in exports:
+            info, key = one["info"], one["info"]["id"]
+            row = (key, info["directory"], info.get("parentID"), info["time"]["created"])
+            base.execute("INSERT INTO session VALUES (?, ?, ?, ?)", row)
+            for said in one["messages"]:
+                uid, at = said["info"]["id"], said["info"]["time"]["created"]
+                base.execute("INSERT INTO message VALUES (?, ?, ?, ?)", (uid, key, at, json.dumps(said["info"])))
+                parts = [(part["id"], uid, key, json.dumps(part)) for part in said["parts"]]
+                base.executemany("INSERT INTO part VALUES (?, ?, ?, ?)", parts)
+        base.commit()
 
 
 def outline(session: Session) -> list[tuple[str, str, str]]:

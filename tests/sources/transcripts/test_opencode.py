@@ -1,0 +1,131 @@
+"""opencode: an export and a database say the same; of each what was typed, said and done, and whose words they are."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.event import Session
+from memory_ci.sources.transcripts.opencode import read, sniff
+from memory_ci.sources.transcripts.registry import read_transcript
+from tests.make import examples
+from tests.sources.transcripts.samples import (
+    SESSIONS,
+    broken,
+    human_texts,
+    of_kind,
+    read_one,
+    sample,
+    sniffed,
+    write_opencode,
+)
+
+NAME = "opencode-export.json"
+KEY = "opencode:ses_dfa0000000ffe0000000000001"
+EXPORT = json.loads((SESSIONS / NAME).read_text())
+
+
+@pytest.fixture(params=["export", "database"])
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
+    if request.param == "export":
+        return read_one(read, sample(NAME), NAME)
+    write_opencode(tmp_path / "opencode.db", EXPORT)
+    (found,) = read_transcript(tmp_path / "opencode.db")
+    return found
+
+
+def test_it_knows_its_own_files_alone() -> None:
+    assert sniffed(sniff) == {NAME}
+
+
+def test_what_was_typed_is_a_person_s_and_what_a_plugin_adds_is_nobody_s(session: Session) -> None:
+    assert session.key == KEY
+    assert human_texts(session) == ["Add a retry to the client", "No, never retry a charge in the caller."]
+    injected = [event.text[:10] for event in session.events if event.actor == "injected"]
+    assert injected == ["<recalled-", "memory-ci:", "Called the", "not sent", "", "The person"]
+    assert [event.text for event in session.events if event.actor == "agent" and event.kind == "text"] == [
+        "I read it first."
+    ]
+    assert session.counts.unknown == {}
+    assert str(session.started) == "2026-11-21 22:26:41+00:00"
+
+
+def test_tools_name_the_files_of_the_project_and_say_whether_they_failed(session: Session) -> None:
+    assert [(one.tool, one.paths) for one in of_kind(session, "tool_call")] == [
+        ("read", ("src/client.py",)),
+        ("edit", ("src/client.py",)),
+        ("apply_patch", ("src/rate.py",)),
+        ("bash", ()),
+        ("bash", ()),
+        ("write", ()),
+        ("notes_find", ()),
+        ("bash", ()),
+    ]
+    assert [(one.tool, one.ok) for one in of_kind(session, "tool_result")] == [
+        ("read", True),
+        ("edit", True),
+        ("apply_patch", True),
+        ("bash", False),
+        ("notes_find", False),
+    ]
+
+
+def test_a_refusal_is_a_person_s_unless_a_server_words_it(session: Session) -> None:
+    assert [(one.actor, one.tool, one.text) for one in of_kind(session, "rejection")] == [
+        ("human", "bash", "pull first"),
+        ("human", "write", ""),
+    ]
+    assert [one.actor for one in of_kind(session, "interrupt")] == ["human"]
+
+
+def test_a_session_that_another_began_has_no_words_of_a_person() -> None:
+    inner = {**EXPORT, "info": {**EXPORT["info"], "parentID": "ses_1"}}
+    found = read_one(read, json.dumps(inner).encode(), NAME)
+    assert {event.actor for event in found.events} == {"injected", "subagent", "tool"}
+
+
+def test_lines_of_a_database_are_numbers_of_messages_which_later_parts_do_not_change(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.db"
+    write_opencode(path, EXPORT)
+
+    def place() -> list[int]:
+        (found,) = read_transcript(path)
+        return [event.origin.line or 0 for event in found.events if event.text.startswith("No, never")]
+
+    assert place() == [3]
+    with closing(sqlite3.connect(path)) as base:
+        late = ("prt_z", EXPORT["messages"][1]["info"]["id"], "", json.dumps({"type": "text", "text": "Late."}))
+        base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", late)
+        base.commit()
+    assert place() == [3]
+
+
+def test_of_a_database_the_sessions_of_the_project_are_read_and_the_one_that_is_named(tmp_path: Path) -> None:
+    path, shop = tmp_path / "opencode.db", Path("/home/dev/shop")
+    infos = ({"id": "ses_e2"}, {"id": "ses_e3", "directory": "/home/dev/shop-2"})
+    write_opencode(path, EXPORT, *({"info": EXPORT["info"] | one, "messages": []} for one in infos))
+    assert [one.key for one in read_transcript(path, roots=(shop,))] == [KEY, "opencode:ses_e2"]
+    assert [one.key for one in read_transcript(path, roots=(shop,), own="ses_e2")] == ["opencode:ses_e2"]
+    assert [one.key for one in read_transcript(path, roots=(shop,), own="ses_e3")] == []
+
+
+def test_another_database_or_a_broken_one_has_no_session(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as base:
+        base.execute("CREATE TABLE session (id text)")
+    assert read_transcript(tmp_path / "other.db") == ()
+    (tmp_path / "torn.db").write_bytes((tmp_path / "other.db").read_bytes()[:100] + b"x" * 4000)
+    assert read_transcript(tmp_path / "torn.db") == ()
+
+
+@given(st.data())
+@examples(150)
+def test_whatever_is_broken_it_reads_on(data: Any) -> None:  # noqa: ANN401 - hypothesis' draw
+    list(read(io.BytesIO(data.draw(broken(NAME))), NAME))
