@@ -159,17 +159,18 @@ def strip_comments(text: str, *, keeps_lines: bool = False) -> str:
 
 
 OWN_BLOCK = re.compile(
-    r"^[^\n]*\bmemory-ci: begin\b.*?(?:^[^\n]*\bmemory-ci: end\b[^\n]*\n?|\Z)", re.MULTILINE | re.DOTALL
+    r"^[^\n]*\bmemory-ci(?: \w+)?: begin\b.*?(?:^[^\n]*\bmemory-ci(?: \w+)?: end\b[^\n]*\n?|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 
 
 def strip_own_blocks(text: str) -> str:
-    """`text` without what memory-ci wrote into it: from a line with `memory-ci: begin` to one with `memory-ci: end`.
+    """`text` without what memory-ci wrote into it: the fenced blocks of `install` and `export`.
 
-    >>> strip_own_blocks("a\\n<!-- memory-ci: begin -->\\nb\\n<!-- memory-ci: end -->\\nc\\n")
+    >>> strip_own_blocks("a\\n<!-- memory-ci export: begin (x) -->\\nb\\n<!-- memory-ci export: end -->\\nc\\n")
     'a\\nc\\n'
     """
-    return OWN_BLOCK.sub("", text) if "memory-ci: begin" in text else text
+    return OWN_BLOCK.sub("", text) if ": begin" in text else text
 
 
 def shorten(text: str, width: int) -> str:

@@ -13,6 +13,7 @@ from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.record.upkeep import agreed_by_model, promote_globally, propose_globally
+from memory_ci.flows.serve.export import FENCE
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.entry import EntryType
 from memory_ci.store.edits import format_entry
@@ -256,6 +257,7 @@ def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: Stand
         ("docs/queue.md", BODY, "suspected"),
         ("docs/MEMORY.md", BODY, "written"),
         ("docs/queue.md", f"<!-- memory-ci: begin -->\n{BODY}\n<!-- memory-ci: end -->", "written"),
+        ("AGENTS.md", f"{FENCE.begin}\n{BODY}\n{FENCE.end}", "written"),
     ],
 )
 def test_what_a_document_at_the_tip_says_is_proposed_not_written(
