@@ -72,7 +72,8 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         if is_kept(new, known):
             return Added(known.path, known.entry, is_new=False)
     path = fragment_path(entry.id)
-    if any(line.startswith("session:") for line in entry.evidence) and not dry_run:
+    is_accepted = any(line.startswith("accepted ") for line in entry.evidence)  # by a person, who commits it
+    if any(line.startswith("session:") for line in entry.evidence) and not (is_accepted or dry_run):
         from memory_ci.flows.sessions.marked_notes import keep_note
 
         place = keep_note(workspace, entry.id, text.encode())

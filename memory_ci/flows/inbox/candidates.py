@@ -77,7 +77,7 @@ def decline(workspace: Workspace, found: Sequence[Suggestion], *, dry_run: bool 
     lines = [say_rejected(one.candidate.title, one.candidate.body) for one in found]
     fresh = [line for line in dict.fromkeys(lines) if line not in parse_rejected(text)]
     if fresh and not dry_run:
-        write_file(root / REJECTED_FILE, "".join((text, *(f"{line}\n" for line in fresh))).encode(), root)
+        write_file(root / REJECTED_FILE, "\n".join((text.rstrip("\n"), *fresh, "")).encode(), root)
     return REJECTED_FILE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+import msgspec
 import pytest
 
 from memory_ci.flows.inbox.candidates import accept, decline, list_candidates
@@ -55,6 +56,16 @@ def test_an_accepted_one_is_folded_with_its_quote_and_who_accepted_it(worked: Pr
     assert entry.importance == 0.5
 
 
+def test_one_that_was_said_in_a_session_lies_in_the_inbox_too(worked: Project) -> None:
+    worked.write(".git/hooks/pre-commit", "")
+    one = found(worked)[0]
+    said = msgspec.structs.replace(one.candidate.quotes[0], origin="session:codex:s1#3")
+    heard = msgspec.structs.replace(one, candidate=msgspec.structs.replace(one.candidate, quotes=(said,)))
+    added = accept(worked.workspace, heard, TODAY)
+    assert (worked.path / added.path).is_file()
+    assert not added.is_pending
+
+
 def test_it_can_be_reworded_first(worked: Project) -> None:
     added = accept(worked.workspace, found(worked)[0], TODAY, "Hold one lock\n\nNever two.")
     assert (added.entry.title, added.entry.body) == ("Hold one lock", "Never two.")
@@ -68,7 +79,10 @@ def test_a_declined_one_is_proposed_nowhere_again(worked: Project) -> None:
         decline(worked.workspace, [one])
     lines = (worked.path / REJECTED_FILE).read_text("utf-8").splitlines()
     assert lines[1:] == [f"{one.key} {one.candidate.title}"]
+    (worked.path / REJECTED_FILE).write_text("\n".join(lines), "utf-8")  # as an editor may leave it
     assert found(worked) == [other]
+    decline(worked.workspace, [other])
+    assert found(worked) == []
 
 
 @pytest.mark.parametrize(
