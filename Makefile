@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE # the tests start Python hundreds of times: eac
 .DEFAULT_GOAL := help
 SET ?= labelled
 
-.PHONY: help demo recording test lint format bench eval-extraction clients sdks dist clean
+.PHONY: help demo recording test lint format bench eval-extraction clients lock sdks dist sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,14 @@ bench: $(VENV)/dev.stamp ## measure retrieval, recording and the hooks
 eval-extraction: $(VENV)/base.stamp ## report on a labelled set of windows: make eval-extraction SET=DIR
 	$(BIN)/memory-ci eval extraction $(SET) $(ARGS)
 
+lock: $(VENV)/bin/python ## resolve anew what the Action installs, with hashes: action/requirements/
+	$(PIP_INSTALL) uv==0.13.9
+	for one in base anthropic bedrock vertex fsrs vectors; do \
+		extra=; [ $$one = base ] || extra="--extra $$one --constraint action/requirements/base.txt"; \
+		echo 'hatchling>=1.25' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+			--only-binary :all: --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+			$$extra --output-file action/requirements/$$one.txt pyproject.toml $$([ $$one != base ] || echo -); done
+
 sdks: ## run the fault suite of the model client against the oldest and newest supported SDK
 	bash benchmarks/sdk_matrix.sh
 
@@ -58,6 +66,12 @@ dist: $(VENV)/dev.stamp ## build the sdist and the wheel into dist/, and check t
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
+
+sbom: $(VENV)/bin/python ## list what the Action installs as CycloneDX: dist/memory-ci.cdx.json
+	$(PIP_INSTALL) cyclonedx-bom==7.5.0
+	mkdir -p dist
+	sed ':join; /\\$$/ {N; s/\\\n *//; b join}' action/requirements/*.txt | sort -u | $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml \
+		--output-reproducible --output-file dist/memory-ci.cdx.json -
 
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

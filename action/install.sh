@@ -1,13 +1,11 @@
 # Sourced by the actions: puts memory-ci into an environment of its own, and names its command for the steps after.
-# SOURCE: this checkout; INSTALL: package, or skip where memory-ci is on PATH already; EXTRAS: such as anthropic.
+# INSTALL: package, or skip where memory-ci is on PATH already; EXTRAS: such as anthropic.
 set -euo pipefail
 if [ "$INSTALL" = skip ]; then
   command=$(command -v memory-ci) || { echo "::error title=memory-ci::install: skip, but memory-ci is not on PATH"; exit 2; }
 else
-  place="$RUNNER_TEMP/memory-ci"
-  python3 -m venv "$place"
-  "$place/bin/python" -m pip install --quiet --disable-pip-version-check "$SOURCE${EXTRAS:+[$EXTRAS]}"
-  command="$place/bin/memory-ci"
+  bash "$(dirname "${BASH_SOURCE[0]}")/pip_install.sh" "$RUNNER_TEMP/memory-ci" "$EXTRAS"
+  command="$RUNNER_TEMP/memory-ci/bin/memory-ci"
 fi
 end="memory-ci-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
 printf 'command<<%s\n%s\n%s\n' "$end" "$command" "$end" >> "$GITHUB_OUTPUT"

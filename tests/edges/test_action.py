@@ -191,13 +191,13 @@ def test_a_task_that_memory_knows_nothing_of_gives_empty_outputs(runner: ActionR
 
 FAKE_PYTHON = """#!/bin/sh
 mkdir -p "$3/bin"
-printf '#!/bin/sh\\necho "$@" > "%s/pip"\\n' "$RUNNER_TEMP" > "$3/bin/python"
+printf '#!/bin/sh\\necho "$@" >> "%s/pip"\\n' "$RUNNER_TEMP" > "$3/bin/python"
 ln -s "$MEMORY_CI" "$3/bin/memory-ci"
 chmod +x "$3/bin/python"
 """
 
 
-def test_memory_ci_is_installed_with_its_extra_from_the_source_of_the_action(
+def test_memory_ci_is_installed_from_the_source_of_the_action_and_by_hashes(
     runner: ActionRunner, project: Project, tmp_path: Path
 ) -> None:
     python = tmp_path / "bin" / "python3"
@@ -205,9 +205,13 @@ def test_memory_ci_is_installed_with_its_extra_from_the_source_of_the_action(
     python.chmod(0o755)
     runner.env = {**runner.env, "MEMORY_CI": str(tmp_path / "bin" / "memory-ci")}
     runner.run(ACTION, extras="anthropic", dry_run="true")
-    asked = (runner.temp / "pip").read_text().split()
-    assert asked[:3] == ["-m", "pip", "install"]
-    assert asked[-1] == f"{ACTION}/..[anthropic]"
+    locked, ours = (runner.temp / "pip").read_text().splitlines()
+    locks = [f"--requirement {ACTION}/requirements/{name}.txt" for name in ("base", "anthropic")]
+    assert locked.startswith("-m pip install")
+    assert locked.endswith(" ".join(["--require-hashes --only-binary :all:", *locks]))
+    assert " --no-deps " in locked
+    assert " --no-deps " in ours
+    assert ours.endswith(f"--no-build-isolation {ROOT}")
 
 
 def test_without_a_memory_ci_on_the_path_skip_says_so(runner: ActionRunner, project: Project, tmp_path: Path) -> None:

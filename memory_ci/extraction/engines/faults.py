@@ -150,8 +150,8 @@ UNREADABLE = Fault(
 NOT_INSTALLED = Fault(
     "engine-not-installed",
     "a package that the engine needs is not installed",
-    "pip install 'memory-ci[anthropic]'; for engine.provider bedrock or vertex also pip install 'anthropic[bedrock]'"
-    " or 'anthropic[vertex]'",
+    "pip install 'memory-ci[anthropic]'; for engine.provider bedrock or vertex 'memory-ci[bedrock]' or"
+    " 'memory-ci[vertex]'",
 )
 
 

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# bash action/pip_install.sh PLACE [EXTRAS]: this checkout of memory-ci, in a virtual environment of its own at PLACE.
+# pip installs what action/requirements/ names, by hash and without building any of it, and then memory-ci itself.
+set -euo pipefail
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+place=$1
+wanted=(--requirement "$source/action/requirements/base.txt")
+for extra in $(tr ',' ' ' <<< "${2:-}"); do
+  lock="$source/action/requirements/$extra.txt"
+  if [[ ! $extra =~ ^[a-z]+$ ]] || [ ! -f "$lock" ]; then
+    known=$(cd "$source/action/requirements" && echo *.txt)
+    echo "::error title=memory-ci::there is no extra '$extra' for jobs; extras: $(sed 's/base.txt //; s/\.txt//g; s/ /, /g' <<< "$known")"
+    exit 2
+  fi
+  wanted+=(--requirement "$lock")
+done
+python3 -m venv "$place"
+pip=("$place/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps)
+"${pip[@]}" --require-hashes --only-binary :all: "${wanted[@]}"
+"${pip[@]}" --no-build-isolation "$source"

@@ -1,0 +1,54 @@
+"""What the Action installs: locked by hash, within the ranges of the package, and named with its licence."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent.parent
+LOCKS = sorted((ROOT / "action" / "requirements").glob("*.txt"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def read_lock(path: Path) -> dict[str, list[str]]:
+    """Versions by package; each requirement must be one version with hashes, and nothing else."""
+    found: dict[str, list[str]] = {}
+    for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
+        words = re.fullmatch(r"([a-z0-9-]+)==(\S+)( ; [^\\]+?)?((?: +--hash=sha256:[0-9a-f]{64})+)", line.strip())
+        assert words, line
+        found.setdefault(words[1], []).append(words[2])
+    return found
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
+def test_a_lock_holds_what_the_package_asks_for(lock: Path) -> None:
+    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(lock.stem, [])]
+    held = read_lock(lock)
+    for one in map(Requirement, wanted):
+        assert any(one.specifier.contains(version) for version in held.get(one.name, ())), one
+
+
+def test_all_locks_agree_on_each_version() -> None:
+    together: dict[str, list[str]] = {}
+    for lock in LOCKS:
+        for name, versions in read_lock(lock).items():
+            assert together.setdefault(name, versions) == versions, name
+
+
+def test_every_locked_package_is_named_with_its_licence() -> None:
+    page = (ROOT / "docs" / "supply-chain.md").read_text(encoding="utf-8")
+    named = dict(re.findall(r"^\| ([\w-]+) \| [^|]+ \| ([^|?]+) \|$", page, re.M))
+    assert named.keys() - {"package"} == {name for lock in LOCKS for name in read_lock(lock)}
+
+
+def test_an_extra_without_a_lock_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
+    command = ["bash", str(ROOT / "action" / "pip_install.sh"), str(tmp_path / "place"), "anthropic,../base"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "there is no extra '../base' for jobs; extras: anthropic, bedrock, fsrs, vectors, vertex" in done.stdout
+    assert not (tmp_path / "place").exists()
