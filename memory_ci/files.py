@@ -1,4 +1,4 @@
-"""Files that others name: opened only where they are regular files, so that no pipe or device holds a run up."""
+"""Files that others name: opened only where they are regular files, so that no pipe or device holds a run up. Locks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
+
+LOCKED_BYTE = 1 << 30
+"""Windows locks bytes, and nobody else may read those: so one that is never written."""
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -20,6 +23,30 @@ def open_regular(path: Path) -> BinaryIO:
         os.close(handle)
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return os.fdopen(handle, "rb")
+
+
+def lock_file(handle: int, *, wait: bool = False) -> bool:
+    """Lock an open file for this process until it is closed; whether that was done, at once or after the wait.
+
+    With `wait`, raises OSError where the file system cannot lock.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        os.lseek(handle, LOCKED_BYTE, os.SEEK_SET)
+        mode = msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK  # type: ignore[attr-defined,unused-ignore]
+        try:
+            msvcrt.locking(handle, mode, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
 
 
 def read_regular(path: Path, limit: int) -> bytes:

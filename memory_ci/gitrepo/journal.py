@@ -7,7 +7,6 @@ that was cut short.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import threading
@@ -21,12 +20,13 @@ from typing import BinaryIO
 import msgspec
 
 from memory_ci.errors import RepositoryError
+from memory_ci.files import lock_file
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.checkouts import bring_along, find_checkouts, sort_by_state, staged_in
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 
-HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 PATIENCE = 10.0  # Seconds to wait for another run to move its branch; that takes a tenth of one.
 PAUSE = 1.0  # Seconds that any command waits for a run that moves its branch, or for the git that is left of one.
 
@@ -55,13 +55,14 @@ def signals_held() -> Iterator[None]:
     held = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in held:
         signal.signal(number, note)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD) if hasattr(signal, "pthread_sigmask") else None
     try:
         yield
     finally:
         for number, handler in held.items():
             signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for caught in dict.fromkeys(came):
             signal.raise_signal(caught)
 
@@ -85,10 +86,10 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
             yield file.fileno()
         except BaseException as error:
             if getattr(error, "slug", "") != "checkout-behind":  # the files may follow yet
-                path.unlink()
+                _clear(file, path)
             raise
         with suppress(OSError):  # the move is done: a journal that stays is found to be so
-            path.unlink()
+            _clear(file, path)
 
 
 def find_unfinished(repo: Repository) -> Move | None:
@@ -110,7 +111,7 @@ def finish_move(repo: Repository) -> tuple[str, ...]:
             return ()
         left = _finish(repo, file)
         if not left:
-            path.unlink()
+            _clear(file, path)
         return left
     return ()
 
@@ -143,12 +144,12 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
     until = time.monotonic() + patience
     while True:
         try:
-            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o666), "r+b")
+            file = os.fdopen(os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | flags, 0o666), "r+b")
         except FileNotFoundError:
             yield None
             return
         with file:
-            is_mine = _lock(file)
+            is_mine = lock_file(file.fileno())
             if is_mine and _stands(file, path):
                 yield file
                 return
@@ -156,14 +157,6 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
             yield None
             return
         time.sleep(0.01)
-
-
-def _lock(file: BinaryIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _stands(file: BinaryIO, path: Path) -> bool:
@@ -174,6 +167,14 @@ def _stands(file: BinaryIO, path: Path) -> bool:
         return False
 
 
+def _clear(file: BinaryIO, path: Path) -> None:
+    """Take the journal away; Windows removes no file that is open, and an empty one says the same."""
+    try:
+        path.unlink()
+    except PermissionError:
+        file.truncate(0)
+
+
 def _write(file: BinaryIO, path: Path, move: Move) -> None:
     """Write the journal so that it outlasts a crash of the machine, too."""
     file.seek(0)
@@ -181,11 +182,12 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
     file.write(b"\0".join(map(encode_path, (move.ref, move.old, move.new))))
     file.flush()
     os.fsync(file.fileno())
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    with suppress(PermissionError):  # Windows opens no directory
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def _read(file: BinaryIO) -> Move | None:

@@ -6,19 +6,17 @@ address and no file, and git sends it to the server that it is for and to no oth
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 from base64 import b64encode
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
+from memory_ci.deadline import kill_group
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
 from memory_ci.gitrepo.process import NO_PROGRAMS, clean_environment, config_variables
@@ -80,8 +78,7 @@ def ask_remote_git(
     finally:
         if process.returncode is None:
             # End git and its helpers (ssh, git-remote-https), which would hold our pipes open.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process)
             process.communicate()
     return RemoteAnswer(process.returncode, output, errors.decode("utf-8", "replace"))
 

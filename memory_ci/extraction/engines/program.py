@@ -7,7 +7,6 @@ import math
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from memory_ci.deadline import kill_group
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.faults import scrub
 from memory_ci.extraction.prompt import build_prompt
@@ -70,7 +70,8 @@ def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, 
         try:
             status = _wait(process, (stdout, stderr), seconds)
         finally:
-            _kill_group(process)
+            kill_group(process)
+            process.wait()
         return Finished(status, _read(stdout), _read(stderr))
 
 
@@ -89,13 +90,6 @@ def _start(
             slug="engine-not-installed",
             hint="check that it is a program and may be run",
         ) from error
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the program and what it left behind. Where nothing is left, or (macOS) only what has ended, none is hit."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], seconds: float) -> int:

@@ -6,7 +6,6 @@ fingerprint of what was given, CLEARED where the agent forgot it (compaction), H
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.files import read_regular
+from memory_ci.files import lock_file, read_regular
 from memory_ci.flows.workspace import Workspace, repository_path
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config
@@ -121,13 +120,15 @@ def alone(workspace: Workspace) -> Iterator[None]:
 
     Where a directory cannot be locked, nothing waits.
     """
-    handle = os.open(workspace.repo.git_dir, os.O_RDONLY)
+    handle = None
     try:
         with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)  # until this process ends, at the latest
+            handle = os.open(workspace.repo.git_dir, os.O_RDONLY)
+            lock_file(handle, wait=True)  # until this process ends, at the latest
         yield
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:

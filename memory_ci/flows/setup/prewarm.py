@@ -5,7 +5,6 @@ One process at a time. At its end it writes what the shims in `hooks/` read to s
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memory_ci.config import CONFIG_FILE
+from memory_ci.files import lock_file
 from memory_ci.flows.index import build_index
 from memory_ci.flows.workspace import Workspace, index_path, open_workspace
 from memory_ci.gitrepo.process import encode_path, offline
@@ -35,6 +35,8 @@ def detach(seconds: int = SECONDS) -> None:
     The signal has its default effect, for a handler of Python's would wait for SQLite. A git that is then left alone
     finds its pipes closed and ends by itself.
     """
+    if not hasattr(os, "setsid"):  # Windows has neither terminals to let go of nor this alarm
+        return
     with suppress(PermissionError):  # the first of its group already, as in a shell with job control
         os.setsid()
     os.closerange(3, MAX_HANDLES)
@@ -88,9 +90,9 @@ def alone(lock: Path) -> Iterator[bool]:
     Meanwhile it holds our number: the shims start no Python while that process lives.
     """
     lock.parent.mkdir(exist_ok=True)  # and no directory above it
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
-        is_alone = _is_locked(handle)
+        is_alone = lock_file(handle)
         if is_alone:
             _say(handle, f"{os.getpid()}\n")
         yield is_alone
@@ -100,15 +102,8 @@ def alone(lock: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def _is_locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _say(handle: int, text: str) -> None:
     """Make this all that the file of the lock holds."""
     os.ftruncate(handle, 0)
-    os.pwrite(handle, text.encode(), 0)
+    os.lseek(handle, 0, os.SEEK_SET)
+    os.write(handle, text.encode())
