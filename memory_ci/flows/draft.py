@@ -40,6 +40,16 @@ class Draft:
         path = scope_path(scope, self._patterns)
         return path if path is not None and find_obstacle(path, self._modes) is None else None
 
+    def home_of(self, directory: str) -> str:
+        """The scope, as in Entry.scope, of what is learned in a directory: that of the nearest one, itself or above,
+        that has a memory file of its own; else the project.
+        """
+        while directory:
+            if scope_path(ScopeOf("team", directory), self._patterns) in self._modes:
+                return f"team:{directory}"
+            directory = directory.rpartition("/")[0]
+        return "project"
+
     def copy(self) -> Draft:
         """A draft that can be changed without this one."""
         draft = copy(self)

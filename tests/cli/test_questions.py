@@ -102,3 +102,52 @@ def test_a_command_asks_git_nothing_twice(
     run(*command.split())
     assert questions.twice(toy.path) == []
     assert 0 < questions.count() <= most
+
+
+DIRECTORIES = 60
+
+
+@pytest.fixture
+def monorepo(toy: Project, run: Run) -> Project:
+    """The toy with many directories that have code and memory of their own, and an index."""
+    files = {}
+    for number in range(DIRECTORIES):
+        entry = make_entry(100 + number, title=f"Part {number} keeps its own cache")
+        files[f"parts/p{number:02}/MEMORY.md"] = format_entry(entry)
+        files[f"parts/p{number:02}/main.py"] = f"part = {number}\n"
+    toy.commit("Many parts", files)
+    assert run("record", "--engine", "rules").exit_code == 0
+    assert run("index").exit_code == 0
+    return toy
+
+
+@pytest.mark.parametrize(
+    ("command", "processes", "blobs"),
+    [
+        ("retrieve cache", 3, 2),  # the one that changed, and the configuration
+        ("verify --base HEAD~1", 14, DIRECTORIES + 15),  # each file of memory once
+        ("record --dry-run", 30, DIRECTORIES + 15),
+    ],
+)
+def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
+    monorepo: Project, run: Run, questions: Questions, command: str, processes: int, blobs: int
+) -> None:
+    memory = monorepo.show("HEAD", "parts/p07/MEMORY.md").replace("its own cache", "a cache of its own")
+    monorepo.commit("Reword", {"parts/p07/MEMORY.md": memory})
+    questions.asked.clear()
+    assert run(*command.split()).exit_code == 0
+    read = [line for question in questions.asked if "--batch" in question.args for line in question.given.splitlines()]
+    assert questions.count() <= processes
+    assert len(read) <= blobs
+
+
+def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(monorepo: Project, run: Run) -> None:
+    because = "Decision: caches are per part rather than shared, because parts are deployed alone."
+    monorepo.commit(f"Cache\n\n{because}", {"parts/p07/deep/cache.py": "cache = 1\n"})
+    monorepo.commit(
+        "Span\n\nDecision: p07 asks p08 rather than the ledger, because that one is slow.",
+        {"parts/p07/a": "", "parts/p08/b": ""},
+    )
+    assert run("record", "--engine", "rules").exit_code == 0
+    assert "caches are per part" in monorepo.show("HEAD", "parts/p07/MEMORY.md").lower()
+    assert "p07 asks p08" in monorepo.show("HEAD", "MEMORY.md")

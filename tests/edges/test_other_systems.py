@@ -7,12 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from memory_ci.files import lock_file
-from tests.flows.project import IMPORTED_FROM, MARKED, Project, make_project
+from tests.flows.project import IMPORTED_FROM, Project, make_project
 
-WITHOUT_POSIX = '''
+WITHOUT_POSIX = """
 import fcntl, os, signal, subprocess, sys, tempfile, types
 
 def locking(handle, mode, count):
@@ -22,15 +20,15 @@ def locking(handle, mode, count):
 for name in ("fcntl", "pwd", "grp", "resource", "termios", "pty", "tty"):
     sys.modules[name] = None
 sys.modules["msvcrt"] = types.SimpleNamespace(locking=locking, LK_LOCK=1, LK_NBLCK=2)
-for name in ("setsid", "killpg", "fork", "getuid", "geteuid", "pwrite", "fchmod", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):
+for name in "setsid killpg fork getuid geteuid pwrite fchmod O_NOFOLLOW O_CLOEXEC O_NONBLOCK O_NOCTTY".split():
     delattr(os, name)
 for name in ("SIGHUP", "SIGALRM", "alarm", "pthread_sigmask"):
     delattr(signal, name)
-'''
+"""
 """For `sitecustomize`: Windows as far as modules and functions go; paths, shells and open files stay as they are."""
 
 VERBS = (
-        ("record",),
+    ("record",),
     ("add", "Amounts are integers in cents", "--body", "A float lost a cent."),
     ("check",),
     ("retrieve", "how are charges retried", "--session", "s1"),

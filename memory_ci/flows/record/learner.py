@@ -291,11 +291,12 @@ class Learner:
 
         What the rules merely suspect shows the model where to look; it is proposed where there is none.
         """
-        project = find_project(common_directory(evidence.pieces), self._run.phases)
+        where = common_directory(evidence.pieces)
+        project = find_project(where, self._run.phases)
         has_file = self._draft.path_of(ScopeOf("team", project)) is not None
         case = JudgedCase(
             label=work.label,
-            project=f"team:{project}" if project and has_file else "project",
+            project=f"team:{project}" if project and has_file else self._draft.home_of(where),
             takes_norms=self._run.workspace.config.extraction.norms == "seed",
             tip=work.tip,
             is_declined=not work.tip,
