@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
+from msgspec.structs import replace
 
+from memory_ci import __version__
 from memory_ci.errors import UsageError
-from memory_ci.records.config import FORMAT, Config
+from memory_ci.records.config import FORMAT, Config, Policy
 from memory_ci.records.report import Finding
 
+T = TypeVar("T")
+
 CONFIG_FILE = ".memory-ci.yaml"
+POLICY_FILE = ".memory/policy.yaml"
+"""What `extends` names, as `memory-ci policy` fetched it: hooks read it without a network."""
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern: more of them match slowly, and say nothing that fewer do not.
@@ -40,6 +47,64 @@ def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None
         message = f"the files are of format {config.format}, this memory-ci knows {FORMAT}"
         found.append(Finding(path, 1, "newer-format", message, "Update memory-ci.", "warning"))
     return config
+
+
+def parse_policy(text: str) -> Policy:
+    """The policy a text holds. Raises UsageError (bad-config), also for a key that no policy has."""
+    found: list[Finding] = []
+    node = _compose(text, POLICY_FILE)
+    policy = msgspec.convert(_Reader(POLICY_FILE, found).plain(node, Policy, ""), Policy) if node else Policy()
+    if found:
+        raise _error(POLICY_FILE, found[0].line, found[0].message, found[0].hint)
+    return policy
+
+
+def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
+    """The configuration as the policy that it extends allows it; `policy` is the text that POLICY_FILE holds.
+
+    A policy takes away and gives nothing: of two caps the lower one holds, of two lists what stands in both.
+    `required` is the digest of the policy that the environment asks for (MEMORY_CI_POLICY).
+    Raises UsageError: policy-missing, policy-changed, policy-forbids, bad-config.
+    """
+    required, digest = required.removeprefix("sha256:"), config.extends.rpartition(" sha256:")[2]
+    if required and digest != required:
+        message = f"MEMORY_CI_POLICY asks for the policy sha256:{required[:12]}, which is not extended here"
+        hint = "Run `memory-ci policy SOURCE@REV` with what your platform names, and commit."
+        raise UsageError(message, slug="policy-missing", hint=hint)
+    if digest:
+        if policy is None or hashlib.sha256(policy).hexdigest() != digest:
+            message = f"{POLICY_FILE} is {'missing' if policy is None else 'not the text that `extends` pins'}"
+            raise UsageError(message, slug="policy-changed", hint="Run `memory-ci policy`, and commit what it writes.")
+        config = _narrow(config, parse_policy(policy.decode("utf-8", "replace")))
+    if _version(config.minimum_version) > _version(__version__):
+        message = f"memory-ci {config.minimum_version} or newer is asked for here, this is {__version__}"
+        raise UsageError(message, slug="policy-forbids", hint="Update memory-ci.")
+    if config.publish.allowed and config.publish.mode not in ("none", *config.publish.allowed):
+        message = f"publish.mode is {config.publish.mode}, and publish.allowed {', '.join(config.publish.allowed)}"
+        raise UsageError(message, slug="policy-forbids", hint="Set publish.mode to one of these.")
+    return config
+
+
+def _narrow(own: Config, policy: Policy) -> Config:
+    def both(ours: tuple[T, ...], theirs: tuple[T, ...], nothing: T) -> tuple[T, ...]:
+        return tuple(one for one in ours if one in theirs) or (nothing,) if ours and theirs else ours or theirs
+
+    def lower(ours: float, theirs: float) -> float:
+        return min(ours or theirs, theirs or ours)
+
+    engine = replace(
+        own.engine,
+        allowed=both(own.engine.allowed, policy.engine.allowed, "rules"),
+        max_cost_usd=lower(own.engine.max_cost_usd, policy.engine.max_cost_usd),
+        max_cost_usd_month=lower(own.engine.max_cost_usd_month, policy.engine.max_cost_usd_month),
+    )
+    publish = replace(own.publish, allowed=both(own.publish.allowed, policy.publish.allowed, "none"))
+    version = max(own.minimum_version, policy.minimum_version, key=_version)
+    return replace(own, engine=engine, publish=publish, minimum_version=version)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:4])
 
 
 def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are untyped

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
     ("text", "line", "key", "hint"),
     [
         ("retrive:\n  max_chars: 1\n", 1, "retrive", "Did you mean 'retrieve'?"),
-        ("a: {b: [{c: 1}]}\n", 1, "a", "Known keys here: format, scopes"),
+        ("a: {b: [{c: 1}]}\n", 1, "a", "Known keys here: format, extends"),
         ("engine:\n  max_token: 300\n", 2, "engine.max_token", "Did you mean 'max_tokens'?"),
         *(
             (f"engine:\n  {key}: x\n", 2, f"engine.{key}", "Keys, addresses and programs come from the environment")

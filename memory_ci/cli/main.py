@@ -19,6 +19,7 @@ COMMANDS = {
     "verify": ("guard", "Check what a change does to memory, before it is merged."),
     "ci": ("ci", "Do what a CI job is for: verify a change, or record what was merged."),
     "install": ("setup", "Set up the merge driver and the hooks in this clone."),
+    "policy": ("policy", "Pin the policy of a platform, which narrows the configuration."),
     "uninstall": ("setup", "Take out what install put into this clone."),
     "resolve": ("guard", "Merge the base into a branch, memory files entry by entry."),
     "list": ("lookup", "List the entries."),

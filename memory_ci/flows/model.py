@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.extraction.engines.rules import is_telling
 from memory_ci.extraction.engines.selection import choose_engine
 from memory_ci.extraction.grounding import QUOTABLE
-from memory_ci.flows.workspace import workspace_at
+from memory_ci.flows.workspace import PRIVATE, Workspace, workspace_at
+from memory_ci.gitrepo.history import sum_costs
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.candidate import EngineReply, Known, Request
@@ -34,6 +36,8 @@ KNOWN_TOKENS = 6_000
 
 NEAR_WORDS, MAX_NEAR = 2, 10
 """Words that the title of what this run wrote must share with a window to be shown there, and how many are."""
+
+NOTHING_LEFT = 1e-9  # USD; 0 would be no limit
 
 NOTHING = '{"learnings": []}'
 """What a model that refuses is taken to have said: it would refuse again, and the change is learned from by rule."""
@@ -132,6 +136,7 @@ class Model(NamedTuple):
     engine: Engine | None
     meter: Meter
     settings: EngineConfig
+    unlanded_usd: float = 0.0
     is_metered: bool = False
     lacks: str = ""
     kept_as: str = ""
@@ -170,6 +175,7 @@ class Model(NamedTuple):
             cache_read_tokens=spent.usage.cache_read_tokens,
             cache_write_tokens=spent.usage.cache_write_tokens,
             cost_usd=spent.cost_usd,
+            unlanded_usd=self.unlanded_usd,
             failure=f"{failure.message} [{failure.slug}]" if failure else "",
             hint=failure.hint if failure else "",
         )
@@ -178,11 +184,19 @@ class Model(NamedTuple):
 def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]) -> Model:
     """The engine that is asked for, else the one that the settings name; the rules need none.
 
-    Raises UsageError or EngineError for an engine that cannot be had.
+    Raises UsageError or EngineError for an engine that cannot be had, UsageError (policy-forbids) for one that the
+    settings do not allow; `auto` takes the rules then.
     """
     if wanted is not None:
         settings = replace(settings, name=wanted)
+    if settings.allowed and settings.name not in ("auto", "rules", *settings.allowed):
+        message = f"the engine {settings.name!r} is not allowed here: engine.allowed is {', '.join(settings.allowed)}"
+        hint = "The configuration says so, or the policy that it extends."
+        raise UsageError(message, slug="policy-forbids", hint=hint)
     engine, choice = choose_engine(settings, environ)
+    if settings.allowed and choice.name not in ("rules", *settings.allowed):
+        engine, choice = choose_engine(replace(settings, name="rules"), environ)
+        choice = choice._replace(reason=f"engine.allowed is {', '.join(settings.allowed)}")
     reason = "--engine" if wanted not in (None, "auto") else choice.reason
     meter = getattr(engine, "meter", None)
     is_model = choice.name != "rules"
@@ -195,6 +209,26 @@ def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Map
         is_metered=meter is not None,
         lacks=choice.lacks,
     )
+
+
+def choose_run_model(
+    here: Workspace, base: str, wanted: EngineName | None, today: date, environ: Mapping[str, str]
+) -> Model:
+    """The model of a run on a branch whose tip is `base`: it may take what the month leaves. Raises as `choose_model`.
+
+    What runs took stands in trailers of their commits: of the branch, and of memory requests that have not landed.
+    """
+    repo, settings, first = here.repo, here.config.engine, today.replace(day=1)
+    model = choose_model(settings, wanted, environ)
+    if model.engine is None:
+        return model
+    requests = (f"--glob={PRIVATE}*", f"--glob=refs/remotes/*/{here.config.publish.branch}*")
+    unlanded = sum_costs(repo, first, *requests, "--not", base)
+    if limit := settings.max_cost_usd_month:
+        model.close()
+        left = max(limit - unlanded - sum_costs(repo, first, "--first-parent", base), NOTHING_LEFT)
+        model = choose_model(replace(settings, max_cost_usd=min(settings.max_cost_usd or left, left)), wanted, environ)
+    return model._replace(unlanded_usd=unlanded)
 
 
 def trusted_config(repo: Repository, base: str) -> Config:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.config import CONFIG_FILE, parse_config
+from memory_ci.config import CONFIG_FILE, POLICY_FILE, narrow, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, head_branch, resolve_commit
@@ -131,23 +131,36 @@ def workspace_here(repo: Repository) -> Workspace:
     try:
         text = (repo.root / CONFIG_FILE).read_text("utf-8")
     except FileNotFoundError:
-        return Workspace(repo, Config())
+        return Workspace(repo, _narrowed(Config(), lambda: None))
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable_config(error) from error
     found: list[Finding] = []
-    return Workspace(repo, parse_config(text, found=found), tuple(found))
+    policy = repo.root / POLICY_FILE
+    config = _narrowed(parse_config(text, found=found), lambda: policy.read_bytes() if policy.is_file() else None)
+    return Workspace(repo, config, tuple(found))
+
+
+def _narrowed(config: Config, read_policy: Callable[[], bytes | None]) -> Config:
+    required = os.environ.get("MEMORY_CI_POLICY", "")
+    if not (required or config.extends or config.minimum_version or config.publish.allowed):
+        return config
+    return narrow(config, read_policy() if config.extends else None, required)
 
 
 def workspace_at(repo: Repository, rev: str) -> Workspace:
     """The repository with the configuration that a revision holds; the defaults where it holds none."""
     found: list[Finding] = []
-    sha = find_commit(repo, rev)
-    for content in tree_at(repo, sha).read([CONFIG_FILE], MAX_FILE_BYTES) if sha else ():
-        try:
-            return Workspace(repo, parse_config((content.data or b"").decode(), found=found), tuple(found))
-        except UnicodeDecodeError as error:
-            raise _unreadable_config(error) from error
-    return Workspace(repo, Config())
+    config = Config()
+    if sha := find_commit(repo, rev):
+        tree = tree_at(repo, sha)
+        for content in tree.read([CONFIG_FILE], MAX_FILE_BYTES):
+            try:
+                config = parse_config((content.data or b"").decode(), found=found)
+            except UnicodeDecodeError as error:
+                raise _unreadable_config(error) from error
+        policies = tree.read([POLICY_FILE], MAX_FILE_BYTES)
+        config = _narrowed(config, lambda: next((policy.data for policy in policies), None))
+    return Workspace(repo, config, tuple(found))
 
 
 def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:

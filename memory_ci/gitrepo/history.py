@@ -32,6 +32,7 @@ from memory_ci.records.names import FULL_ID
 
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
+COST = "Memory-CI-Cost"
 COUNTED = "Memory-CI-Counted"
 SURFACE = "Memory-Surface"
 MAX_READERS = 5_000
@@ -220,6 +221,14 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
             moment = parse_date(at)
             found[name] = max(moment, found.get(name, moment))
     return dict(sorted(found.items(), key=lambda item: item[1], reverse=True))
+
+
+def sum_costs(repo: Repository, since: date, *revs: str) -> float:
+    """USD that runs say in trailers of commits since the start of a day, UTC; `revs` and options as for `git log`."""
+    asked = ("log", f"--since={since}T00:00:00Z", f"--grep=^{COST}:", f"--format=%(trailers:key={COST},valueonly)")
+    lines = run_git(repo.cwd, *SETTINGS, *asked, *revs, "--").decode("utf-8", "replace").splitlines()
+    amounts = (re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) USD", line.strip()) for line in lines)
+    return sum(float(amount[1]) for amount in amounts if amount)
 
 
 def read_added(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> str:

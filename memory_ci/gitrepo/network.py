@@ -19,7 +19,7 @@ import msgspec
 from memory_ci.deadline import kill_group
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
-from memory_ci.gitrepo.process import NO_PROGRAMS, clean_environment, config_variables
+from memory_ci.gitrepo.process import NO_PROGRAMS, clean_environment, config_variables, run_git
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.names import HEADS
 from memory_ci.secrets import mask_secrets
@@ -165,6 +165,18 @@ def fetch_tip(repo: Repository, remote: Remote, branch: str, into: str) -> None:
     spec = f"+{HEADS}{branch}:{into}"
     quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-auto-maintenance")
     run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *quiet, "--", remote.name, spec, env=remote.env)
+
+
+def read_remote_file(place: Path, remote: Remote, rev: str, path: str) -> bytes | None:
+    """A file of a branch, a tag or a commit of a remote, or None; `place` is an empty directory to fetch into.
+
+    Raises EngineError (remote-failed).
+    """
+    run_git(place, "init", "--quiet", "--bare")
+    quiet = ("--quiet", "--no-tags", "--depth=1")
+    run_remote_git(place, *NO_HOOKS, "fetch", *quiet, "--", remote.name, rev, env=remote.env)
+    listed = run_git(place, "ls-tree", "--end-of-options", "FETCH_HEAD", "--", path)
+    return run_git(place, "cat-file", "blob", listed.split()[2].decode()) if listed.startswith(b"100") else None
 
 
 def deepen(repo: Repository, remote: Remote, branch: str, step: str) -> None:

@@ -15,6 +15,7 @@ Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
 PublishMode = Literal["none", "push", "pr", "api", "auto"]
 EmbedderName = Literal["none", "auto", "local", "ollama", "openai", "gemini"]
+VERSION = r"^(|\d{1,5}(\.\d{1,5}){0,3})$"
 Amount = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
 
@@ -45,16 +46,19 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which model reads the evidence, and what it may cost. Where the newest change edits these settings, those from
     before it hold: they decide where data go.
 
-    `prompt_tokens` bounds one prompt; `max_cost_usd` (0: no limit) and `deadline_seconds` bound a whole run;
-    `price` is USD per million tokens in and out, for a model that has none in our table.
+    `allowed`: the engines that may be asked, also by `--engine`; none: all. `prompt_tokens` bounds one prompt;
+    `max_cost_usd` and `deadline_seconds` bound a whole run, `max_cost_usd_month` all runs of a calendar month (0: no
+    limit); `price` is USD per million tokens in and out, for a model that has none in our table.
     """
 
     name: EngineName = "auto"
+    allowed: tuple[EngineName, ...] = ()
     model: Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,200}(?!\n)$")] = "claude-haiku-5-5"
     provider: Provider = "anthropic"
     prompt_tokens: Annotated[int, msgspec.Meta(ge=2_000, le=90_000)] = 30_000
     max_tokens: Annotated[int, msgspec.Meta(ge=256, le=64_000)] = 8_000
     max_cost_usd: Amount = 5.0
+    max_cost_usd_month: Amount = 0.0
     deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 900
     price: tuple[Amount, Amount] | None = None
 
@@ -81,6 +85,7 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     mode: PublishMode = "none"
+    allowed: tuple[PublishMode, ...] = ()
     branch: Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$")] = "memory-ci/update"
     remote: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.-]{0,100}$")] = "origin"
 
@@ -176,9 +181,15 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
-    """Everything `.memory-ci.yaml` may say; each key optional. `format` is that of the files of the repository."""
+    """Everything `.memory-ci.yaml` may say; each key optional. `format` is that of the files of the repository.
+
+    `extends` pins the central policy that narrows the rest (`memory-ci policy` writes it). `minimum_version`: an older
+    memory-ci refuses to run.
+    """
 
     format: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
+    extends: Annotated[str, msgspec.Meta(pattern=r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$")] = ""
+    minimum_version: Annotated[str, msgspec.Meta(pattern=VERSION)] = ""
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
     engine: EngineConfig = EngineConfig()
@@ -195,3 +206,25 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     ci: CiConfig = CiConfig()
     export: ExportConfig = ExportConfig()
     roles: dict[str, tuple[ScopeName, ...]] = {}
+
+
+class PolicyEngine(msgspec.Struct, frozen=True):
+    """What a policy says of engines: those that may be asked (none: all), and caps in USD (0: no limit)."""
+
+    allowed: tuple[EngineName, ...] = ()
+    max_cost_usd: Amount = 0.0
+    max_cost_usd_month: Amount = 0.0
+
+
+class PolicyPublish(msgspec.Struct, frozen=True):
+    """What a policy says of publishing: the modes that may be used; none: all."""
+
+    allowed: tuple[PublishMode, ...] = ()
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What a platform lays down for many repositories: keys of a configuration that `narrow` takes."""
+
+    engine: PolicyEngine = PolicyEngine()
+    publish: PolicyPublish = PolicyPublish()
+    minimum_version: Annotated[str, msgspec.Meta(pattern=VERSION)] = ""

@@ -46,7 +46,8 @@ class EngineUse(msgspec.Struct, frozen=True):
 
     `answers` are those that were read, some of them kept from an earlier run; `tries` are the calls made now.
     `failure` says why the run stopped before the end of its range; what it did not reach is not covered;
-    `hint` what to do about it.
+    `hint` what to do about it. `unlanded_usd`: what earlier runs of the month took for a memory request that this run
+    replaces.
     """
 
     name: str
@@ -59,6 +60,7 @@ class EngineUse(msgspec.Struct, frozen=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost_usd: float | None = 0.0
+    unlanded_usd: float = 0.0
     failure: str = ""
     hint: str = ""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memory_ci.records.candidate import Judged
-from memory_ci.records.plan import Change, EngineUse, Join, Plan, PlannedStep
+from memory_ci.records.plan import ALONE, Change, EngineUse, Join, Plan, PlannedStep
 from memory_ci.rendering.table import printable, render_finding
 from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten
@@ -165,6 +165,9 @@ def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int =
     lines += [f"- and {len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
     trailers = [f"Memory-CI-Step: {name}" for name in (*(step.step for step in steps), *(["episode"] if noted else []))]
     trailers += [f"Memory-CI-Source: {plan.until}"] if plan.until is not None else []
+    is_first = noted or any(step.step not in ALONE for step in steps)
+    if is_first and (plan.engine.cost_usd or plan.engine.unlanded_usd):
+        trailers.append(f"Memory-CI-Cost: {(plan.engine.cost_usd or 0) + plan.engine.unlanded_usd:.6f} USD")
     if any(step.step == "reinforce" for step in steps):
         trailers += [f"Memory-CI-Counted: {sha}" for sha in plan.counted]
     return "\n".join([printable(f"memory: {', '.join(done)}"), "", *lines, *([""] if lines else []), *trailers]) + "\n"

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from memory_ci.errors import MemoryCIError, RepositoryError
+from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.flows.publish.landing import Pace, Planner, Run, land, send_by_api, send_by_push
 from memory_ci.flows.publish.proposal import propose
 from memory_ci.flows.publish.replan import COVERED, is_covered
@@ -33,9 +33,12 @@ class PublishOptions(msgspec.Struct, frozen=True):
 
 def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
     """The mode asked for, or else the one that is committed on the branch."""
-    if options.mode is not None:
-        return options.mode
-    return _settings(workspace, branch_name(workspace, options.ref)).mode
+    settings = _settings(workspace, branch_name(workspace, options.ref))
+    mode = options.mode or settings.mode
+    if settings.allowed and mode not in ("none", *settings.allowed):
+        message = f"publishing by {mode} is not allowed here: publish.allowed is {', '.join(settings.allowed)}"
+        raise UsageError(message, slug="policy-forbids", hint="Name one of these: --push, or publish.mode.")
+    return mode
 
 
 def publish(

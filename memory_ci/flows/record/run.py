@@ -16,7 +16,7 @@ from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
-from memory_ci.flows.model import Model, choose_model, trusted_config
+from memory_ci.flows.model import Model, choose_run_model, trusted_config
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import Claims, list_refused, unproved
 from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, plan_files
@@ -111,7 +111,7 @@ def plan_record(
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     since = _find_since(workspace, options, base, cursor, today)
     draft = Draft(workspace.at(base))
-    model = model or choose_model(workspace.config.engine, options.engine, environ)
+    model = model or choose_run_model(workspace, base, options.engine, today, environ)
     cache = workspace.repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
     gatherer = Gatherer(workspace, SessionFinder(workspace, options.sessions, since), forge)

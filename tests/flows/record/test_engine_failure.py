@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -177,9 +178,9 @@ def test_a_reply_that_holds_no_list_is_a_failure_as_well(five: Project, tmp_path
 # -- a model behind the Messages API
 
 
-def plan_with(project: Project, url: str) -> Plan:
+def plan_with(project: Project, url: str, today: date = TODAY) -> Plan:
     environ = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url}
-    return plan_record(project.workspace, RecordOptions(engine="anthropic"), TODAY, lambda done, total: None, environ)
+    return plan_record(project.workspace, RecordOptions(engine="anthropic"), today, lambda done, total: None, environ)
 
 
 def answer_with(at: int) -> Answer:
@@ -209,6 +210,23 @@ def test_the_limit_of_cost_stops_a_run_as_a_failure_does(five: Project) -> None:
     with serve_model(answer_with(1), answer_with(2), answer_with(3), NOTHING) as double:
         apply_plan(five.workspace, plan_with(five, double.url), NOW)
     assert {*TITLES} <= five.titles()
+
+
+def test_the_limit_of_a_month_counts_what_earlier_runs_say_in_their_commits(five: Project) -> None:
+    pytest.importorskip("anthropic")
+    five.commit("Limit", {".memory-ci.yaml": "engine: {max_cost_usd: 0, max_cost_usd_month: 0.5, price: [1.0, 1.0]}\n"})
+    five.commit("Go on")
+    with serve_model(NOTHING, answer_with(0), answer_with(1)) as double:
+        plan = plan_with(five, double.url)
+    assert plan.engine.failure.endswith("[cost-limit]")
+    apply_plan(five.workspace, plan, NOW)
+    assert f"\nMemory-CI-Cost: {plan.engine.cost_usd:.6f} USD" in five.git("log", "-1", "--format=%B")
+    with serve_model() as double:
+        again = plan_with(five, double.url)
+    assert double.asked == [], "what is left of the month pays for no call"
+    assert again.engine.failure.endswith("[cost-limit]")
+    next_month = plan_with(five, double.url, today=TODAY.replace(month=12))
+    assert not next_month.engine.failure.endswith("[cost-limit]")
 
 
 def test_a_key_that_is_refused_leaves_everything_for_the_next_run(five: Project) -> None:
