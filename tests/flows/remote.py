@@ -155,7 +155,7 @@ class GitHubDouble:
         return json_answer(comment)
 
     def _list(self, asked: Asked) -> Answer:
-        is_asked = asked.query["head"] == f"acme:{UPDATE}" and asked.query["base"] == "main"
+        is_asked = asked.query.get("head") == f"acme:{UPDATE}" and asked.query["base"] == "main"
         newest_first = reversed(self.pulls)
         return json_answer([pull for pull in newest_first if is_asked and pull["state"] == asked.query["state"]])
 
