@@ -51,7 +51,7 @@ STORY = re.compile(
     r" (?:should|must|needs?)\b",
     re.IGNORECASE,
 )
-"""What a sentence has that tells what a fault did or what a change does, or that asks for a change of the thing at hand;
+"""What a sentence has that tells what a fault did or what a change does, or that asks to change the thing at hand;
 and how a label with its gloss begins."""
 
 EFFECT = re.compile(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
