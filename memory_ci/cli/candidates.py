@@ -46,7 +46,8 @@ def candidates_command(
 
     These are sentences of merged work that nobody marked, found again in the work of the last record run and after it,
     or since --since. What was said in several changes comes first. What you accept becomes a note in the inbox with its
-    quote and your name; what you decline becomes a line of .memory/rejected.txt. Commit either with your work.
+    quote and your name; what you decline becomes a line of .memory/rejected.txt. Commit either with your work. With
+    --edit, leave the editor without saving, or save nothing, and nothing is accepted.
 
     \b
     Example:
@@ -64,10 +65,8 @@ def candidates_command(
     options = RecordOptions(**arguments, problems=problems)  # type: ignore[arg-type] # click's own types
     known = list_candidates(where, options, today(), os.environ)
     chosen, declined = [_choose(known, number) for number in accept], [_choose(known, number) for number in never]
-    notes = []
-    for one in chosen:
-        text = click.edit(f"{one.candidate.title}\n\n{one.candidate.body}\n", extension=".md") if edit else None
-        notes.append(put(where, one, today(), utf8(text) if text else None, dry_run=dry_run))
+    texts = [_edit(one) if edit else None for one in chosen]
+    notes = [put(where, one, today(), text, dry_run=dry_run) for one, text in zip(chosen, texts, strict=True)]
     path = decline(where, declined, dry_run=dry_run) if declined else ""
     if notes or path:
         paths = filter(None, (*(note.path for note in notes), path))
@@ -77,6 +76,15 @@ def candidates_command(
         lines = list(_tell(known, len(known.found) if show_all else MAX_SUGGESTIONS))
     shown = {"since": known.since, "base": known.base, "candidates": known.found, "notes": notes, "declined": path}
     show(shown, map(printable, lines), as_json)
+
+
+def _edit(one: Suggestion) -> str:
+    """The candidate as saved in the editor, if only as it was. Raises UsageError (unsaved-edit), as `git commit -t`."""
+    text = click.edit(f"{one.candidate.title}\n\n{one.candidate.body}\n", extension=".md")
+    if text is None or not text.strip():
+        message = f'the editor saved no text, so "{one.candidate.title}" is not accepted'
+        raise UsageError(message, slug="unsaved-edit", hint="Nothing was written. Save it, if only as it is.")
+    return utf8(text)
 
 
 def _choose(known: Candidates, number: int) -> Suggestion:

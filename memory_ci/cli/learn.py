@@ -45,7 +45,8 @@ def learn_command(
     the login that you have) is asked one by one. Replies are kept as they come: after a stop run the same command
     again, and only what is left is asked. Nothing is committed before all is answered.
 
-    The learnings become local commits, or with --push pr one pull request in which each stands with its quote.
+    The learnings become local commits, or with --push pr one pull request, in which each has its quote and a box: the
+    next run takes out what was unticked.
 
     \b
     Example:
@@ -55,15 +56,15 @@ def learn_command(
     """
     from memory_ci.flows.publish.publish import PublishOptions, publish
     from memory_ci.flows.record.episode_files import list_written
-    from memory_ci.flows.record.learn import LearnRun
+    from memory_ci.flows.record.learn import LearnRun, keeping_answers
     from memory_ci.flows.record.run import RecordOptions, check_branch, fetch_sessions
 
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     options = replace(options, ref=options.ref or check_branch(where), since=options.since or PERIOD)
     learning = LearnRun(where, options, now(), os.environ)
-    problems = fetch_sessions(where, options.ref, os.environ) if fetch and not dry_run else ()
-    learning = LearnRun(where, replace(options, problems=problems), now(), os.environ) if problems else learning
-    with progress("Reading merged work") as advance:
+    if fetch and not dry_run:
+        learning.add_problems(fetch_sessions(where, options.ref, os.environ))
+    with progress("Reading merged work") as advance, keeping_answers():
         offer = learning.offer(advance)
     if dry_run:
         show({"offer": offer}, [str(offer)], as_json)
@@ -71,7 +72,7 @@ def learn_command(
     click.echo(str(offer), err=True)
     if offer.windows and not (yes or offer.is_sent):
         _ask(offer)
-    with progress("Asking") as advance:
+    with progress("Asking") as advance, keeping_answers():
         pending = learning.send(advance, wait_for_batches if wait else None)
         if pending is not None:
             show({"offer": offer, "pending": pending}, [str(pending)], as_json)

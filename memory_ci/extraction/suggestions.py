@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.judge import find_restated, is_same_said, said_by
-from memory_ci.extraction.suspects import MIN_WORDS, is_passing
+from memory_ci.extraction.suspects import CAUSE, MIN_WORDS, NORM, is_passing
 from memory_ci.extraction.wording import REASON
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
@@ -39,6 +39,23 @@ TASK = re.compile(
     re.IGNORECASE,
 )
 """What a question, an answer, a request for the work at hand, a finding about it, or words that lean on others have."""
+
+STORY = re.compile(
+    r"\b\w{3,}(?<!e)ed (?:every|the|an?|all|our|its|their)\b"
+    r"|\b(?:caused|led|leading|resulted|resulting|hung|broke|meant)\b"
+    r"|\bfails? (?:because|to)\b|\bwill (?:always )?fail\b"
+    r"|\bbut\b[^.;]*\bnever\b|\bthe (?:fix|previous)\b|\bfrom day one\b|^(?:always|never) \w+s\b|^simplify\b"
+    r"|\b(?:is|are|remains?|stays?) (?:unchanged|added|also added)\b|\bmoves? to\b|\bany ?(?:more|longer)\b"
+    r"|\b(?:these|those) (?:should|must)\b|^first\b|^(?!(?:note|why|caveat|important):)[^\s:]+:\s"
+    r"|^(?:the|this|that) (?:function|method|test|file|code|change|class|script|check|comment|error|output|command)s?"
+    r" (?:should|must|needs?)\b",
+    re.IGNORECASE,
+)
+"""What a sentence has that tells what a fault did or what a change does, or that asks to change the thing at hand;
+and how a label with its gloss begins."""
+
+EFFECT = re.compile(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
+"""What follows from a change: that something "always works" then is no rule, unless it "must"."""
 
 STATED = re.compile(
     r"(?:the|an?|any|all|each|every|no|if|when|where|unless|never|always|do not|don't|avoid|prefer|only|in|on)\b"
@@ -87,7 +104,9 @@ def _weight(one: Judged) -> float:
         return 3
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
     words = len(text.split())
-    if not MIN_WORDS <= words <= MAX_WORDS or TASK.search(text) or is_passing(text):
+    if not MIN_WORDS <= words <= MAX_WORDS or TASK.search(text) or STORY.search(text) or is_passing(text):
+        return 0
+    if NORM.search(text) and not (NORM.search(EFFECT.sub("", text)) or CAUSE.search(text)):
         return 0
     if candidate.session is None and not STATED.match(text):
         return 0

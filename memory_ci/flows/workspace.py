@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE, POLICY_FILE, narrow, parse_config
 from memory_ci.errors import RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile, list_staged, list_worktree, read_files, tree_at
+from memory_ci.gitrepo.process import MISSING_HINT
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, find_repository, head_branch, resolve_commit
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
@@ -93,7 +94,8 @@ class Snapshot:
         for content in self.tree.read(set(paths), MAX_FILE_BYTES):
             if content.data is None:
                 message = f"{content.file.path} {content.problem}"
-                raise UnreadableMemoryError(message, slug="file-unreadable", hint="Nothing was written.")
+                hint = f"Nothing was written. {MISSING_HINT if 'missing' in content.problem else ''}".rstrip()
+                raise UnreadableMemoryError(message, slug="file-unreadable", hint=hint)
             found[content.file.path] = content.data
         return found
 

@@ -17,11 +17,12 @@ from memory_ci.forge.rest import Client
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A request, where people see it, and its text."""
+    """A request, where people see it, its text, and whether it was merged."""
 
     number: int
     url: str
     body: str = ""
+    is_merged: bool = False
 
 
 class Proposals(Protocol):
@@ -31,8 +32,8 @@ class Proposals(Protocol):
         """The open request that brings `branch` into `base`, both of this repository."""
         ...
 
-    def find_declined(self, branch: str, base: str) -> Proposal | None:
-        """The newest of the requests that are not open, if it was closed without a merge."""
+    def find_closed(self, branch: str, base: str) -> Proposal | None:
+        """The newest of the requests that are not open."""
         ...
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
@@ -57,7 +58,7 @@ class GitHubProposal(msgspec.Struct, frozen=True):
     merged_at: str | None = None
 
     def to_proposal(self) -> Proposal:
-        return Proposal(self.number, self.html_url, self.body or "")
+        return Proposal(self.number, self.html_url, self.body or "", bool(self.merged_at))
 
 
 class GitHubProposals:
@@ -71,10 +72,9 @@ class GitHubProposals:
         """As in Proposals."""
         return next((pull.to_proposal() for pull in self._list("open", branch, base)), None)
 
-    def find_declined(self, branch: str, base: str) -> Proposal | None:
+    def find_closed(self, branch: str, base: str) -> Proposal | None:
         """As in Proposals."""
-        newest = next(iter(self._list("closed", branch, base)), None)
-        return None if newest is None or newest.merged_at else newest.to_proposal()
+        return next((pull.to_proposal() for pull in self._list("closed", branch, base)), None)
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""
@@ -111,7 +111,7 @@ class GitLabProposal(msgspec.Struct, frozen=True):
         return self.source_project_id is not None and self.source_project_id == self.target_project_id
 
     def to_proposal(self) -> Proposal:
-        return Proposal(self.iid, self.web_url, self.description or "")
+        return Proposal(self.iid, self.web_url, self.description or "", self.state == "merged")
 
 
 class GitLabProposals:
@@ -125,10 +125,10 @@ class GitLabProposals:
         """As in Proposals."""
         return next((request.to_proposal() for request in self._list("opened", branch, base)), None)
 
-    def find_declined(self, branch: str, base: str) -> Proposal | None:
+    def find_closed(self, branch: str, base: str) -> Proposal | None:
         """As in Proposals."""
-        newest = next((one for one in self._list("all", branch, base) if one.state != "opened"), None)
-        return newest.to_proposal() if newest is not None and newest.state == "closed" else None
+        requests = self._list("all", branch, base)
+        return next((one.to_proposal() for one in requests if one.state in ("closed", "merged")), None)
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""

@@ -8,6 +8,7 @@ Of configuration in the environment only `safe.directory` passes: without it no 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
@@ -40,6 +41,12 @@ NO_PROGRAMS = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
 OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 """In a partial clone git fetches what it lacks by itself, unless it may not (git before 2.45 knows the second only)."""
 
+
+MISSING = re.compile(
+    r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)|not a tree obj", re.I
+)
+MISSING_HINT = "This clone lacks an object: `git fsck` names what is missing, `git fetch --refetch` fetches all again."
+"""How git says that an object is missing, and what to do."""
 
 ONE_AT_A_TIME = threading.Lock()
 
@@ -228,9 +235,8 @@ def _refuse(cwd: Path, error: OSError) -> NoReturn:
 def _failure(args: Sequence[str], status: int, errors: bytes) -> RepositoryError:
     command = next((arg for index, arg in enumerate(args) if not _is_global_option(args, index)), "")
     said = "\n".join(os.fsdecode(errors).strip().splitlines()[:MESSAGE_LINES]) or f"exit status {status}"
-    return RepositoryError(
-        f"git {command} failed: {said}", slug="git-failed", hint="The words after the colon are git's."
-    )
+    hint = MISSING_HINT if MISSING.search(said) else "The words after the colon are git's."
+    return RepositoryError(f"git {command} failed: {said}", slug="git-failed", hint=hint)
 
 
 def _is_global_option(args: Sequence[str], index: int) -> bool:

@@ -7,7 +7,8 @@ and no link (docs.github.com, "Basic writing and formatting syntax").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,19 +19,25 @@ from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten
 
 TITLE = "memory: what recent work taught"
-SHOWN = 30  # Entries of one section.
+SHOWN = 30  # Entries of one section without boxes.
+SHOWN_BOXES = 200  # Entries that can be unticked.
+DETAIL_BYTES = 30_000  # Of where they come from and what was said; what is over has its title alone.
 SHOWN_EPISODES = 10
 MAX_BYTES = 60_000  # The body of a pull request holds 65,536 characters (GitHub).
 CUT = "The text ends here, for a pull request holds no more: see the files."
 HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
 """The first line of the text, which a forge does not show: the keys of what the pull request holds."""
 
-TICKED = re.compile(r"^- \[[xX]\] .*<!-- candidate (?P<key>[0-9a-f]{32}) -->$", re.MULTILINE)
+BOX = re.compile(
+    r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$", re.MULTILINE | re.ASCII
+)
+"""A line with a box, and behind it what it is about: a forge changes the mark alone when somebody clicks on it."""
+
 CLOSED = "Nothing is left to propose.\n\n"
 
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
-SECTIONS = ("Added", "Changed", "Retired", "Moved")
+SECTIONS = ("Changed", "Retired", "Moved")
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -57,11 +64,21 @@ class Declined(msgspec.Struct, frozen=True):
     titles: tuple[str, ...]
 
 
-class Proposed(msgspec.Struct, frozen=True):
-    """All that the text says: the plan, the titles of what maintainers wrote and took out, the effect.
+class Boxes(NamedTuple):
+    """What people say with boxes: keys of candidates that they accept, ids of entries that nobody is to learn, keys of
+    what they declined before and want after all."""
 
-    `lost` are titles of what they wrote that does not stand here as they wrote it. `held` are the keys of all that is
-    proposed: what a later run compares, should this pull request be closed.
+    accepted: frozenset[str] = frozenset()
+    unticked: frozenset[str] = frozenset()
+    taken_back: frozenset[str] = frozenset()
+
+
+class Proposed(msgspec.Struct, frozen=True):
+    """All that the text says: the plan, the titles of what maintainers wrote, lines of what they took out, the effect.
+
+    `accepted` are the ids of entries that were ticked as candidates, with the keys of those. `lost` are titles of what
+    maintainers wrote that does not stand here as they wrote it. `held` are the keys of all that is proposed: what a
+    later run compares, should this pull request be closed.
     """
 
     plan: Plan
@@ -73,6 +90,7 @@ class Proposed(msgspec.Struct, frozen=True):
     declined: Declined | None = None
     lost: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
+    accepted: Mapping[str, str] = {}
 
 
 def render_pull_request(proposed: Proposed) -> str:
@@ -98,22 +116,29 @@ def parse_held(text: str) -> frozenset[str]:
     return frozenset(found["keys"].split()) if found else frozenset()
 
 
-def parse_ticked(text: str) -> frozenset[str]:
-    """The keys of the candidates whose boxes are ticked in a text of ours."""
-    return frozenset(found["key"] for found in TICKED.finditer(text.replace("\r\n", "\n")))
+def parse_boxes(text: str) -> Boxes:
+    """What the boxes of a text of ours say; of one that we closed ourselves they say nothing."""
+    boxes = [] if text.startswith(CLOSED.strip()) else list(BOX.finditer(text.replace("\r\n", "\n")))
+
+    def keys(kind: str, marks: str) -> frozenset[str]:
+        return frozenset(box["key"] for box in boxes if box["kind"] == kind and box["mark"] in marks)
+
+    return Boxes(keys("candidate", "xX"), keys("entry", " ~"), keys("rejected", "xX"))
 
 
 def _lines(proposed: Proposed) -> Iterator[str]:
     yield f"<!-- memory-ci holds:{''.join(f' {key}' for key in proposed.held)} -->"
     yield "memory-ci keeps this pull request up to date with each run; merge it to make it memory."
-    yield "Edit an entry on this branch and your words stay. Take one out and it is not proposed again."
+    yield "Edit an entry on this branch and your words stay. Untick one, or take it out there: then the next run takes"
+    yield "it out and does not propose it again, even if this is merged before."
+    yield from _added(proposed)
     for section in SECTIONS:
         changes = [change for step in proposed.plan.steps for change in step.changes if _section(change) == section]
         yield from _section_lines(section, changes, proposed.links)
     yield from _episodes(proposed.plan)
     yield from _titles("Kept as maintainers wrote it", proposed.kept)
     yield from _titles("Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost)
-    yield from _titles("Not proposed again", proposed.rejected)
+    yield from _rejected(proposed.rejected)
     yield from _boxes(proposed.suggestions, proposed.links)
     if proposed.declined is not None:
         yield from _declined(proposed.declined, proposed.links)
@@ -129,13 +154,44 @@ def _section(change: Change) -> str:
     return "Added" if change.kind == "add" else "Changed"
 
 
+def _added(proposed: Proposed) -> Iterator[str]:
+    """A ticked box for each entry that is new to memory."""
+    changes = [one for step in proposed.plan.steps for one in step.changes if _section(one) == "Added"]
+    if changes:
+        yield from ("", f"### Added: {plural(len(changes), 'entry')}", "")
+    room = DETAIL_BYTES
+    for change in changes[:SHOWN_BOXES]:
+        entry = change.entry
+        key = proposed.accepted.get(entry.id)
+        box = f"candidate {key}" if key else f"entry {entry.id}"
+        yield f"- [x] {_entry_line(change)} {code(entry.id)} <!-- {box} -->"
+        details = [f"  - {line}" for line in _evidence(change, proposed.links)]
+        room -= sum(len(line.encode("utf-8", "replace")) for line in details)
+        yield from details if room >= 0 else ()
+    if len(changes) > SHOWN_BOXES:
+        yield f"- and {len(changes) - SHOWN_BOXES} more: see the files"
+
+
+def _entry_line(change: Change) -> str:
+    title, why = shorten(change.entry.title, TITLE_WIDTH), shorten(change.why, TITLE_WIDTH)
+    return f"{code(title)} in {code(change.path)} ({code(why)})"
+
+
+def _rejected(lines: Sequence[str]) -> Iterator[str]:
+    """A box for each learning that was declined; an episode has none."""
+    if lines:
+        yield from ("", "### Not proposed again", "")
+    for line in lines[:SHOWN]:
+        key, _, title = line.partition(" ")
+        yield f"- [ ] {code(title)} (tick it to take that back) <!-- rejected {key} -->" if title else f"- {code(key)}"
+
+
 def _section_lines(name: str, changes: Sequence[Change], links: Links) -> Iterator[str]:
     if not changes:
         return
     yield from ("", f"### {name}: {plural(len(changes), 'entry')}", "")
     for change in changes[:SHOWN]:
-        yield f"- {code(shorten(change.entry.title, TITLE_WIDTH))} in {code(change.path)} ({code(change.why)})"
-        yield from (f"  - {line}" for line in _evidence(change, links))
+        yield f"- {_entry_line(change)}"
     if len(changes) > SHOWN:
         yield f"- and {len(changes) - SHOWN} more: see the files"
 
@@ -162,11 +218,11 @@ def _declined(declined: Declined, links: Links) -> Iterator[str]:
 
 
 def _evidence(change: Change, links: Links) -> Iterator[str]:
-    """Where it comes from, and the first words that prove it; for what is new to memory."""
+    """Where it comes from, and the first words that prove it."""
     origins = [link for match in re.finditer(ORIGIN, change.entry.source or "") if (link := _link(match, links))]
-    if change.kind == "add" and origins:
+    if origins:
         yield "from " + ", ".join(origins)
-    if change.kind == "add" and change.entry.evidence:
+    if change.entry.evidence:
         yield f"said: {code(shorten(change.entry.evidence[0].partition(' ')[2], QUOTE_WIDTH))}"
 
 

@@ -36,6 +36,18 @@ def test_as_json_and_by_age(worked: Project, run: Run) -> None:
     assert [one["candidate"]["title"] for one in told["candidates"]] == [rule.rstrip(".") for rule in RULES[::-1]]
 
 
+@pytest.mark.parametrize(
+    ("editor", "slug"), [("true", "unsaved-edit"), ("truncate -s 0", "unsaved-edit"), ("touch -d 2030-01-01", "")]
+)
+def test_an_editor_left_without_saving_accepts_nothing(
+    worked: Project, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str, slug: str
+) -> None:
+    monkeypatch.setenv("VISUAL", editor)
+    done = run("candidates", "--accept", "1", "--edit", "--never", "2")
+    assert (done.exit_code, f"[{slug}]" in done.stderr) == ((2, True) if slug else (0, False))
+    assert (worked.status() == "") == bool(slug)
+
+
 def test_a_number_that_is_not_listed_is_refused(worked: Project, run: Run) -> None:
     result = run("candidates", "--accept", "3")
     assert (result.exit_code, "[unknown-candidate]" in result.stderr) == (2, True)

@@ -13,6 +13,8 @@ from memory_ci.rendering.plan import WAYS
 from tests.cli.conftest import Run
 from tests.flows.batching import serve_batches
 from tests.flows.project import Project
+from tests.flows.remote import UPDATE, GitHubDouble, make_remote
+from tests.servers import serve
 
 PROGRAM = """
 import json, sys, pathlib
@@ -73,7 +75,60 @@ def test_what_was_answered_before_a_stop_is_not_asked_again(
     assert "Each drawer has one clerk and one lock" in project.titles()
 
 
-def test_the_api_is_asked_in_batches(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_in_one_pull_request_whose_entries_can_be_unticked(
+    project: Project, log: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote, said = make_remote(project, tmp_path / "shop.git"), "Each drawer has one clerk and one lock"
+    limit(tmp_path, 99)
+    command = ("learn", "--since", "5y", "--engine", "command", "--yes", "--push", "pr", "--json")
+    with serve(forge := GitHubDouble(remote, tmp_path / "forge")) as server:
+        for name, value in forge.environ(server.url).items():
+            monkeypatch.setenv(name, value)
+        first = json.loads(run(*command).stdout)
+        (pull,) = forge.pulls
+        (box,) = [line for line in pull["body"].splitlines() if line.startswith(f"- [x] `{said}`")]
+        assert "from [pull request 301](https://github.com/acme/shop/pull/301)" in pull["body"]
+        assert f"  - said: `{said}" in pull["body"]
+        assert said in remote.show(UPDATE, "MEMORY.md")
+        asked = log.read_text()
+        pull["body"] = pull["body"].replace(box, box.replace("[x]", "[ ]"))
+        second = json.loads(run(*command).stdout)
+        assert said not in remote.show(UPDATE, "MEMORY.md")
+        assert said in remote.show(UPDATE, ".memory/rejected.txt")
+        assert (second["offer"]["windows"], log.read_text()) == (0, asked), "what was answered is not asked again"
+    assert first["published"]["url"] == pull["html_url"]
+    assert len(forge.pulls) == 1
+
+
+def find_object(project: Project, rev: str) -> Path:
+    oid = project.sha(rev)
+    return project.path / ".git" / "objects" / oid[:2] / oid[2:]
+
+
+def test_an_object_that_goes_missing_between_two_answers_loses_none(
+    project: Project, log: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(tmp_path, 99)
+    lost, kept = find_object(project, "HEAD^{tree}"), tmp_path / "kept"
+    line = f'if count == 1: pathlib.Path({str(lost)!r}).replace({str(kept)!r})\nwith log.open("a")'
+    program = tmp_path / "model.py"
+    program.write_text(PROGRAM.replace('with log.open("a")', line), encoding="utf-8")
+    before, command = project.sha(), ("learn", "--since", "5y", "--engine", "command", "--yes")
+    stopped = run(*command)
+    assert (stopped.exit_code, kept.exists(), project.sha()) == (4, True, before)
+    assert f"{lost.parent.name}{lost.name}" in stopped.stderr
+    assert "git fetch --refetch" in stopped.stderr
+    assert "what was answered is kept" in stopped.stderr
+    kept.replace(lost)
+    assert ", 3 answered before" in (done := run(*command)).stderr
+    assert "Committed on main" in done.stdout
+    asked = log.read_text().splitlines()
+    assert len(asked) == len(set(asked)) == 3
+
+
+def test_the_api_is_asked_in_batches(
+    project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("anthropic")
     with serve_batches(project) as batching:
         for name, value in batching.environ.items():
@@ -82,6 +137,11 @@ def test_the_api_is_asked_in_batches(project: Project, run: Run, monkeypatch: py
         assert "in batches" in sent.stderr
         assert "Run again to collect the answers." in sent.stdout
         batching.end()
+        lost, kept = find_object(project, "HEAD^{tree}"), tmp_path / "kept"
+        lost.replace(kept)
+        stopped = run("learn", "--since", "5y")
+        assert (stopped.exit_code, "--refetch" in stopped.stderr, "is kept" in stopped.stderr) == (4, True, True)
+        kept.replace(lost)
         assert "Committed on main" in run("learn", "--since", "5y").stdout  # paid for already: nothing to agree to
         assert (len(batching.sent), batching.live, batching.path.exists()) == (1, [], False)
     assert "Lock the till" in project.titles()

@@ -39,10 +39,28 @@ def judged(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
         "For the first release we never support two writers of one file",
         "Take option B and do not clear what the index has of the session",
         "The helper has two unused cases, which must not be shown to people",
+        "The process always inherits what is open, so the server inherited every pipe of the caller",
+        "Since the server always asks for a key, each flush failed and caused a retry",
+        "An image of the table is part of the program so prices always work offline",
+        "The semantics of the offset are unchanged and it can never lose a line",
+        "TableRegistry: a map of each sign to its writer, never forgets a sign",
+        "The function should use the helper that exists and not do the same again, never twice",
+        "To be silent in the child, these should never be left as they are by default",
+        "Ask but once when it is turned on, and do not ask a person anymore",
+        "first check that each branch has a test, and don't break what works",
+        "The lookup of a parent always fails because a shallow clone does not hold it",
+        "The layer reads the header of each request but never says so in the answer",
+        "The previous type had fields that are never read by the one who is called",
+        "Always generates a report of the run even when the check of the limit fails",
     ],
 )
 def test_what_is_about_the_work_at_hand_is_not_suggested(text: str) -> None:
     assert list_suggestions([judged(text)]) == []
+
+
+def test_what_follows_and_must_hold_is_suggested() -> None:
+    text = "The offset can be ahead of the log or behind it, so it must never move the cursor"
+    assert [one.candidate.title for one in list_suggestions([judged(text)])] == [text]
 
 
 def test_the_reason_of_a_fix_comes_before_an_order() -> None:

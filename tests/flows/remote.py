@@ -155,7 +155,7 @@ class GitHubDouble:
         return json_answer(comment)
 
     def _list(self, asked: Asked) -> Answer:
-        is_asked = asked.query["head"] == f"acme:{UPDATE}" and asked.query["base"] == "main"
+        is_asked = asked.query.get("head") == f"acme:{UPDATE}" and asked.query["base"] == "main"
         newest_first = reversed(self.pulls)
         return json_answer([pull for pull in newest_first if is_asked and pull["state"] == asked.query["state"]])
 
@@ -193,6 +193,38 @@ class GitHubDouble:
         oid = clone.commit(f"{message['headline']}\n\n{message['body']}\n", files)
         clone.git("push", "-q", "origin", f"HEAD:{branch}")
         return oid
+
+
+class GitLabDouble(GitHubDouble):
+    """The same requests as GitLab shows them, as merge requests of project 42."""
+
+    def environ(self, url: str) -> dict[str, str]:
+        return {"GITLAB_TOKEN": TOKEN, "CI_PROJECT_ID": "42", "CI_API_V4_URL": url}
+
+    def __call__(self, asked: Asked) -> Answer:
+        number = asked.path.removeprefix("/projects/42/merge_requests").lstrip("/")
+        if asked.headers.get("private-token") != TOKEN or not asked.path.startswith("/projects/42/merge_requests"):
+            return json_answer({"message": "404 Not Found"}, 404)
+        if asked.method == "GET":
+            state = asked.query["state"]
+            return json_answer([self._show(one) for one in reversed(self.pulls) if state in ("all", self._state(one))])
+        named = {"description": "body", "source_branch": "head", "target_branch": "base"}
+        fields = {named.get(key, key): value for key, value in asked.json.items() if key != "state_event"}
+        if asked.json.get("state_event") == "close":
+            fields["state"] = "closed"
+        if not number:
+            self.pulls.append({"number": len(self.pulls) + 1, "state": "open", "html_url": "https://gitlab/1"})
+        pull = self.pulls[int(number or 0) - 1]
+        pull |= fields
+        return json_answer(self._show(pull), 200 if number else 201)
+
+    def _state(self, pull: dict[str, Any]) -> str:
+        return "merged" if pull.get("merged_at") else {"open": "opened"}.get(pull["state"], pull["state"])
+
+    def _show(self, pull: dict[str, Any]) -> dict[str, Any]:
+        own = {"source_project_id": 42, "target_project_id": 42}
+        text = {"web_url": pull["html_url"], "description": pull["body"]}
+        return {"iid": pull["number"], "state": self._state(pull), **text, **own}
 
 
 def git_over_http(root: Path, token: str, asked: list[str], *, is_read_only: bool = False) -> Handler:

@@ -63,29 +63,30 @@ def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "number"), [([], None), ([{}], 7), ([{"merged_at": "2026-11-21T12:00:00Z"}, {}], None), ([{}, {}], 7)]
+    ("found", "is_merged"), [([], None), ([{}], False), ([{"merged_at": "2026-11-21T12:00:00Z"}, {}], True)]
 )
-def test_github_names_the_newest_closed_request_unless_it_was_merged(
-    tmp_path: Path, found: list[dict[str, str]], number: int | None
+def test_github_names_the_newest_closed_request_and_whether_it_was_merged(
+    tmp_path: Path, found: list[dict[str, str]], is_merged: bool | None
 ) -> None:
     pulls = [{"number": 7 - age, "body": None, "merged_at": None, **pull} for age, pull in enumerate(found)]
     with serve(lambda _: json_answer(pulls)) as server:
-        declined = GitHubProposals(make_client(server.url, tmp_path), "acme/shop").find_declined("m", "main")
-    assert (declined and declined.number) == number
+        closed = GitHubProposals(make_client(server.url, tmp_path), "acme/shop").find_closed("m", "main")
+    assert closed == (None if is_merged is None else Proposal(7, "", "", is_merged))
     assert server.asked[0].query == {"state": "closed", "head": "acme:m", "base": "main"}
 
 
 @pytest.mark.parametrize(
     ("states", "number"),
-    [((), None), (("closed",), 7), (("merged", "closed"), None), (("opened", "closed"), 6), (("closed", "merged"), 7)],
+    [((), None), (("closed",), 7), (("merged", "closed"), 7), (("opened", "closed"), 6), (("closed", "merged"), 7)],
 )
-def test_gitlab_names_the_newest_closed_request_unless_it_was_merged(
+def test_gitlab_names_the_newest_closed_request_and_whether_it_was_merged(
     tmp_path: Path, states: tuple[str, ...], number: int | None
 ) -> None:
     requests = [{**OWN, "iid": 7 - age, "state": state, "description": "held"} for age, state in enumerate(states)]
     with serve(lambda _: json_answer(requests)) as server:
-        declined = GitLabProposals(make_client(server.url, tmp_path), "42").find_declined("m", "main")
-    assert declined == (None if number is None else Proposal(number, "", "held"))
+        closed = GitLabProposals(make_client(server.url, tmp_path), "42").find_closed("m", "main")
+    is_merged = states[:1] == ("merged",)
+    assert closed == (None if number is None else Proposal(number, "", "held", is_merged))
     assert server.asked[0].query["target_branch"] == "main"
 
 
@@ -96,7 +97,7 @@ def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(tmp_pat
     with serve(lambda _: json_answer([*requests, {**REQUEST, "state": "opened"}])) as server:
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
         assert forge.find("memory-ci/update", "main") == Proposal(3, REQUEST["web_url"])
-        assert forge.find_declined("memory-ci/update", "main") is None
+        assert forge.find_closed("memory-ci/update", "main") is None
 
 
 @pytest.mark.parametrize(

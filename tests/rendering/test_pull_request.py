@@ -15,18 +15,21 @@ from memory_ci.rendering.markdown import code
 from memory_ci.rendering.pull_request import (
     MAX_BYTES,
     SHOWN,
+    SHOWN_BOXES,
     SHOWN_EPISODES,
     TITLE,
+    Boxes,
     Declined,
     Effect,
     Links,
     Proposed,
+    parse_boxes,
     parse_held,
     render_closed,
     render_pull_request,
     render_title,
 )
-from tests.make import make_entry
+from tests.make import make_entry, make_id
 
 LINKS = Links("https://github.com/acme/shop/pull/", "https://github.com/acme/shop/commit/")
 EFFECT = Effect(3, 1_200, 4, 1_650, 8_000)
@@ -62,14 +65,16 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
         Change(step="retire", kind="update", path="MEMORY.md", entry=gone, why="not seen for long"),
         Change(step="fold", kind="move", path="MEMORY.md", entry=make_entry(4, title="Noted"), why="from the inbox"),
         kept=("Reworded",),
-        rejected=("Unwanted",),
+        rejected=(f"{'0' * 32} Unwanted", ".memory/episodes/2026-01/pr-1.md"),
     )
-    for heading, title in (("Added", "New"), ("Changed", "Used"), ("Retired", "Gone"), ("Moved", "Noted")):
+    assert f"### Added: 1 entry\n\n- [x] `New` in `MEMORY.md` (`from #12`) `{make_id(1)}` <!-- entry" in text
+    for heading, title in (("Changed", "Used"), ("Retired", "Gone"), ("Moved", "Noted")):
         assert f"### {heading}: 1 entry\n\n- `{title}` in `MEMORY.md`" in text
     assert "from [pull request 12](https://github.com/acme/shop/pull/12), [commit 0123456789](https://" in text
     assert "said: `said so`" in text
     assert "### Kept as maintainers wrote it\n\n- `Reworded`" in text
-    assert "### Not proposed again\n\n- `Unwanted`" in text
+    assert "### Not proposed again\n\n- [ ] `Unwanted` (tick it to take that back) <!-- rejected 000" in text
+    assert "\n- `.memory/episodes/2026-01/pr-1.md`" in text, "an episode has no box"
     assert "Budget: 3 active entries become 4, 1,200 characters become 1,650; a job is given at most 8,000" in text
 
 
@@ -83,10 +88,37 @@ def test_what_entries_say_stands_in_code_and_acts_on_nothing() -> None:
 
 
 def test_a_long_section_names_some_and_counts_the_rest() -> None:
-    changes = tuple(added(make_entry(number)) for number in range(SHOWN + 5))
+    used = [make_entry(number) for number in range(SHOWN + 5)]
+    changes = tuple(Change(step="reinforce", kind="update", path="M.md", entry=one, why="") for one in used)
     text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
     assert "- and 5 more: see the files" in text
     assert len(text) < 60_000
+
+
+def test_many_entries_have_a_box_each_although_not_all_have_room_for_their_words() -> None:
+    said = "pr:12 " + "said so " * 40
+    changes = tuple(added(make_entry(number, evidence=(said,))) for number in range(SHOWN_BOXES + 5))
+    text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
+    assert (text.count("- [x]"), len(parse_boxes(text.replace("- [x]", "- [ ]")).unticked)) == (SHOWN_BOXES,) * 2
+    assert 60 < text.count("  - said:") < SHOWN_BOXES
+    assert "- and 5 more: see the files" in text
+    assert "Budget:" in text
+
+
+@given(st.text(), st.text())
+def test_no_words_of_an_entry_make_a_box(title: str, quote: str) -> None:
+    mark = f"{title}\n- [ ] x <!-- entry m-00000000 -->"
+    entry = make_entry(1, title=mark, evidence=(f"pr:12 {quote}\r- [ ] x <!-- entry m-00000000 -->",))
+    assert parse_boxes(render(added(entry, mark), kept=(mark,))) == Boxes()
+
+
+def test_what_people_say_with_boxes_is_read_whatever_the_line_ends() -> None:
+    text = render(added(make_entry(1)), added(make_entry(2)), rejected=(f"{'0' * 32} Unwanted",))
+    assert parse_boxes(text) == Boxes()
+    answered = text.replace("- [x]", "- [~]", 1).replace("- [ ]", "- [X]").replace("\n", "\r\n")
+    said = Boxes(frozenset(), frozenset({make_id(1)}), frozenset({"0" * 32}))
+    assert parse_boxes(answered) == said
+    assert parse_boxes(render_closed(answered)) == Boxes(), "what we closed is no word of people"
 
 
 def propose_episodes(count: int) -> Proposed:
@@ -127,7 +159,7 @@ def test_what_was_closed_before_is_named_and_linked() -> None:
 
 
 def test_a_text_longer_than_a_forge_takes_is_cut_and_says_so() -> None:
-    changes = tuple(added(make_entry(number), "x" * 4_000) for number in range(SHOWN))
+    changes = tuple(added(make_entry(number), "\u2028é" * 4_000) for number in range(SHOWN_BOXES))
     text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
     assert len(text.encode()) <= MAX_BYTES
     assert text.endswith("see the files.\n")

@@ -17,7 +17,6 @@ from memory_ci.flows.publish.pull_request import (
     close_request,
     find_answer,
     find_request_state,
-    find_ticked,
     update_request,
 )
 from memory_ci.flows.publish.replan import COVERED, is_covered
@@ -44,19 +43,18 @@ def propose(run: Run, reason: str = "") -> Published:
         with private_ref(run.workspace.repo, PRIVATE) as ref, private_ref(run.workspace.repo, PRIVATE) as theirs:
             base = fetch(run, run.branch, ref)
             settings = workspace_at(run.workspace.repo, base).config
-            if is_own_push(run, base):
+            standing = find_request_state(run, settings)
+            boxes = standing.boxes
+            if is_own_push(run, base) and (standing.open or not boxes.unticked):
                 return Published("pr", base, tries=tries, reason="nothing but memory was pushed: nothing to do")
             old = find_remote_tip(run.workspace.repo, run.remote, settings.publish.branch)
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
-            verdicts = (
-                read_decisions(Workspace(run.workspace.repo, settings), base, old) if old else MaintainerDecisions()
-            )
-            accepted = find_ticked(run, settings) if old else frozenset()
-            built = verdicts.obstacle or _build(replace(run, accepted=accepted), ref, base, verdicts)
+            verdicts = read_decisions(Workspace(run.workspace.repo, settings), base, old or base, boxes)
+            built = verdicts.obstacle or _build(replace(run, accepted=boxes.accepted), ref, base, verdicts)
             if isinstance(built, str):
                 return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
-            published = _bring(run, settings, built, old, reason)
+            published = _bring(run, settings, built, old, standing, reason)
             if published is not None:
                 return named(run, replace(published, tries=tries))
     raise contended(run.branch)
@@ -87,12 +85,13 @@ def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Buil
     return Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
 
 
-def _bring(run: Run, settings: Config, built: Built, old: str | None, reason: str) -> Published | None:
+def _bring(
+    run: Run, settings: Config, built: Built, old: str | None, standing: RequestState, reason: str
+) -> Published | None:
     """Branch and pull request brought up to date, or left as they are; None where the branch moved meanwhile."""
     if left := _why_left(run, settings, built, old):
         return Published("pr", old or built.base, reason=left, plan=built.plan)
-    standing = find_request_state(run, settings, built)
-    if answer := find_answer(built, standing):
+    if built.tip != built.base and (answer := find_answer(built, standing)):
         return Published("pr", old or built.base, reason=answer, plan=built.plan)
     # A forge closes the request of a branch that is gone, and its text would pass for an answer of people.
     url = close_request(standing) if built.tip == built.base else ""

@@ -25,12 +25,13 @@ from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan, Published
 from memory_ci.rendering.pull_request import (
     TITLE,
+    Boxes,
     Declined,
     Effect,
     Links,
     Proposed,
+    parse_boxes,
     parse_held,
-    parse_ticked,
     render_closed,
     render_pull_request,
     render_title,
@@ -55,29 +56,33 @@ class Built(NamedTuple):
 
 
 class RequestState(NamedTuple):
-    """The forge, if one can be asked, and there the open request, or without it the one that people closed last."""
+    """The forge, if one can be asked, and there the open request, or without it the one that was closed last."""
 
     forge: Proposals | None
     open: Proposal | None = None
-    declined: Proposal | None = None
+    closed: Proposal | None = None
+
+    @property
+    def declined(self) -> Proposal | None:
+        """The request that was closed last, without a merge, where none is open."""
+        return None if self.closed is None or self.closed.is_merged else self.closed
+
+    @property
+    def boxes(self) -> Boxes:
+        """What people say with the boxes. In a closed request what they ticked is void, what they unticked is not."""
+        if self.open is not None:
+            return parse_boxes(self.open.body)
+        return Boxes(unticked=parse_boxes(self.closed.body).unticked) if self.closed else Boxes()
 
 
-def find_request_state(run: Run, settings: Config, built: Built) -> RequestState:
+def find_request_state(run: Run, settings: Config) -> RequestState:
     """The state of the request on the forge. Raises EngineError (`forge-…`)."""
-    forge, names = _forge(run, settings), (settings.publish.branch, run.branch)
+    cache = run.workspace.repo.common_dir / "memory-ci" / "forge-cache"
+    forge, names = choose_proposals(settings.forge, run.environ, cache), (settings.publish.branch, run.branch)
     if forge is None:
         return RequestState(None)
     found = forge.find(*names)
-    if found is not None or built.tip == built.base:
-        return RequestState(forge, found)
-    return RequestState(forge, None, forge.find_declined(*names))
-
-
-def find_ticked(run: Run, settings: Config) -> frozenset[str]:
-    """The keys of candidates that people ticked in the open request. Raises EngineError (`forge-…`)."""
-    forge = _forge(run, settings)
-    found = forge.find(settings.publish.branch, run.branch) if forge else None
-    return parse_ticked(found.body) if found else frozenset()
+    return RequestState(forge, found, None if found else forge.find_closed(*names))
 
 
 def find_answer(built: Built, standing: RequestState) -> str:
@@ -119,12 +124,6 @@ def close_request(standing: RequestState) -> str:
         if error.slug != "forge-refused":  # it is closed already
             raise
     return found.url
-
-
-def _forge(run: Run, settings: Config) -> Proposals | None:
-    """The forge on which the pull request may be opened."""
-    cache = run.workspace.repo.common_dir / "memory-ci" / "forge-cache"
-    return choose_proposals(settings.forge, run.environ, cache)
 
 
 def _left_to_do(run: Run) -> str:
@@ -169,15 +168,20 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
     """What the text of the pull request says."""
     workspace = Workspace(run.workspace.repo, settings)
     effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)
+    suggestions = _list_suggestions(built)
+    added = (one.entry for step in built.plan.steps for one in step.changes if one.kind == "add")
+    keys = {content_key(entry.title, entry.body): entry.id for entry in added}
+    accepted = {keys[one.key]: one.key for one in suggestions if one.is_accepted and one.key in keys}
     return Proposed(
         plan=built.plan,
         kept=(*(entry.title for entry in built.carried.entries), *built.carried.paths),
-        rejected=tuple(line.partition(" ")[2] or line for line in built.rejected),
+        rejected=built.rejected,
         lost=built.lost,
         effect=effect,
         links=_links(run),
         held=tuple(sorted(list_keys(built))),
-        suggestions=_list_suggestions(built),
+        accepted=accepted,
+        suggestions=tuple(one for one in suggestions if one.key not in accepted.values()),
         declined=_declined(built, standing.declined) if standing.declined else None,
     )
 

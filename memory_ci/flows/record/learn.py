@@ -7,14 +7,14 @@ asks only what is left.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import EngineError, UsageError
+from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import VARIABLE
@@ -68,6 +68,10 @@ class LearnRun:
         self._workspace, self._options, self._now, self._environ = workspace, options, now, environ
         self._batches: Backfill | None = None
         self._model().close()
+
+    def add_problems(self, problems: tuple[str, ...]) -> None:
+        """What the report is to say of the time before the run."""
+        self._options = replace(self._options, problems=(*self._options.problems, *problems))
 
     def offer(self, progress: OnProgress) -> Offer:
         """What would be asked and what it would cost; nothing is sent."""
@@ -137,6 +141,15 @@ class LearnRun:
             raise UsageError(f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint)
         command = self._environ.get(VARIABLE, "") if model.name == "command" else ""
         return model._replace(kept_as=hashlib.sha256(command.encode()).hexdigest()[:12] if command else "")
+
+
+@contextmanager
+def keeping_answers() -> Iterator[None]:
+    """Say of a repository that failed in the block that the answers are kept."""
+    try:
+        yield
+    except (RepositoryError, UnreadableMemoryError) as error:
+        raise type(error)(error.message, slug=error.slug, hint=f"{error.hint} {AGAIN}".lstrip()) from error
 
 
 AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."

@@ -18,6 +18,7 @@ from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
+from memory_ci.rendering.pull_request import Boxes
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
 from memory_ci.text import shorten
@@ -75,17 +76,26 @@ def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
 
 
-def read_decisions(workspace: Workspace, base: str, branch: str) -> MaintainerDecisions:
-    """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
+def read_decisions(workspace: Workspace, base: str, branch: str, boxes: Boxes | None = None) -> MaintainerDecisions:
+    """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it.
+
+    An entry whose box was unticked counts as taken out, a line whose box was ticked as taken out of REJECTED_FILE.
+    """
+    boxes = boxes or Boxes()
     commits = list(_foreign_commits(workspace, base, branch))
     tip = workspace.at(branch)
     lines = read_lines(tip)
-    if not commits:
+    if not commits and not boxes.unticked and not boxes.taken_back:
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
-    last = tip.places
+    back = frozenset(line for line in lines if line.split()[0] in boxes.taken_back)
+    lines = [line for line in lines if line not in back]
     fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
     gone, edits = _read_edits(workspace, commits, fork)
-    released = _read_released(workspace, commits).difference(lines)
+    unticked = {key: place.entry for key, place in tip.places.items() if key in boxes.unticked}
+    for key, entry in unticked.items():
+        gone[key] = tuple(dict.fromkeys((edits[key].first if key in edits else entry, entry)))
+    last = tip.places.keys() - unticked.keys()
+    released = back | _read_released(workspace, commits).difference(lines)
     left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
     taken_out = tuple(entry for entry in left_out if line_of(entry) not in released)
     touched = tuple(
@@ -99,7 +109,7 @@ def read_decisions(workspace: Workspace, base: str, branch: str) -> MaintainerDe
         taken_out=taken_out,
         edits=tuple(edit for key, edit in edits.items() if key in last),
         touched=touched,
-        obstacle=_obstacle(tip, base, commits, touched),
+        obstacle=_obstacle(tip, base, commits, touched) if commits else "",
     )
 
 

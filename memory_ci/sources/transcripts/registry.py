@@ -22,6 +22,7 @@ READERS = (
     "gemini",
     "copilot",
     "opencode",
+    "cursor",
     "openhands",
     "swe_agent",
     "git_ai",
@@ -50,14 +51,15 @@ def read_transcript(
 ) -> tuple[Session, ...]:
     """The sessions of a file; none if no reader knows it. `name` is what they say they were read from.
 
-    Of a database those made in `roots` alone, and the one called `own`, where named.
+    Of a database those made in `roots` alone, and the one called `own`, where named; files that Cursor names are
+    named from these roots.
     Raises UsageError transcript-unreadable.
     """
     try:
         with open_regular(path) as stream:
             if stream.read(len(DATABASE)) != DATABASE:
                 stream.seek(0)
-                return read_stream(stream, name or path.name)
+                return read_stream(stream, name or path.name, roots)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     from memory_ci.sources.transcripts.opencode import read_database  # What is not yet in the file itself counts, too.
@@ -71,13 +73,14 @@ def is_database(path: Path) -> bool:
         return stream.read(len(DATABASE)) == DATABASE
 
 
-def read_stream(data: BinaryIO, name: str) -> tuple[Session, ...]:
+def read_stream(data: BinaryIO, name: str, roots: Sequence[Path] = ()) -> tuple[Session, ...]:
     """The sessions of a stream that can be read again from its start; none if no reader knows it."""
     head = data.read(HEAD_BYTES)
     for module in _readers():
         if module.sniff(head):
             data.seek(0)
-            return tuple(module.read(data, name))
+            known = (roots,) if getattr(module, "TAKES_ROOTS", False) else ()
+            return tuple(module.read(data, name, *known))
     return ()
 
 
@@ -118,9 +121,13 @@ def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
     """Where agents keep the sessions of `project`, whether they do or not.
 
     Claude Code names a directory after the project's path, Codex, Copilot and opencode keep all projects in one,
-    Gemini under a hash.
+    Gemini under a hash. Cursor names a directory after the path, each run of other characters one hyphen, and keeps
+    those of sub-agents below the session.
     """
     escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", str(project)).strip("-")
+    cursor = home / ".cursor" / "projects" / slug / "agent-transcripts"
+    asked = sorted((*cursor.glob("*.txt"), *cursor.glob("*.jsonl"), *cursor.glob("*/*.jsonl")))
     chats, states = home / ".gemini" / "tmp", home / ".copilot" / "session-state"
     return (
         home / ".claude" / "projects" / escaped,
@@ -128,6 +135,7 @@ def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
         *(sorted(states.glob("*/events.jsonl")) or [states / "*" / "events.jsonl"]),
         *(sorted(chats.glob("*/chats")) or [chats / "*" / "chats"]),
         home / OPENCODE,
+        *(asked or [cursor / "*"]),
         project / ".specstory" / "history",
         project / ".aider.chat.history.md",
     )

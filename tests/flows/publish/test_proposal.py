@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from memory_ci.rendering.pull_request import MAX_BYTES, Effect, Links, Proposed,
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
 from tests.flows.project import MARKED, Project
-from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
+from tests.flows.remote import UPDATE, GitHubDouble, GitLabDouble, Publisher, Remote, make_remote
 from tests.make import make_entry, make_id
 from tests.servers import Answer, Asked, Server, json_answer, serve
 
@@ -108,6 +109,77 @@ def test_a_ticked_candidate_is_written_by_the_next_run_and_stays(
     pull["body"] = pull["body"].replace("- [x]", "- [ ]")
     publish("pr")
     assert rule[:30] not in remote.show(UPDATE, "MEMORY.md")
+
+
+def click(pull: dict[str, Any], title: str, mark: str) -> None:
+    """Click on the box before `title`, as a person does on the page of the request."""
+    (line,) = [line for line in pull["body"].splitlines() if line.startswith("- [") and title in line]
+    pull["body"] = pull["body"].replace(line, f"- [{mark}]{line[5:]}").replace("\n", "\r\n")
+
+
+def titles_on(remote: Remote, rev: str) -> set[str]:
+    return {one.title for one in parse_memory_file("MEMORY.md", remote.show(rev, "MEMORY.md").encode()).entries}
+
+
+@pytest.mark.parametrize("double", [GitHubDouble, GitLabDouble])
+def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(
+    project: Project, remote: Remote, tmp_path: Path, double: type[GitHubDouble]
+) -> None:
+    forge = double(remote, tmp_path / "forge")
+    with serve(forge) as server:
+        publish = Publisher(project, forge.environ(server.url))
+        publish("pr")
+        (pull,) = forge.pulls
+        gone, kept = sorted(titles_on(remote, UPDATE))
+        click(pull, gone, " ")
+        for _ in range(2):  # the second finds it in the file alone
+            publish("pr")
+            assert titles_on(remote, UPDATE) == {kept}
+            assert gone[:40] in remote.show(UPDATE, REJECTED_FILE)
+        assert "### Added: 1 entry" in pull["body"]
+        click(pull, gone[:40], "x")
+        for _ in range(2):
+            publish("pr")
+            assert titles_on(remote, UPDATE) == {gone, kept}
+        assert REJECTED_FILE not in remote.git("ls-tree", "-r", "--name-only", UPDATE)
+        assert len(forge.pulls) == 1
+
+
+def test_an_entry_that_a_maintainer_reworded_is_gone_when_it_is_unticked_too(
+    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+) -> None:
+    publish("pr")
+    gone, kept = sorted(titles_on(remote, UPDATE))
+    click(forge.pulls[0], gone, " ")
+    edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": (f"## {gone}", f"## Well, {gone}")})
+    publish("pr")
+    assert titles_on(remote, UPDATE) == {kept}
+    assert len(remote.show(UPDATE, REJECTED_FILE).splitlines()) == 3, "as it was proposed, and as it was reworded"
+
+
+@pytest.mark.parametrize("is_job_of_the_push", [True, False])
+def test_what_was_unticked_and_merged_all_the_same_is_taken_out_by_the_next_run(
+    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path, is_job_of_the_push: bool
+) -> None:
+    publish("pr")
+    gone, kept = sorted(titles_on(remote, UPDATE))
+    click(forge.pulls[0], gone, " ")
+    squash(remote, tmp_path / "merged")
+    forge.pulls[0] |= {"state": "closed", "merged_at": "2026-11-21T12:00:00Z"}
+    publish.environ |= {"GITHUB_EVENT_NAME": "push"} if is_job_of_the_push else {}
+    publish("pr")
+    assert (len(forge.pulls), titles_on(remote, "main"), titles_on(remote, UPDATE)) == (2, {gone, kept}, {kept})
+    assert gone[:40] in forge.pulls[1]["body"]
+    decline(forge)
+    assert "pull request 2 was closed" in publish("pr").reason or is_job_of_the_push
+    assert titles_on(remote, "main") == {gone, kept}, "people said no to taking it out"
+
+
+def test_the_forge_is_asked_once_for_the_request(forge: GitHubDouble, publish: Publisher, server: Server) -> None:
+    publish("pr")
+    server.asked.clear()
+    publish("pr")
+    assert [asked.method for asked in server.asked] == ["GET", "PATCH"]
 
 
 def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
