@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from memory_ci.forge.comments import TRUSTED
 from memory_ci.forge.rest import Client
 
 
@@ -24,8 +25,16 @@ class Proposal(msgspec.Struct, frozen=True):
     body: str = ""
 
 
+Review = Literal["", "reviewed", "changes requested", "approved"]
+"""What people of the house said of a request: "" where none did. An approval counts most."""
+
+
 class Proposals(Protocol):
     """The requests of a repository. All raise EngineError (forge-refused, `forge-…`)."""
+
+    def find_review(self, proposal: Proposal) -> Review:
+        """Whether people review a request, or approve of it as it is; what bots and strangers say is none."""
+        ...
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """The open request that brings `branch` into `base`, both of this repository."""
@@ -60,6 +69,21 @@ class GitHubProposal(msgspec.Struct, frozen=True):
         return Proposal(self.number, self.html_url, self.body or "")
 
 
+class GitHubReviewer(msgspec.Struct, frozen=True):
+    """Who reviews: on GitHub `type` tells people from apps."""
+
+    login: str = ""
+    type: str = ""
+
+
+class GitHubReview(msgspec.Struct, frozen=True):
+    """A review of a pull request (docs.github.com, "REST API endpoints for pull request reviews")."""
+
+    state: str = ""
+    user: GitHubReviewer | None = None
+    author_association: str = ""
+
+
 class GitHubProposals:
     """Pull requests of `repository` (`owner/name`)."""
 
@@ -75,6 +99,22 @@ class GitHubProposals:
         """As in Proposals."""
         newest = next(iter(self._list("closed", branch, base)), None)
         return None if newest is None or newest.merged_at else newest.to_proposal()
+
+    def find_review(self, proposal: Proposal) -> Review:
+        """As in Proposals: the last opinion of each counts, and one that was dismissed is none."""
+        path = f"{self._path}/{proposal.number}/reviews?per_page=100"
+        said: dict[str, str] = {}
+        for one in self._client.find(path, tuple[GitHubReview, ...]) or ():
+            if one.user is None or one.user.type == "Bot" or one.author_association not in TRUSTED:
+                continue
+            if one.state in ("APPROVED", "CHANGES_REQUESTED"):
+                said[one.user.login] = one.state
+            elif one.state == "COMMENTED":
+                said.setdefault(one.user.login, one.state)
+        states: tuple[tuple[str, Review], ...] = (
+            ("APPROVED", "approved"), ("CHANGES_REQUESTED", "changes requested"), ("COMMENTED", "reviewed")
+        )  # fmt: skip
+        return next((name for state, name in states if state in said.values()), "")
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""
@@ -114,6 +154,29 @@ class GitLabProposal(msgspec.Struct, frozen=True):
         return Proposal(self.iid, self.web_url, self.description or "")
 
 
+class GitLabUser(msgspec.Struct, frozen=True):
+    """A user of GitLab; bots have names of their own."""
+
+    username: str = ""
+
+    @property
+    def is_bot(self) -> bool:
+        return self.username == "GitLabDuo" or "_bot_" in self.username
+
+
+class GitLabReviewer(msgspec.Struct, frozen=True):
+    """Who was asked for a review, and how far it is (docs.gitlab.com, "Merge requests API", reviewers)."""
+
+    state: str = ""
+    user: GitLabUser = GitLabUser()
+
+
+class GitLabApprovals(msgspec.Struct, frozen=True):
+    """Who approved (docs.gitlab.com, "Merge request approvals API")."""
+
+    approved_by: tuple[GitLabReviewer, ...] = ()
+
+
 class GitLabProposals:
     """Merge requests of `project`, its number or its path."""
 
@@ -129,6 +192,18 @@ class GitLabProposals:
         """As in Proposals."""
         newest = next((one for one in self._list("all", branch, base) if one.state != "opened"), None)
         return newest.to_proposal() if newest is not None and newest.state == "closed" else None
+
+    def find_review(self, proposal: Proposal) -> Review:
+        """As in Proposals."""
+        path = f"{self._path}/{proposal.number}"
+        approvals = self._client.find(f"{path}/approvals", GitLabApprovals)
+        if approvals and not all(one.user.is_bot for one in approvals.approved_by):
+            return "approved"
+        reviewers = self._client.find(f"{path}/reviewers", tuple[GitLabReviewer, ...]) or ()
+        states = {one.state for one in reviewers if not one.user.is_bot}
+        if "requested_changes" in states:
+            return "changes requested"
+        return "reviewed" if states & {"reviewed", "approved", "review_started"} else ""
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """As in Proposals."""

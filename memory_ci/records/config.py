@@ -78,11 +78,14 @@ class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How what a run recorded reaches others (docs/publishing.md): the mode where the command names none, the branch of
     the memory pull request, the remote.
+
+    `every`: how often a run publishes; what is merged between is for the next one that is due.
     """
 
     mode: PublishMode = "none"
     branch: Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$")] = "memory-ci/update"
     remote: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.-]{0,100}$")] = "origin"
+    every: Annotated[str, msgspec.Meta(pattern=r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$")] = "merge"
 
 
 class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

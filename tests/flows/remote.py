@@ -98,7 +98,14 @@ class Publisher:
         self.failure: Callable[[Plan], Plan] | None = None
         self.waits = Waits()
 
-    def __call__(self, mode: PublishMode | None = None, since: str | None = None, ref: str | None = None) -> Published:
+    def __call__(
+        self,
+        mode: PublishMode | None = None,
+        since: str | None = None,
+        ref: str | None = None,
+        *,
+        at_once: bool = False,
+    ) -> Published:
         workspace = self.project.workspace
 
         def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
@@ -108,7 +115,9 @@ class Publisher:
                 self.before.pop(0)()
             return plan if self.failure is None else self.failure(plan)
 
-        return publish(workspace, PublishOptions(mode, ref), make_plan, self.now, self.environ, self.waits.pace())
+        return publish(
+            workspace, PublishOptions(mode, ref, at_once), make_plan, self.now, self.environ, self.waits.pace()
+        )
 
 
 class GitHubDouble:
@@ -121,6 +130,9 @@ class GitHubDouble:
         self.refusal = ""
         self.comments: list[dict[str, Any]] = []
         self.graphql_answer: Answer | None = None
+        self.reviews: list[dict[str, Any]] = []
+        self.answers: dict[str, Answer] = {}
+        self.asked: list[tuple[str, Any]] = []
 
     def environ(self, url: str) -> dict[str, str]:
         return {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop", "GITHUB_API_URL": url}
@@ -128,6 +140,14 @@ class GitHubDouble:
     def __call__(self, asked: Asked) -> Answer:
         if asked.headers.get("authorization") != f"Bearer {TOKEN}":
             return json_answer({"message": "Bad credentials"}, 401)
+        what = asked.path.rpartition("/")[2]
+        if what == "reviews":
+            return json_answer(self.reviews)
+        if what == "graphql" and "enablePullRequestAutoMerge" in asked.json["query"]:
+            what = "auto-merge"
+        if what in ("labels", "requested_reviewers", "auto-merge"):
+            self.asked.append((what, asked.json))
+            return self.answers.get(what, json_answer({} if what != "labels" else []))
         if asked.path == "/graphql":
             return self.graphql_answer or self._commit(asked.json["variables"]["input"])
         if asked.path.startswith("/repos/acme/shop/issues/"):
@@ -159,7 +179,14 @@ class GitHubDouble:
         newest_first = reversed(self.pulls)
         return json_answer([pull for pull in newest_first if is_asked and pull["state"] == asked.query["state"]])
 
+    def review(self, state: str, login: str = "ann", association: str = "MEMBER", type: str = "User") -> None:
+        """A review of the request, by a person of the house unless said otherwise."""
+        user = {"login": login, "type": type}
+        self.reviews.append({"state": state, "user": user, "author_association": association})
+
     def _open(self, asked: Asked) -> Answer:
+        if "open" in self.answers:
+            return self.answers["open"]
         number = len(self.pulls) + 1
         pull = {
             "number": number,

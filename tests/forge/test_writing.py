@@ -99,6 +99,33 @@ def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(tmp_pat
         assert forge.find_declined("memory-ci/update", "main") is None
 
 
+def _reviewer(state: str, username: str = "ann") -> dict[str, Any]:
+    return {"state": state, "user": {"username": username}}
+
+
+@pytest.mark.parametrize(
+    ("approved", "reviewers", "review"),
+    [
+        ([], [], ""),
+        ([], [_reviewer("unreviewed")], ""),
+        ([], [_reviewer("reviewed")], "reviewed"),
+        ([], [_reviewer("reviewed", "GitLabDuo"), _reviewer("reviewed", "project_42_bot_1a2b")], ""),
+        ([], [_reviewer("reviewed"), _reviewer("requested_changes", "bob")], "changes requested"),
+        ([_reviewer("")], [_reviewer("requested_changes", "bob")], "approved"),
+    ],
+)
+def test_gitlab_says_whether_a_request_is_under_review(
+    tmp_path: Path, approved: list[Any], reviewers: list[Any], review: str
+) -> None:
+    root = "/projects/42/merge_requests/3"
+    routes: dict[str, Answer | Handler] = {
+        f"{root}/approvals": json_answer({"approved_by": approved}),
+        f"{root}/reviewers": json_answer(reviewers),
+    }
+    with serve(by_path(routes)) as server:
+        assert GitLabProposals(make_client(server.url, tmp_path), "42").find_review(Proposal(3, "")) == review
+
+
 @pytest.mark.parametrize(
     ("status", "slug"),
     [

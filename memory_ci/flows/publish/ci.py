@@ -17,7 +17,7 @@ from memory_ci.flows.index import build_index
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.comment import comment_on_cited
-from memory_ci.flows.publish.publish import PublishOptions, publish
+from memory_ci.flows.publish.publish import PublishOptions, find_delay, publish
 from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan
 from memory_ci.flows.record.learner import OnProgress
@@ -40,7 +40,7 @@ PATIENCE = timedelta(days=1)
 class CiOptions(msgspec.Struct, frozen=True):
     """`extract` writes the plan there and changes nothing; `apply` is a plan to perform: no engine is asked.
 
-    `push` None: what the configuration of the branch says.
+    `push` None: what the configuration of the branch says. `now`: whether `publish.every` lets it or not.
     """
 
     engine: EngineName | None = None
@@ -48,6 +48,7 @@ class CiOptions(msgspec.Struct, frozen=True):
     extract: Path | None = None
     apply: bytes | None = None
     dry_run: bool = False
+    now: bool = False
 
 
 class CiRun(msgspec.Struct, frozen=True):
@@ -98,7 +99,10 @@ def run_ci(
         return plan_record(workspace, asked, now.date(), progress, environ)
 
     ref = branch_name(workspace, job.branch)
+    asked = PublishOptions(options.push, ref, options.now)
     if options.extract is not None:
+        if wait := find_delay(workspace, asked, now, environ):
+            return CiRun(replace(job, kind="nothing", reason=wait))
         plan = make_plan(ref, frozenset())
         save_plan(plan, options.extract)
         stop = find_stop(workspace, plan, now)  # the job that performs the plan ends red, so that this one is kept
@@ -107,7 +111,7 @@ def run_ci(
         plan = make_plan(ref, frozenset())
         published = Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
         return CiRun(job, plan=plan, published=published, stop=find_stop(workspace, plan, now))
-    sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
+    sent = publish(workspace, asked, make_plan, now, environ)
     return CiRun(
         job,
         plan=sent.plan,

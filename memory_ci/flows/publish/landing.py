@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.flows.publish.cadence import find_shortage, find_wait
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.apply import Applied, apply_plan
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
@@ -58,7 +59,10 @@ RANDOM = SystemRandom()
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of publish: where, on which remote and branch (a short name), what it does, when, and how patiently."""
+    """One run of publish: where, on which remote and branch (a short name), what it does, when, and how patiently.
+
+    `at_once`: a person wants it now, whatever `publish.every` says.
+    """
 
     workspace: Workspace
     remote: Remote
@@ -68,6 +72,7 @@ class Run(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     pace: Pace
     accepted: frozenset[str] = frozenset()
+    at_once: bool = False
 
 
 class CommitStep(NamedTuple):
@@ -87,7 +92,12 @@ def land(run: Run, mode: str, send: Send) -> Published:
             base = fetch(run, run.branch, ref)
             if is_own_push(run, base):
                 return Published(mode, base, tries=tries, reason="nothing but memory was pushed: nothing to do")
+            here = workspace_at(run.workspace.repo, base)
+            if not run.at_once and (wait := find_wait(here, (base,), run.now)):
+                return Published(mode, base, tries=tries, reason=wait)
             plan, applied = perform(run, ref)
+            if not run.at_once and applied.tip != base and (wait := find_shortage(here, base, applied.tip)):
+                return Published(mode, base, tries=tries, reason=wait, plan=plan)
             reason = COVERED if is_covered(plan) else ""
             landed = named(run, Published(mode, applied.tip, "", tries, reason, plan, applied.subjects))
             outcome = send(base, applied.tip) if applied.tip != base else PushOutcome("done")

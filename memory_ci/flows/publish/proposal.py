@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.publish.cadence import find_hold, find_shortage, find_wait
 from memory_ci.flows.publish.carry_over import carry_over, list_lost
 from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal, request_options
 from memory_ci.flows.publish.pull_request import (
@@ -49,9 +50,10 @@ def propose(run: Run, reason: str = "") -> Published:
             old = find_remote_tip(run.workspace.repo, run.remote, settings.publish.branch)
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
-            verdicts = (
-                read_decisions(Workspace(run.workspace.repo, settings), base, old) if old else MaintainerDecisions()
-            )
+            here = Workspace(run.workspace.repo, settings)
+            if pause := find_pause(run, here, (base, old) if old else (base,)):
+                return Published("pr", old or base, tries=tries, reason=pause)
+            verdicts = read_decisions(here, base, old) if old else MaintainerDecisions()
             accepted = find_ticked(run, settings) if old else frozenset()
             built = verdicts.obstacle or _build(replace(run, accepted=accepted), ref, base, verdicts)
             if isinstance(built, str):
@@ -60,6 +62,12 @@ def propose(run: Run, reason: str = "") -> Published:
             if published is not None:
                 return named(run, replace(published, tries=tries))
     raise contended(run.branch)
+
+
+def find_pause(run: Run, here: Workspace, tips: tuple[str, ...]) -> str:
+    """Why nothing is proposed now, before anything is planned. Raises EngineError (`forge-…`)."""
+    wait = "" if run.at_once else find_wait(here, tips, run.now)
+    return wait or (find_hold(here, run.branch, run.environ, at_once=run.at_once) if len(tips) > 1 else "")
 
 
 def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Built | str:
@@ -90,6 +98,12 @@ def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Buil
 def _bring(run: Run, settings: Config, built: Built, old: str | None, reason: str) -> Published | None:
     """Branch and pull request brought up to date, or left as they are; None where the branch moved meanwhile."""
     if left := _why_left(run, settings, built, old):
+        return Published("pr", old or built.base, reason=left, plan=built.plan)
+    here = Workspace(run.workspace.repo, settings)
+    is_more = not run.at_once and built.tip != built.base
+    short = find_shortage(here, old or built.base, built.tip) if is_more else ""
+    # A review that was submitted while the run was planned.
+    if left := short or (find_hold(here, run.branch, run.environ, at_once=run.at_once) if old else ""):
         return Published("pr", old or built.base, reason=left, plan=built.plan)
     standing = find_request_state(run, settings, built)
     if answer := find_answer(built, standing):
