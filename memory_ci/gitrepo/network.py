@@ -33,6 +33,7 @@ ADVICE = "Please make sure you have the correct access rights"
 
 CLOSING = "Could not read from remote repository."  # What git says after whoever knew the reason.
 SAID_WIDTH = 300
+REASON_WIDTH = 600  # Of a refusal, which may name several rules.
 
 
 class RemoteAnswer(NamedTuple):
@@ -205,9 +206,8 @@ def classify_rejection(errors: str) -> PushOutcome | None:
     >>> classify_rejection(" ! [rejected]  abc -> main (stale info)").state
     'moved'
     """
-    said = shorten(
-        mask_secrets("; ".join(line.strip() for line in errors.splitlines() if _is_reason(line))), SAID_WIDTH
-    )
+    lines = (line.strip().removeprefix("remote:").strip() for line in errors.splitlines() if _is_reason(line))
+    said = shorten(mask_secrets("; ".join(lines)), REASON_WIDTH)
     if REFUSED.search(errors):
         return PushOutcome("refused", said)
     if MOVED.search(errors):

@@ -39,7 +39,10 @@ class Remote(RepoBuilder):
 
     def refuse(self, ref: str, words: str) -> None:
         """Refuse pushes to `ref` as a forge does, from a pre-receive hook."""
-        test = f'test "$ref" = "{ref}" && echo "{words}" >&2 && exit 1'
+        self.judge(f'test "$ref" = "{ref}" && echo "{words}" >&2 && exit 1')
+
+    def judge(self, test: str) -> None:
+        """Judge each ref that is pushed by a line of shell, which exits with 1 to refuse it."""
         script = f"#!/bin/sh\nwhile read old new ref; do\n  {test}\ndone\nexit 0\n"
         hook = self.path / "hooks" / "pre-receive"
         hook.parent.mkdir(exist_ok=True)
@@ -182,7 +185,9 @@ class GitHubDouble:
     def review(self, state: str, login: str = "ann", association: str = "MEMBER", type: str = "User") -> None:
         """A review of the request, by a person of the house unless said otherwise."""
         user = {"login": login, "type": type}
-        self.reviews.append({"state": state, "user": user, "author_association": association})
+        self.reviews.append(
+            {"id": len(self.reviews) + 1, "state": state, "user": user, "author_association": association}
+        )
 
     def _open(self, asked: Asked) -> Answer:
         if "open" in self.answers:

@@ -22,8 +22,10 @@ from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
-from memory_ci.flows.workspace import Workspace, branch_name, index_path, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_name, index_path, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
+from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.plan import Plan, Published
@@ -55,6 +57,7 @@ class CiRun(msgspec.Struct, frozen=True):
     """What a job did: its report when it verified, else the plan, and the commits that it made or (dry) would make.
 
     `remarks` are lines about memory as a whole, after what was done; of a job that verified, about its comment.
+    `is_memory_only`: the change that was verified touches nothing else.
     """
 
     job: CiJob
@@ -64,6 +67,7 @@ class CiRun(msgspec.Struct, frozen=True):
     index: IndexUse | None = None
     remarks: tuple[str, ...] = ()
     stop: Stop | None = None
+    is_memory_only: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -85,7 +89,8 @@ def run_ci(
     if job.kind == "verify":
         report = verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork)
         said = "" if options.dry_run else comment_on_cited(workspace, job, report.findings, environ)
-        return CiRun(job, report, remarks=(said,) if said else ())
+        alone = _is_memory_only(workspace, job.base)
+        return CiRun(job, report, remarks=(said,) if said else (), is_memory_only=alone)
     if job.kind == "nothing":
         return CiRun(job)
     given = None if options.apply is None else parse_plan(options.apply)
@@ -122,6 +127,16 @@ def run_ci(
     )
 
 
+def _is_memory_only(workspace: Workspace, base: str | None) -> bool:
+    """Whether the commits between a base and HEAD change memory alone, as the base knows memory."""
+    if base is None or find_commit(workspace.repo, base) is None:
+        return False
+    is_memory = memory_test(workspace_at(workspace.repo, base))
+    log = read_log(workspace.repo, *FILES, "--no-renames", "--no-merges", "--end-of-options", "HEAD", f"^{base}", "--")
+    paths = [file.path for commit, _ in log for file in commit.files]
+    return bool(paths) and all(map(is_memory, paths))
+
+
 def _index(workspace: Workspace, ref: str) -> IndexUse:
     """The index of the branch as it is now, ready for the cache."""
     here = workspace_at(workspace.repo, ref)
@@ -136,6 +151,7 @@ def list_outputs(run: CiRun) -> dict[str, str]:
     return {
         "job": run.job.kind,
         "findings": str(len(report.findings)) if report else "0",
+        "memory-only": str(run.is_memory_only).lower(),
         "learned": str(len(learned)),
         "commits": str(len(sent.subjects)) if sent else "0",
         "tip": sent.tip if sent else "",

@@ -19,7 +19,8 @@ from memory_ci.flows.publish.cadence import find_shortage, find_wait
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.apply import Applied, apply_plan
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
-from memory_ci.forge.proposals import GitHubCommitter
+from memory_ci.forge.graphql import GitHubCommitter
+from memory_ci.forge.rules import format_settings
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
 from memory_ci.gitrepo.log import FILES, read_log
@@ -193,7 +194,8 @@ def named(run: Run, published: Published) -> Published:
 
 def refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
     """The remote does not take commits on this branch from us."""
-    hint = "Let the rules of the branch admit memory-ci, or publish by pull request: --push pr, or --push auto."
+    otherwise = "Let the rules of the branch admit memory-ci, or publish by pull request: --push pr, or --push auto."
+    hint = format_settings(outcome.said, otherwise)
     message = f"the remote refused the commits on {branch!r}: {outcome.said or 'it did not say why'}"
     return RepositoryError(message, slug="push-refused", hint=hint)
 

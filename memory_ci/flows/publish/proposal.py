@@ -72,7 +72,7 @@ def find_pause(run: Run, here: Workspace, tips: tuple[str, ...]) -> str:
 
 def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Built | str:
     """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
-    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms
+    from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
 
     workspace = workspace_at(run.workspace.repo, base)
     carried = carry_over(workspace, base, verdicts)
@@ -82,7 +82,7 @@ def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Buil
             ref=ref,
             expected=base,
             commits=[PlannedCommit(carried.files, CARRIED)],
-            identity=IN_ACTIONS if "GITHUB_ACTIONS" in run.environ else MEMORY_CI,
+            identity=choose_identity(workspace.config.publish, in_actions="GITHUB_ACTIONS" in run.environ),
             when=run.now,
         )
     try:

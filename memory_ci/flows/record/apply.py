@@ -47,9 +47,8 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
     when the plan does what a plan of its kind may not, and what the writer raises.
     """
     from memory_ci.gitrepo.writer import (  # GitPython: 75 ms, only to write
-        IN_ACTIONS,
-        MEMORY_CI,
         PlannedCommit,
+        choose_identity,
         commit_series,
     )
 
@@ -62,7 +61,7 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
         ref=plan.ref,
         expected=plan.base,
         commits=[PlannedCommit(files=files, message=message) for message, files in prepared],
-        identity=IN_ACTIONS if in_actions else MEMORY_CI,
+        identity=choose_identity(workspace_at(workspace.repo, plan.base).config.publish, in_actions=in_actions),
         when=now,
     )
     return replace(preview, tip=tip)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test
+from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
 from memory_ci.gitrepo.repo import find_merge_base
@@ -225,9 +225,12 @@ def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[C
     Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
     decisions of maintainers.
     """
-    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI  # GitPython: 75 ms, only to publish
+    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, choose_identity  # GitPython: 75 ms, only to publish
 
-    ours = {MEMORY_CI.email, IN_ACTIONS.email}
+    fork = find_merge_base(workspace.repo, base, branch) or base  # who committed may have been set since
+    configs = (workspace_at(workspace.repo, rev).config.publish for rev in {base, fork})
+    named = {choose_identity(config, in_actions=False).email for config in configs}
+    ours = {MEMORY_CI.email, IN_ACTIONS.email, *named}
     committers = list_committers(workspace.repo, base, branch)
     asked = ("--reverse", "--topo-order", "--no-merges", *FILES, "--no-renames", "--end-of-options", branch, f"^{base}")
     for commit, _ in read_log(workspace.repo, *asked, "--"):
