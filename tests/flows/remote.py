@@ -145,7 +145,7 @@ class GitHubDouble:
             return json_answer({"message": "Bad credentials"}, 401)
         what = asked.path.rpartition("/")[2]
         if what == "reviews":
-            return json_answer(self.reviews)
+            return json_answer([one for one in self.reviews if f"/pulls/{one['pull']}/" in asked.path])
         if what == "graphql" and "enablePullRequestAutoMerge" in asked.json["query"]:
             what = "auto-merge"
         if what in ("labels", "requested_reviewers", "auto-merge"):
@@ -178,16 +178,17 @@ class GitHubDouble:
         return json_answer(comment)
 
     def _list(self, asked: Asked) -> Answer:
-        is_asked = asked.query["head"] == f"acme:{UPDATE}" and asked.query["base"] == "main"
-        newest_first = reversed(self.pulls)
-        return json_answer([pull for pull in newest_first if is_asked and pull["state"] == asked.query["state"]])
+        head, base, state = asked.query["head"].removeprefix("acme:"), asked.query["base"], asked.query["state"]
+        newest_first = (pull for pull in reversed(self.pulls) if (pull["head"], pull["base"]) == (head, base))
+        return json_answer([pull for pull in newest_first if pull["state"] == state])
 
-    def review(self, state: str, login: str = "ann", association: str = "MEMBER", type: str = "User") -> None:
-        """A review of the request, by a person of the house unless said otherwise."""
+    def review(
+        self, state: str, login: str = "ann", association: str = "MEMBER", type: str = "User", *, pull: int = 1
+    ) -> None:
+        """A review of a request, by a person of the house unless said otherwise."""
         user = {"login": login, "type": type}
-        self.reviews.append(
-            {"id": len(self.reviews) + 1, "state": state, "user": user, "author_association": association}
-        )
+        said = {"id": len(self.reviews) + 1, "state": state, "user": user, "author_association": association}
+        self.reviews.append({**said, "pull": pull})
 
     def _open(self, asked: Asked) -> Answer:
         if "open" in self.answers:

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.publish.cadence import find_shortage, find_wait
 from memory_ci.flows.publish.replan import COVERED, is_covered
-from memory_ci.flows.record.apply import Applied, apply_plan
+from memory_ci.flows.record.apply import Applied, apply_plan, without_source
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.forge.graphql import GitHubCommitter
 from memory_ci.forge.rules import format_settings
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
+from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.merges import fast_forward, private_ref
 from memory_ci.gitrepo.network import DEEPER, PushOutcome, Remote, deepen, fetch_tip, push_tip
@@ -124,7 +124,7 @@ def send_by_api(run: Run, committer: GitHubCommitter) -> Send:
 
     def send(base: str, tip: str) -> PushOutcome:
         steps = list(list_steps(run.workspace, base, tip))
-        for step in [*(CommitStep(_without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
+        for step in [*(CommitStep(without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
             created = committer.commit(run.branch, base, step.files, step.message)
             if not created.oid:
                 return PushOutcome("moved" if created.is_stale else "refused", created.reason)
@@ -216,10 +216,6 @@ def _plan(run: Run, ref: str) -> Plan:
                 raise
         deepen(run.workspace.repo, run.remote, run.branch, step)
     return run.make_plan(ref, run.accepted)
-
-
-def _without_source(message: str) -> str:
-    return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
 
 
 def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:

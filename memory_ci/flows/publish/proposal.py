@@ -6,13 +6,17 @@ moves only from where it was read. What becomes of its pull request: `flows.publ
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.publish.cadence import find_hold, find_shortage, find_wait
-from memory_ci.flows.publish.carry_over import carry_over, list_lost
+from memory_ci.flows.publish.carry_over import Carried, carry_over, list_lost
 from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal, request_options
 from memory_ci.flows.publish.pull_request import (
+    CLOSED,
     Built,
     RequestState,
     close_request,
@@ -22,15 +26,26 @@ from memory_ci.flows.publish.pull_request import (
     update_request,
 )
 from memory_ci.flows.publish.replan import COVERED, is_covered
+from memory_ci.flows.publish.split import (
+    TeamBranch,
+    Teams,
+    list_teams,
+    merge_verdicts,
+    of_team,
+    part_of_plan,
+    read_teams,
+    shown,
+)
+from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
 from memory_ci.flows.workspace import PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.merges import private_ref
-from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, push_tip
-from memory_ci.gitrepo.repo import is_ancestor
+from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, list_remote_branches, push_tip
+from memory_ci.gitrepo.repo import is_ancestor, resolve_commit
 from memory_ci.records.config import Config
-from memory_ci.records.plan import Published
+from memory_ci.records.plan import Plan, Published
 from memory_ci.text import plural
 
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
@@ -55,13 +70,80 @@ def propose(run: Run, reason: str = "") -> Published:
                 return Published("pr", old or base, tries=tries, reason=pause)
             verdicts = read_decisions(here, base, old) if old else MaintainerDecisions()
             accepted = find_ticked(run, settings) if old else frozenset()
-            built = verdicts.obstacle or _build(replace(run, accepted=accepted), ref, base, verdicts)
+            teams = read_teams(here, base)
+            branches = _read_branches(run, here, base) if teams.owners else {}
+            ground = merge_verdicts(verdicts, branches) if branches else verdicts
+            built = verdicts.obstacle or _build(replace(run, accepted=accepted), ref, base, ground)
             if isinstance(built, str):
                 return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
-            published = _bring(run, settings, built, old, reason)
+            if names := list_teams(built.plan, teams, branches):
+                parts = _Parts(run, teams, built, verdicts, branches)
+                published = _bring_parts(parts, names, old, reason)
+            else:
+                published = _bring(run, settings, built, old, reason)
             if published is not None:
                 return named(run, replace(published, tries=tries))
     raise contended(run.branch)
+
+
+class _Parts(NamedTuple):
+    """What becomes several requests."""
+
+    run: Run
+    teams: Teams
+    built: Built
+    verdicts: MaintainerDecisions
+    branches: Mapping[str, TeamBranch]
+
+    def make(self, ref: str, plan: Plan, verdicts: MaintainerDecisions, *, covers: bool) -> Built:
+        """One of them, on a ref that is at the base: what is to stay of its branch, then its part of the plan."""
+        here, base, run = self.teams.workspace, self.built.base, self.run
+        carried = _carry(run, here, ref, base, verdicts)
+        part = replace(plan, ref=ref, base=resolve_commit(here.repo, ref))
+        applied = apply_plan(here, part, run.now, in_actions="GITHUB_ACTIONS" in run.environ, covers=covers)
+        lost = list_lost(here, applied.tip, verdicts)
+        return Built(base, applied.tip, part, applied.subjects, verdicts.rejected, carried, lost)
+
+
+def _read_branches(run: Run, here: Workspace, base: str) -> dict[str, TeamBranch]:
+    """The branches of teams on the remote. All that stands on one stays, but for what people took out."""
+    prefix, found = f"{here.config.publish.branch}-", {}
+    for branch in list_remote_branches(run.workspace.repo, run.remote, prefix):
+        team = branch.removeprefix(prefix)
+        with private_ref(run.workspace.repo, PRIVATE) as ref:
+            tip = fetch(run, branch, ref)
+            verdicts = read_decisions(here, base, tip, with_ours=True)
+            team_here = Workspace(here.repo, of_team(here.config, team))
+            hold = verdicts.obstacle or find_hold(team_here, run.branch, run.environ, at_once=run.at_once)
+            found[team] = TeamBranch(tip, verdicts, hold)
+    return found
+
+
+def _bring_parts(parts: _Parts, names: Sequence[str], old: str | None, reason: str) -> Published | None:
+    """The requests of the teams, then the plain one, which says how far the run came if nothing waits for a review."""
+    run, here, plan = parts.run, parts.teams.workspace, parts.built.plan
+    said, waits = [], False
+    for team in names:
+        branch = parts.branches.get(team)
+        part = part_of_plan(plan, parts.teams, team)
+        if branch and branch.hold:
+            waits |= bool(part.steps)
+            said.append(f"{team}: {branch.hold}")
+            continue
+        stays = branch.verdicts._replace(rejected=(), released=frozenset()) if branch else MaintainerDecisions()
+        with private_ref(here.repo, PRIVATE, parts.built.base) as ref:
+            built = shown(here, parts.make(ref, part, stays, covers=False))
+            done = _bring(run, of_team(here.config, team), built, branch.tip if branch else None, "")
+        if done is None:
+            return None
+        waits |= bool(part.steps) and not done.subjects and CLOSED not in done.reason
+        said.append(f"{team}: {done.url or done.reason}")
+    rejected = merge_verdicts(parts.verdicts, parts.branches).rejected
+    rest = part_of_plan(plan, parts.teams, "")
+    with private_ref(here.repo, PRIVATE, parts.built.base) as ref:
+        built = parts.make(ref, rest, parts.verdicts._replace(rejected=rejected), covers=not waits)
+        done = _bring(run, here.config, built, old, reason)
+    return done and replace(done, reason="; ".join(filter(None, (done.reason, *said))), plan=plan)
 
 
 def find_pause(run: Run, here: Workspace, tips: tuple[str, ...]) -> str:
@@ -72,9 +154,22 @@ def find_pause(run: Run, here: Workspace, tips: tuple[str, ...]) -> str:
 
 def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Built | str:
     """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
+    workspace = workspace_at(run.workspace.repo, base)
+    carried = _carry(run, workspace, ref, base, verdicts)
+    try:
+        plan, applied = perform(run, ref, base if carried.files else None)
+    except RepositoryError as error:
+        if error.slug != "ref-moved" or not carried.files:
+            raise
+        return error.message  # what another job planned knows nothing of their words, which go before it
+    lost = list_lost(workspace, applied.tip, verdicts)
+    return Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
+
+
+def _carry(run: Run, workspace: Workspace, ref: str, base: str, verdicts: MaintainerDecisions) -> Carried:
+    """Commit on a ref that is at `base` what is to stay of a branch."""
     from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
 
-    workspace = workspace_at(run.workspace.repo, base)
     carried = carry_over(workspace, base, verdicts)
     if carried.files:
         commit_series(
@@ -85,14 +180,7 @@ def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Buil
             identity=choose_identity(workspace.config.publish, in_actions="GITHUB_ACTIONS" in run.environ),
             when=run.now,
         )
-    try:
-        plan, applied = perform(run, ref, base if carried.files else None)
-    except RepositoryError as error:
-        if error.slug != "ref-moved" or not carried.files:
-            raise
-        return error.message  # what another job planned knows nothing of their words, which go before it
-    lost = list_lost(workspace, applied.tip, verdicts)
-    return Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
+    return carried
 
 
 def _bring(run: Run, settings: Config, built: Built, old: str | None, reason: str) -> Published | None:

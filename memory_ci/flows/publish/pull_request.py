@@ -37,6 +37,7 @@ from memory_ci.rendering.pull_request import (
 )
 from memory_ci.store.edits import format_entry
 
+CLOSED = "was closed without a merge"
 KEY_LENGTH = 8
 MAX_KEYS = 2_000
 """Keys that the text of a pull request has room for; of the rest there is one key for all."""
@@ -95,7 +96,7 @@ def find_answer(built: Built, standing: RequestState) -> str:
     if standing.declined is None or not list_keys(built) <= parse_held(standing.declined.body):
         return ""
     number = standing.declined.number
-    return f"pull request {number} was closed without a merge, and there is nothing to propose that it did not hold"
+    return f"pull request {number} {CLOSED}, and there is nothing to propose that it did not hold"
 
 
 def update_request(run: Run, settings: Config, built: Built, done: Published, standing: RequestState) -> Published:

@@ -75,16 +75,22 @@ def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
 
 
-def read_decisions(workspace: Workspace, base: str, branch: str) -> MaintainerDecisions:
-    """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it."""
-    commits = list(_foreign_commits(workspace, base, branch))
+def read_decisions(workspace: Workspace, base: str, branch: str, *, with_ours: bool = False) -> MaintainerDecisions:
+    """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it.
+
+    `with_ours`: what our own commits added or edited there is to stay as well.
+    """
+    every = list(_list_commits(workspace, base, branch))
+    commits = [commit for commit, is_ours in every if not is_ours]
     tip = workspace.at(branch)
     lines = read_lines(tip)
-    if not commits:
+    if not commits and not (with_ours and every):
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
     last = tip.places
     fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
     gone, edits = _read_edits(workspace, commits, fork)
+    if with_ours:
+        edits = _read_edits(workspace, [commit for commit, _ in every], fork)[1]
     released = _read_released(workspace, commits).difference(lines)
     left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
     taken_out = tuple(entry for entry in left_out if line_of(entry) not in released)
@@ -219,8 +225,8 @@ def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool
     return known in (file.old, file.new) or (known is None and not is_month)
 
 
-def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:
-    """Commits of the branch by others, oldest first, without merges: what those bring is judged elsewhere.
+def _list_commits(workspace: Workspace, base: str, branch: str) -> Iterator[tuple[Commit, bool]]:
+    """Commits of the branch, oldest first, and whether they are ours; no merges: what those bring is judged elsewhere.
 
     Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
     decisions of maintainers.
@@ -235,6 +241,5 @@ def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[C
     asked = ("--reverse", "--topo-order", "--no-merges", *FILES, "--no-renames", "--end-of-options", branch, f"^{base}")
     for commit, _ in read_log(workspace.repo, *asked, "--"):
         steps = {value for _, value in find_trailers(commit.message, (STEP,))}
-        is_ours = steps - {KEEP} and committers[commit.sha] in ours
-        if commit.parents and not is_ours:
-            yield commit
+        if commit.parents:
+            yield commit, bool(steps - {KEEP}) and committers[commit.sha] in ours
