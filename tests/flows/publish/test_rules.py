@@ -18,6 +18,7 @@ from memory_ci.flows.publish.ci_event import github_job
 from memory_ci.forge.rules import RULES, find_rules, format_settings
 from tests.flows.project import DECIDED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
+from tests.make import make_entry
 from tests.servers import Server, json_answer, serve
 
 DOCS = Path(__file__).parents[3] / "docs" / "publishing.md"
@@ -64,7 +65,7 @@ class Case:
         assert published.url == self.forge.pulls[-1]["html_url"]
         assert "[skip ci]" not in self.remote.git("log", "--format=%B", f"main..{UPDATE}")
         self.merge()
-        assert self.publish("pr").reason == "nothing to propose"
+        assert self.publish("pr").reason.startswith("nothing to propose")
 
     def lands_by_push(self) -> None:
         assert self.publish("push").tip == self.remote.sha("main")
@@ -105,7 +106,14 @@ def stale_dismissal(case: Case) -> None:
 def code_owners(case: Case) -> None:
     words = "Waiting on code owner review from acme/billing."
     case.remote.judge(GH013.format(words=words))
+    project = case.publish.project
+    project.commit("Owners", {".github/CODEOWNERS": "/billing/ @acme/billing\n", "billing/bill.py": "one\n"})
+    project.put_fragment(make_entry(201, scope="team:billing"))
+    case.configure("split: codeowners")
     case.lands_by_request(words)
+    assert [pull["head"] for pull in case.forge.pulls] == [f"{UPDATE}-billing", UPDATE]
+    asked = case.remote.git("diff", "--no-renames", "--name-only", f"main...{UPDATE}-billing").splitlines()
+    assert {path.partition("/")[0] for path in asked} == {"billing", ".memory"}, "its file, and the note it comes from"
 
 
 def linear_history(case: Case) -> None:
@@ -266,3 +274,34 @@ def test_words_that_are_not_known_are_shown_as_they_are(case: Case) -> None:
     assert "The moon is full" in caught.value.message
     assert "Let the rules of the branch admit memory-ci" in (caught.value.hint or "")
     assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+def test_what_the_forge_does_not_let_us_do_with_a_request_is_said_and_the_request_stands(case: Case) -> None:
+    words = "Pull request Auto merge is not allowed for this repository"
+    case.forge.answers = {
+        "auto-merge": json_answer({"data": None, "errors": [{"message": words}]}),
+        "labels": json_answer({"message": "Resource not accessible by integration"}, 403),
+    }
+    case.configure("labels: [memory], auto_merge: squash")
+    published = case.publish("pr")
+    assert published.url == case.forge.pulls[0]["html_url"]
+    assert f"publish.auto_merge failed: 127.0.0.1 refused: {words}. It needs contents: write" in published.reason
+    assert "publish.labels failed" in published.reason
+    assert "Resource not accessible by integration" in published.reason
+    case.work()
+    case.publish("pr")
+    assert [what for what, _ in case.forge.asked] == ["labels", "auto-merge", "auto-merge"], "labels are the reviewers'"
+
+
+def test_a_maintainer_s_words_stay_where_another_author_commits(case: Case) -> None:
+    case.publish("pr")
+    case.configure("author: 'Memory <memory@acme.example>', signoff: true")
+    tip = case.publish("pr").tip
+    body = case.remote.git("log", "-1", "--format=%an <%ae> %cn%n%B", tip)
+    assert body.startswith("Memory <memory@acme.example> Memory")
+    assert body.rstrip().endswith("Signed-off-by: Memory <memory@acme.example>")
+    case.work()
+    case.publish("pr")
+    assert "Kept as maintainers wrote it" not in case.forge.pulls[0]["body"], (
+        "our own commits are no decision of theirs"
+    )
