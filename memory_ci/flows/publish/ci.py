@@ -24,7 +24,7 @@ from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.flows.workspace import Workspace, branch_name, index_path, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
-from memory_ci.gitrepo.log import FILES, read_log
+from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import EngineName, PublishMode
@@ -128,13 +128,13 @@ def run_ci(
 
 
 def _is_memory_only(workspace: Workspace, base: str | None) -> bool:
-    """Whether the commits between a base and HEAD change memory alone, as the base knows memory."""
+    """Whether HEAD differs from where it left a base in memory alone, as the base knows memory."""
     if base is None or find_commit(workspace.repo, base) is None:
         return False
-    is_memory = memory_test(workspace_at(workspace.repo, base))
-    log = read_log(workspace.repo, *FILES, "--no-renames", "--no-merges", "--end-of-options", "HEAD", f"^{base}", "--")
-    paths = [file.path for commit, _ in log for file in commit.files]
-    return bool(paths) and all(map(is_memory, paths))
+    shown = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=none")
+    found = run_git(workspace.repo.cwd, "diff", *shown, "--end-of-options", f"{base}...HEAD", "--")
+    paths = [decode_path(path) for path in found.split(b"\0") if path]
+    return bool(paths) and all(map(memory_test(workspace_at(workspace.repo, base)), paths))
 
 
 def _index(workspace: Workspace, ref: str) -> IndexUse:
