@@ -115,7 +115,7 @@ def _read_branches(run: Run, here: Workspace, base: str) -> dict[str, TeamBranch
             verdicts = read_decisions(here, base, tip, with_ours=True)
             team_here = Workspace(here.repo, of_team(here.config, team))
             hold = verdicts.obstacle or find_hold(team_here, run.branch, run.environ, at_once=run.at_once)
-            found[team] = TeamBranch(tip, verdicts, hold)
+            found[team] = TeamBranch(tip, MaintainerDecisions() if verdicts.obstacle else verdicts, hold)
     return found
 
 

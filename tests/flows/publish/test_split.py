@@ -171,3 +171,18 @@ def test_what_a_change_of_a_team_taught_goes_to_the_team_with_its_evidence(
     merge(remote, forge, UPDATE)
     publish()
     assert titles(remote, f"{UPDATE}-ship", f"{place}/MEMORY.md") == {title}
+
+
+def test_a_branch_of_a_team_with_more_than_memory_is_left_and_the_others_are_brought(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    publish()
+    clone = remote.clone(remote.path.parent / "team", "--branch", BILLING)
+    tip = clone.commit("Code", {"services/billing/bill.py": "two\n"})
+    clone.git("push", "-q", "origin", BILLING)
+    publish.project.merge_work(DECIDED.format(name="void"), "void", 130, "src/void.py")
+    publish.project.git("push", "-q", "origin", "main")
+    assert "billing: others changed more than memory there" in publish().reason
+    assert remote.sha(f"refs/heads/{BILLING}") == tip
+    assert "#130" in remote.git("log", "--format=%s", f"main..{UPDATE}")
+    assert "Memory-CI-Source" not in remote.git("log", "--format=%B", f"main..{UPDATE}")
