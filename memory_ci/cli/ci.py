@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
 
-from memory_ci.cli.common import dry_run_option, engine_option, progress
+from memory_ci.cli.common import dry_run_option, engine_option, now_option, progress
 from memory_ci.cli.guard import show_report
 from memory_ci.cli.plain import committed_workspace, now
 from memory_ci.records.config import PublishMode
@@ -37,6 +37,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--push", type=click.Choice(get_args(PublishMode)), help="How memory reaches others; default: publish.mode."
 )
+@now_option
 @engine_option
 @dry_run_option
 def ci_command(
@@ -45,6 +46,7 @@ def ci_command(
     apply: BinaryIO | None,
     summary: Path | None,
     push: PublishMode | None,
+    at_once: bool,
     engine: EngineName | None,
     dry_run: bool,
 ) -> None:
@@ -74,7 +76,7 @@ def ci_command(
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
     where, whose = committed_workspace(), provider or find_provider(os.environ)
     job = find_job(where, whose, os.environ)  # type: ignore[arg-type] # click's Choice
-    options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run)
+    options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run, at_once)
     with progress("Reading merged work") as advance:
         run = run_ci(where, job, options, now(), advance, os.environ)
     written = list_written(where, run.plan) if run.plan else ()

@@ -15,6 +15,7 @@ from memory_ci.records.config import EngineName
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+now_option = click.option("--now", "at_once", is_flag=True, help="Publish now, whatever `publish.every` says.")
 at_option = click.option("--at", "view", metavar="REV", help="Look at this revision instead of the work tree.")
 
 engine_option = click.option(

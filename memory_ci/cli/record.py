@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, progress, range_options, show
+from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, now_option, progress, range_options, show
 from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, today
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
@@ -43,6 +43,7 @@ POLL_SECONDS = 60
     type=click.Choice(get_args(PublishMode)),
     help="How the commits reach the remote, instead of what the configuration says.",
 )
+@now_option
 @click.option("--backfill", is_flag=True, hidden=True)
 @click.option("--wait", is_flag=True, hidden=True)
 @click.option(
@@ -56,6 +57,7 @@ POLL_SECONDS = 60
 @json_option
 def record_command(
     mode: PublishMode | None,
+    at_once: bool,
     backfill: bool,
     wait: bool,
     summary: TextIO | None,
@@ -89,6 +91,7 @@ def record_command(
       memory-ci record
       memory-ci record --since v1.0 --engine anthropic
       memory-ci record --push auto
+      memory-ci record --push pr --now
     """
     from memory_ci.flows.record.backfill import Pending
     from memory_ci.flows.record.episode_files import list_written
@@ -106,7 +109,7 @@ def record_command(
     if backfill:
         plan, published = _backfill(where, options, wait=wait, fetch=fetch, dry_run=dry_run)
     else:
-        plan, published = _record(where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes)
+        plan, published = _record(where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes, at_once=at_once)
     if isinstance(plan, Pending):
         show({"backfill": plan}, [str(plan)], as_json)
         return
@@ -126,7 +129,14 @@ def record_command(
 
 
 def _record(
-    where: Workspace, options: RecordOptions, mode: PublishMode | None, *, fetch: bool, dry_run: bool, is_agreed: bool
+    where: Workspace,
+    options: RecordOptions,
+    mode: PublishMode | None,
+    *,
+    fetch: bool,
+    dry_run: bool,
+    is_agreed: bool,
+    at_once: bool,
 ) -> tuple[Plan | None, Published | None]:
     from memory_ci.flows.publish.publish import PublishOptions, publish
     from memory_ci.flows.record.run import check_range, count_unasked, fetch_sessions, plan_record
@@ -147,7 +157,7 @@ def _record(
 
         if dry_run:
             return make_plan(options.ref, frozenset()), None
-        published = publish(where, PublishOptions(mode, options.ref), make_plan, now(), os.environ)
+        published = publish(where, PublishOptions(mode, options.ref, at_once), make_plan, now(), os.environ)
     return published.plan, published
 
 

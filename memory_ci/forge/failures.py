@@ -1,4 +1,4 @@
-"""The errors of a forge, and the addresses that they name: host and path, never a header, a query or a reply."""
+"""The errors of a forge, and the addresses that they name: host and path, never a header or a query."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from memory_ci.errors import EngineError
+from memory_ci.forge.rules import format_settings
 
 NEXT = re.compile(r'<([^<>]{1,2000})>\s*;[^,<]{0,500}?\brel="?next\b')
 
@@ -90,11 +91,19 @@ def unauthorised(url: str) -> EngineError:
     return EngineError(f"{host_of(url)} does not accept the token", slug="forge-unauthorised", hint=hint)
 
 
-def refused(url: str, status: int) -> EngineError:
-    """The forge does not let this token do it."""
-    hint = "Give the token the right to write contents and pull requests (docs/publishing.md says where)."
-    message = f"{host_of(url)}{split_url(url).path} refused what was to be written, with status {status}"
-    return EngineError(message, slug="forge-refused", hint=hint)
+RIGHTS = "Give the token the right to write contents and pull requests (docs/publishing.md says where)."
+
+
+def refused(url: str, status: int, said: str) -> EngineError:
+    """The forge does not let this token do it; `said` are its words, if it has any."""
+    words = f": {said}" if said else ""
+    message = f"{host_of(url)}{split_url(url).path} refused what was to be written, with status {status}{words}"
+    return EngineError(message, slug="forge-refused", hint=format_settings(said, RIGHTS))
+
+
+def refusal_of(url: str, said: str) -> EngineError:
+    """The forge refused in a reply of status 200, or could only do so."""
+    return EngineError(f"{host_of(url)} refused: {said}", slug="forge-refused", hint=format_settings(said, RIGHTS))
 
 
 def rate_limited(url: str, until: str) -> EngineError:

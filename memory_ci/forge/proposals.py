@@ -1,32 +1,43 @@
-"""Proposals: the pull or merge request of a branch, opened, brought up to date, closed; commits by GitHub.
-
-A commit made by GitHub itself is signed: `createCommitOnBranch` with `expectedHeadOid` (docs.github.com, "GraphQL
-mutations"). It knows files and their content, no modes: an executable memory file would lose its bit.
-"""
+"""Proposals: the pull or merge request of a branch, opened, reviewed, brought up to date, merged or closed."""
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from memory_ci.errors import EngineError
+from memory_ci.forge.comments import TRUSTED
+from memory_ci.forge.failures import refusal_of
+from memory_ci.forge.github_shapes import PullReview
+from memory_ci.forge.gitlab_shapes import GitLabUser
+from memory_ci.forge.graphql import Response
 from memory_ci.forge.rest import Client
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A request, where people see it, its text, and whether it was merged."""
+    """A request, where people see it, its text, and whether it was merged. `node` is its id in GraphQL, on GitHub."""
 
     number: int
     url: str
     body: str = ""
     is_merged: bool = False
+    node: str = ""
+    is_draft: bool = False
+
+
+Review = Literal["", "reviewed", "changes requested", "approved"]
+"""What people of the house said of a request: "" where none did. An approval counts most."""
 
 
 class Proposals(Protocol):
     """The requests of a repository. All raise EngineError (forge-refused, `forge-…`)."""
+
+    def find_review(self, proposal: Proposal) -> Review:
+        """Whether people review a request, or approve of it as it is; what bots and strangers say is none."""
+        ...
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """The open request that brings `branch` into `base`, both of this repository."""
@@ -36,8 +47,20 @@ class Proposals(Protocol):
         """The newest of the requests that are not open."""
         ...
 
-    def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
+    def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
         """A new request."""
+        ...
+
+    def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
+        """Add labels to a request."""
+        ...
+
+    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+        """Ask people, on GitHub also teams (`owner/team`), to review a request."""
+        ...
+
+    def merge_when_ready(self, proposal: Proposal, method: str) -> None:
+        """Let the forge merge a request as soon as its rules are met: by `merge`, `squash` or `rebase`."""
         ...
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
@@ -56,17 +79,25 @@ class GitHubProposal(msgspec.Struct, frozen=True):
     html_url: str = ""
     body: str | None = None
     merged_at: str | None = None
+    node_id: str = ""
 
     def to_proposal(self) -> Proposal:
-        return Proposal(self.number, self.html_url, self.body or "", bool(self.merged_at))
+        return Proposal(self.number, self.html_url, self.body or "", bool(self.merged_at), self.node_id)
+
+
+AUTO_MERGE = (
+    "mutation($input: EnablePullRequestAutoMergeInput!) { enablePullRequestAutoMerge(input: $input) "
+    "{ clientMutationId } }"
+)
 
 
 class GitHubProposals:
-    """Pull requests of `repository` (`owner/name`)."""
+    """Pull requests of `repository` (`owner/name`); `graphql` is the address of that API."""
 
-    def __init__(self, client: Client, repository: str) -> None:
-        self._client, self._owner = client, repository.partition("/")[0]
-        self._path = f"/repos/{quote(repository)}/pulls"
+    def __init__(self, client: Client, repository: str, graphql: str = "") -> None:
+        self._client, self._owner, self._graphql = client, repository.partition("/")[0], graphql
+        self._root = f"/repos/{quote(repository)}"
+        self._path = f"{self._root}/pulls"
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """As in Proposals."""
@@ -76,10 +107,49 @@ class GitHubProposals:
         """As in Proposals."""
         return next((pull.to_proposal() for pull in self._list("closed", branch, base)), None)
 
-    def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
-        """As in Proposals."""
+    def find_review(self, proposal: Proposal) -> Review:
+        """As in Proposals: the last opinion of each counts, and one that was dismissed is none."""
+        path = f"{self._path}/{proposal.number}/reviews?per_page=100"
+        said: dict[str, str] = {}
+        for one in self._client.find(path, tuple[PullReview, ...]) or ():
+            if one.user is None or one.user.is_bot or one.author_association not in TRUSTED:
+                continue
+            if one.state in ("APPROVED", "CHANGES_REQUESTED"):
+                said[one.user.login] = one.state
+            elif one.state == "COMMENTED":
+                said.setdefault(one.user.login, one.state)
+        states: tuple[tuple[str, Review], ...] = (
+            ("APPROVED", "approved"), ("CHANGES_REQUESTED", "changes requested"), ("COMMENTED", "reviewed")
+        )  # fmt: skip
+        return next((name for state, name in states if state in said.values()), "")
+
+    def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
+        """As in Proposals; where the plan of the repository knows no drafts, it is none."""
         data = {"title": title, "body": body, "head": branch, "base": base, "maintainer_can_modify": True}
+        try:
+            asked = {**data, "draft": True} if is_draft else data
+            return self._client.write("POST", self._path, asked, GitHubProposal).to_proposal()
+        except EngineError as error:
+            if not is_draft or "draft" not in error.message.lower():
+                raise
         return self._client.write("POST", self._path, data, GitHubProposal).to_proposal()
+
+    def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
+        """As in Proposals."""
+        self._client.write("POST", f"{self._root}/issues/{proposal.number}/labels", {"labels": labels}, Any)
+
+    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+        """As in Proposals."""
+        teams = [name.rpartition("/")[2] for name in reviewers if "/" in name]
+        asked = {"reviewers": [name for name in reviewers if "/" not in name], "team_reviewers": teams}
+        self._client.write("POST", f"{self._path}/{proposal.number}/requested_reviewers", asked, Any)
+
+    def merge_when_ready(self, proposal: Proposal, method: str) -> None:
+        """As in Proposals; with a merge queue the request enters it, and the queue has a method of its own."""
+        given = {"input": {"pullRequestId": proposal.node, "mergeMethod": method.upper()}}
+        reply = self._client.write("POST", self._graphql, {"query": AUTO_MERGE, "variables": given}, Response)
+        if reply.errors:
+            raise refusal_of(self._graphql, reply.errors[0].message)
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """As in Proposals."""
@@ -104,6 +174,7 @@ class GitLabProposal(msgspec.Struct, frozen=True):
     state: str = ""
     source_project_id: int | None = None
     target_project_id: int | None = None
+    draft: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -111,7 +182,25 @@ class GitLabProposal(msgspec.Struct, frozen=True):
         return self.source_project_id is not None and self.source_project_id == self.target_project_id
 
     def to_proposal(self) -> Proposal:
-        return Proposal(self.iid, self.web_url, self.description or "", self.state == "merged")
+        return Proposal(self.iid, self.web_url, self.description or "", self.state == "merged", is_draft=self.draft)
+
+
+class GitLabReviewer(msgspec.Struct, frozen=True):
+    """Who was asked for a review, and how far it is (docs.gitlab.com, "Merge requests API", reviewers)."""
+
+    state: str = ""
+    user: GitLabUser = GitLabUser()
+
+
+class GitLabApprovals(msgspec.Struct, frozen=True):
+    """Who approved (docs.gitlab.com, "Merge request approvals API")."""
+
+    approved_by: tuple[GitLabReviewer, ...] = ()
+
+
+Users = tuple[GitLabUser, ...]
+DRAFT = "Draft: "
+"""What the title of a merge request begins with that may not be merged yet."""
 
 
 class GitLabProposals:
@@ -130,109 +219,54 @@ class GitLabProposals:
         requests = self._list("all", branch, base)
         return next((one.to_proposal() for one in requests if one.state in ("closed", "merged")), None)
 
-    def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
+    def find_review(self, proposal: Proposal) -> Review:
         """As in Proposals."""
-        data = {"title": title, "description": body, "source_branch": branch, "target_branch": base}
+        path = f"{self._path}/{proposal.number}"
+        approvals = self._client.find(f"{path}/approvals", GitLabApprovals)
+        if approvals and not all(one.user.is_bot for one in approvals.approved_by):
+            return "approved"
+        reviewers = self._client.find(f"{path}/reviewers", tuple[GitLabReviewer, ...]) or ()
+        states = {one.state for one in reviewers if not one.user.is_bot}
+        if "requested_changes" in states:
+            return "changes requested"
+        return "reviewed" if states & {"reviewed", "approved", "review_started"} else ""
+
+    def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
+        """As in Proposals."""
+        named = f"{DRAFT}{title}" if is_draft else title
+        data = {"title": named, "description": body, "source_branch": branch, "target_branch": base}
         return self._client.write("POST", self._path, data, GitLabProposal).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
+        """As in Proposals; one that is a draft stays one."""
+        named = f"{DRAFT}{title}" if proposal.is_draft else title
+        self._put(proposal, {"title": named, "description": body})
+
+    def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         """As in Proposals."""
-        self._client.write(
-            "PUT", f"{self._path}/{proposal.number}", {"title": title, "description": body}, GitLabProposal
-        )
+        self._put(proposal, {"add_labels": ",".join(labels)})
+
+    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+        """As in Proposals."""
+        found = {name: self._client.find(f"/users?{urlencode({'username': name})}", Users) for name in reviewers}
+        if unknown := [name for name, users in found.items() if not users]:
+            raise refusal_of(self._path, f"there is no user {unknown[0]}")
+        self._put(proposal, {"reviewer_ids": [users[0].id for users in found.values() if users]})
+
+    def merge_when_ready(self, proposal: Proposal, method: str) -> None:
+        """As in Proposals; whether it is a merge commit or a rebase is a setting of the project."""
+        asked = {"merge_when_pipeline_succeeds": True, "auto_merge": True, "squash": method == "squash"}
+        self._client.write("PUT", f"{self._path}/{proposal.number}/merge", asked, GitLabProposal)
 
     def close(self, proposal: Proposal) -> None:
         """As in Proposals."""
-        self._client.write("PUT", f"{self._path}/{proposal.number}", {"state_event": "close"}, GitLabProposal)
+        self._put(proposal, {"state_event": "close"})
+
+    def _put(self, proposal: Proposal, data: Mapping[str, object]) -> None:
+        self._client.write("PUT", f"{self._path}/{proposal.number}", data, GitLabProposal)
 
     def _list(self, state: str, branch: str, base: str) -> tuple[GitLabProposal, ...]:
         """Newest first, as the API gives them unless asked otherwise; a branch of a fork may have the same name."""
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
         found = self._client.find(f"{self._path}?{query}", tuple[GitLabProposal, ...]) or ()
         return tuple(request for request in found if request.is_ours)
-
-
-MAX_BYTES = 256 * 1024
-"""Of the new contents of one commit: above that the request is slow, or refused, and a push does better."""
-
-MUTATION = "mutation($input: CreateCommitOnBranchInput!) { createCommitOnBranch(input: $input) { commit { oid } } }"
-STALE = "STALE_DATA"
-STALE_WORDS = "expected branch to point to"
-"""Type and message of the error when the branch is not at `expectedHeadOid`."""
-
-
-class Created(NamedTuple):
-    """The id of the new commit; "" with `is_stale` when the branch had moved, or else with why it was refused."""
-
-    oid: str
-    is_stale: bool = False
-    reason: str = ""
-
-
-class GraphQLError(msgspec.Struct, frozen=True):
-    """One error of a GraphQL reply."""
-
-    type: str = ""
-    message: str = ""
-
-
-class Oid(msgspec.Struct, frozen=True):
-    """A commit of a reply."""
-
-    oid: str
-
-
-class Payload(msgspec.Struct, frozen=True):
-    """What the mutation gives."""
-
-    commit: Oid | None = None
-
-
-class Data(msgspec.Struct, frozen=True, rename="camel"):
-    """The `data` of a reply."""
-
-    create_commit_on_branch: Payload | None = None
-
-
-class Response(msgspec.Struct, frozen=True):
-    """A GraphQL reply: status 200 also for errors."""
-
-    data: Data | None = None
-    errors: tuple[GraphQLError, ...] = ()
-
-
-class GitHubCommitter:
-    """Makes commits on the branches of `repository` (`owner/name`) through the GraphQL API at `address`."""
-
-    def __init__(self, client: Client, address: str, repository: str) -> None:
-        self._client, self._address, self._repository = client, address, repository
-
-    def commit(self, branch: str, expected: str, files: Mapping[str, bytes | None], message: str) -> Created:
-        """One commit on top of `expected`, with files to write (None: to delete). Raises EngineError (`forge-…`)."""
-        if sum(len(data) for data in files.values() if data) > MAX_BYTES:
-            return Created("", reason=f"more than {MAX_BYTES // 1024} KB in one commit")
-        headline, _, body = message.partition("\n")
-        changes = {
-            "additions": [
-                {"path": path, "contents": b64encode(data).decode()} for path, data in files.items() if data is not None
-            ],
-            "deletions": [{"path": path} for path, data in files.items() if data is None],
-        }
-        asked = {
-            "branch": {"repositoryNameWithOwner": self._repository, "branchName": branch},
-            "expectedHeadOid": expected,
-            "message": {"headline": headline, "body": body.strip("\n")},
-            "fileChanges": changes,
-        }
-        return _read(
-            self._client.write("POST", self._address, {"query": MUTATION, "variables": {"input": asked}}, Response)
-        )
-
-
-def _read(response: Response) -> Created:
-    payload = response.data.create_commit_on_branch if response.data else None
-    if payload and payload.commit and not response.errors:
-        return Created(payload.commit.oid)
-    first = response.errors[0] if response.errors else GraphQLError()
-    is_stale = first.type == STALE or STALE_WORDS in first.message.lower()
-    return Created("", is_stale, first.message or "no reason was given")

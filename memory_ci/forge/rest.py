@@ -32,6 +32,8 @@ from memory_ci.forge.failures import (
 )
 from memory_ci.forge.http import FailedTry, HttpReply, Transport, try_again
 from memory_ci.forge.limits import Budget, find_limit
+from memory_ci.secrets import mask_secrets
+from memory_ci.text import shorten
 
 
 class Cached(msgspec.Struct, frozen=True):
@@ -82,8 +84,9 @@ PAUSES = (1.0, 2.0)  # Seconds before the second and the third try; there is no 
 MAX_PAGES = 20
 TRANSIENT = frozenset({500, 502, 503, 504})
 ABSENT = frozenset({404, 422})  # There is no such thing: GitHub says 422 of a commit that it does not know.
+SAID_WIDTH = 300
 WRITTEN = frozenset({200, 201})
-REFUSALS = frozenset({403, 404, 422})
+REFUSALS = frozenset({403, 404, 405, 422})
 """To what is written: no right to, no such thing for this token, or a rule against it."""
 
 MISSHAPEN = "has an item that is not what the API says; it was left out"
@@ -171,7 +174,7 @@ class Client:
         except ConnectionError as error:
             raise failed(url, f"could not be written to: {error}") from error
         if reply.status in REFUSALS and not find_limit(reply.status, reply.headers, reply.body):
-            raise refused(url, reply.status)
+            raise refused(url, reply.status, _say(reply.body))
         if reply.status not in WRITTEN:
             raise _trouble(url, reply).error
         try:
@@ -229,6 +232,23 @@ class Client:
         if etag := reply.headers.get("etag"):
             self._cache.save(Cached(url, etag, link, data))
         return Page(data, next_page(url, link))
+
+
+class _Said(msgspec.Struct, frozen=True):
+    message: Any = ""
+    errors: Any = ()
+
+
+def _say(body: bytes) -> str:
+    """The forge's own words on a refusal, in one line: `message`, and those of `errors`."""
+    try:
+        said = msgspec.json.decode(body, type=_Said)
+    except (ValueError, RecursionError):
+        return ""
+    errors = said.errors if isinstance(said.errors, list) else []
+    parts = [said.message, *(one.get("message", "") if isinstance(one, dict) else one for one in errors)]
+    words = "; ".join(" ".join(str(part).split()) for part in parts if part)
+    return shorten(mask_secrets(words), SAID_WIDTH)
 
 
 def _convert(data: object, shape: type[T]) -> T | None:

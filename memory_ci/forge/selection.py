@@ -8,10 +8,11 @@ from pathlib import Path
 
 from memory_ci.forge import Forge, github, gitlab
 from memory_ci.forge.comments import Comments, GitHubComments, GitLabComments
+from memory_ci.forge.graphql import GitHubCommitter
 from memory_ci.forge.http import Transport
 from memory_ci.forge.limits import Budget
 from memory_ci.forge.offline import Offline
-from memory_ci.forge.proposals import GitHubCommitter, GitHubProposals, GitLabProposals, Proposals
+from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposals
 from memory_ci.forge.rest import Client, ReplyCache
 from memory_ci.records.config import ForgeConfig
 
@@ -45,7 +46,7 @@ def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir:
     """The forge on which pull requests may be opened, or None. Raises as `choose_forge`."""
     budget, cache = Budget(), ReplyCache(cache_dir)
     if config.name in ("auto", "github") and (found := _github_client(environ, budget, cache)):
-        return GitHubProposals(found[0], environ["GITHUB_REPOSITORY"])
+        return GitHubProposals(found[0], environ["GITHUB_REPOSITORY"], _graphql(environ))
     if config.name in ("auto", "gitlab") and (client := _gitlab_client(environ, budget, cache)):
         return GitLabProposals(client, environ["CI_PROJECT_ID"])
     return None
@@ -66,9 +67,12 @@ def choose_committer(environ: Mapping[str, str], cache_dir: Path) -> GitHubCommi
     found = _github_client(environ, Budget(), ReplyCache(cache_dir))
     if found is None:
         return None
+    return GitHubCommitter(found[0], _graphql(environ), environ["GITHUB_REPOSITORY"])
+
+
+def _graphql(environ: Mapping[str, str]) -> str:
     base = (environ.get("GITHUB_API_URL") or github.API).rstrip("/")
-    address = environ.get("GITHUB_GRAPHQL_URL") or f"{base.removesuffix('/v3')}/graphql"
-    return GitHubCommitter(found[0], address, environ["GITHUB_REPOSITORY"])
+    return environ.get("GITHUB_GRAPHQL_URL") or f"{base.removesuffix('/v3')}/graphql"
 
 
 def _github(environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Forge, str] | None:

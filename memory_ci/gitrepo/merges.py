@@ -106,9 +106,11 @@ def push_branch(repo: Repository, remote: str, branch: str) -> None:
 
 
 @contextmanager
-def private_ref(repo: Repository, prefix: str) -> Iterator[str]:
-    """The name of a ref under `prefix` that no other run has; whatever it was set to is gone afterwards."""
+def private_ref(repo: Repository, prefix: str, at: str | None = None) -> Iterator[str]:
+    """The name of a ref under `prefix` that no other run has, at a commit if one is given; it is gone afterwards."""
     ref = f"{prefix}{uuid4().hex}"
+    if at is not None:
+        run_git(repo.cwd, "update-ref", ref, at)
     try:
         yield ref
     finally:

@@ -31,6 +31,7 @@ ADVICE = "Please make sure you have the correct access rights"
 
 CLOSING = "Could not read from remote repository."  # What git says after whoever knew the reason.
 SAID_WIDTH = 300
+REASON_WIDTH = 600  # Of a refusal, which may name several rules.
 
 
 class RemoteAnswer(NamedTuple):
@@ -160,6 +161,13 @@ def find_remote_tip(repo: Repository, remote: Remote, branch: str) -> str | None
     )
 
 
+def list_remote_branches(repo: Repository, remote: Remote, prefix: str) -> list[str]:
+    """The branches of the remote (short names) that begin with `prefix`. Raises EngineError (remote-failed)."""
+    asked = ("ls-remote", "--quiet", "--", remote.name, f"{HEADS}{prefix}*")
+    answer = run_remote_git(repo.cwd, *asked, env=remote.env).decode("utf-8", "replace")
+    return [line.partition("\t")[2].removeprefix(HEADS) for line in answer.splitlines()]
+
+
 def fetch_tip(repo: Repository, remote: Remote, branch: str, into: str) -> None:
     """Put the tip of a branch of the remote into the ref `into`, and touch no other. Raises EngineError."""
     spec = f"+{HEADS}{branch}:{into}"
@@ -214,9 +222,8 @@ def classify_rejection(errors: str) -> PushOutcome | None:
     >>> classify_rejection(" ! [rejected]  abc -> main (stale info)").state
     'moved'
     """
-    said = shorten(
-        mask_secrets("; ".join(line.strip() for line in errors.splitlines() if _is_reason(line))), SAID_WIDTH
-    )
+    lines = (line.strip().removeprefix("remote:").strip() for line in errors.splitlines() if _is_reason(line))
+    said = shorten(mask_secrets("; ".join(lines)), REASON_WIDTH)
     if REFUSED.search(errors):
         return PushOutcome("refused", said)
     if MOVED.search(errors):

@@ -1,7 +1,7 @@
 """Commits made beside the user: own blobs, an own index, one compare-and-swap. This module alone uses GitPython.
 
 Only git.Git is used, never git.Repo: that one reads GIT_DIR of the hook that may have started us, and its objects
-know SHA-1 only. All is plumbing, so no hook, no signing and no filter of the user's takes part.
+know SHA-1 only. All is plumbing, so no hook and no filter of the user's takes part; no key, unless we are to sign.
 """
 
 from __future__ import annotations
@@ -31,20 +31,30 @@ from memory_ci.gitrepo.checkouts import (
 from memory_ci.gitrepo.journal import Move, journaled
 from memory_ci.gitrepo.process import clean_environment, without_hook_variables
 from memory_ci.gitrepo.repo import Repository, find_commit, follow_symbolic
+from memory_ci.records.config import PublishConfig
 
 UTF8 = ("-c", "i18n.commitEncoding=UTF-8")
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who a commit is by."""
+    """Who a commit is by, and whether they sign it off, and sign it."""
 
     name: str
     email: str
+    signs_off: bool = False
+    signs: bool = False
 
 
 MEMORY_CI = Identity("memory-ci", "memory-ci@noreply.invalid")
 IN_ACTIONS = Identity("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
 """Who commits: ourselves, or in GitHub Actions the user that a forge shows for its runs."""
+
+
+def choose_identity(config: PublishConfig, *, in_actions: bool) -> Identity:
+    """Who memory is committed by: whom the configuration names, or else us."""
+    name, _, email = config.author.removesuffix(">").partition(" <")
+    who = Identity(name, email) if email else IN_ACTIONS if in_actions else MEMORY_CI
+    return Identity(who.name, who.email, config.signoff, config.sign)
 
 
 class PlannedCommit(msgspec.Struct, frozen=True):
@@ -76,8 +86,10 @@ def commit_series(
     places = find_checkouts(repo, ref)
     for place in places:
         refuse_local_changes(place, start)
+    if identity.signs_off:
+        commits = [_signed_off(commit, identity) for commit in commits]
     with _plumbing(repo, identity, when) as (plumbing, scratch):
-        tip, end = _build(repo, plumbing, scratch, expected, start, commits)
+        tip, end = _build(repo, plumbing, scratch, expected, start, commits, ("-S",) if identity.signs else ())
         if tip == expected:
             return tip
         written = {path: staged for path, staged in end.items() if staged != start[path]}
@@ -86,6 +98,11 @@ def commit_series(
             for place in places:
                 bring_along(place, written, journal)
     return tip
+
+
+def _signed_off(commit: PlannedCommit, who: Identity) -> PlannedCommit:
+    """With the trailer of the Developer Certificate of Origin (developercertificate.org), after the others."""
+    return PlannedCommit(commit.files, f"{commit.message.rstrip()}\nSigned-off-by: {who.name} <{who.email}>\n")
 
 
 def _refuse_special(tree: Tree, paths: frozenset[str]) -> None:
@@ -126,7 +143,13 @@ def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[
 
 
 def _build(
-    repo: Repository, plumbing: git.Git, scratch: Path, base: str, start: StagedFiles, commits: Sequence[PlannedCommit]
+    repo: Repository,
+    plumbing: git.Git,
+    scratch: Path,
+    base: str,
+    start: StagedFiles,
+    commits: Sequence[PlannedCommit],
+    signing: tuple[str, ...],
 ) -> tuple[str, StagedFiles]:
     """The last commit of the series and what it has for the files."""
     blobs = _write_blobs(plumbing, scratch, commits)
@@ -142,7 +165,7 @@ def _build(
         files |= changes
         tree = _run(plumbing, "write-tree")
         with _written(scratch / "message", commit.message.encode("utf-8", "replace")) as given:
-            tip = _run(plumbing, "commit-tree", tree, "-p", tip, istream=given)
+            tip = _run(plumbing, "commit-tree", *signing, tree, "-p", tip, istream=given)
     if tip != base:
         _verify(repo, tree, files)
     return tip, files
@@ -204,4 +227,7 @@ def _written(path: Path, data: bytes) -> Iterator[BinaryIO]:
 
 
 def _git_failed(error: git.GitCommandError) -> RepositoryError:
-    return RepositoryError(f"git could not write the commits: {error}", slug="git-failed", hint="Nothing was changed.")
+    hint = "Nothing was changed."
+    if "failed to sign" in str(error) or "signing" in str(error):
+        hint += " Set up the key of git (user.signingkey), or take publish.sign out."
+    return RepositoryError(f"git could not write the commits: {error}", slug="git-failed", hint=hint)

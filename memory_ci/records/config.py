@@ -82,12 +82,26 @@ class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How what a run recorded reaches others (docs/publishing.md): the mode where the command names none, the branch of
     the memory pull request, the remote.
+
+    `every`: how often a run publishes; what is merged between is for the next one that is due. `split`: one
+    request for all, or one for each team that CODEOWNERS names. `labels`, `draft` and
+    `reviewers` are given to a request that is opened. `author` (`NAME <MAIL>`) makes the commits, `signoff` adds its
+    Signed-off-by, `sign` the signature of git's key.
     """
 
     mode: PublishMode = "none"
     allowed: tuple[PublishMode, ...] = ()
     branch: Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$")] = "memory-ci/update"
     remote: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.-]{0,100}$")] = "origin"
+    every: Annotated[str, msgspec.Meta(pattern=r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$")] = "merge"
+    split: Literal["none", "codeowners"] = "none"
+    labels: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^,\n]{1,50}(?!\n)$")], ...] = ()
+    draft: bool = False
+    reviewers: tuple[Annotated[str, msgspec.Meta(pattern=r"^\w[\w./-]{0,100}(?!\n)$")], ...] = ()
+    auto_merge: Literal["none", "merge", "squash", "rebase"] = "none"
+    author: Annotated[str, msgspec.Meta(pattern=r"^(?:[^<>\s][^<>\n]{0,100} <[^<>@\s]+@[^<>@\s]+>)?(?!\n)$")] = ""
+    signoff: bool = False
+    sign: bool = False
 
 
 class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -75,7 +75,9 @@ def test_the_workflow_gives_each_job_the_least() -> None:
     assert set(jobs["extract"]["permissions"].values()) == {"read"}
     assert jobs["apply"]["permissions"] == {"contents": "write", "pull-requests": "write"}
     assert "secrets." in str(jobs["extract"])
-    assert "secrets." not in str(jobs["verify"]) + str(jobs["apply"])
+    assert "secrets." not in str(jobs["verify"])
+    assert str(jobs["apply"]).count("secrets.") == 1, "the key of an App, which may write and asks no model"
+    assert "secrets.app-private-key" in str(jobs["apply"])
     assert "pull_request_target" not in WORKFLOW.read_text(encoding="utf-8")
     assert all("timeout-minutes" in job for job in jobs.values())
 

@@ -38,6 +38,12 @@ Decision: retries live in src/client.py rather than in each caller, because only
 """
 
 
+DECIDED = """feat: {name} through the queue
+
+Decision: every {name} job goes through the {name} queue in src/{name}.py, because the {name} service drops bursts.
+"""
+
+
 class Project(RepoBuilder):
     """A RepoBuilder that also runs memory-ci."""
 

@@ -39,7 +39,10 @@ class Remote(RepoBuilder):
 
     def refuse(self, ref: str, words: str) -> None:
         """Refuse pushes to `ref` as a forge does, from a pre-receive hook."""
-        test = f'test "$ref" = "{ref}" && echo "{words}" >&2 && exit 1'
+        self.judge(f'test "$ref" = "{ref}" && echo "{words}" >&2 && exit 1')
+
+    def judge(self, test: str) -> None:
+        """Judge each ref that is pushed by a line of shell, which exits with 1 to refuse it."""
         script = f"#!/bin/sh\nwhile read old new ref; do\n  {test}\ndone\nexit 0\n"
         hook = self.path / "hooks" / "pre-receive"
         hook.parent.mkdir(exist_ok=True)
@@ -98,7 +101,14 @@ class Publisher:
         self.failure: Callable[[Plan], Plan] | None = None
         self.waits = Waits()
 
-    def __call__(self, mode: PublishMode | None = None, since: str | None = None, ref: str | None = None) -> Published:
+    def __call__(
+        self,
+        mode: PublishMode | None = None,
+        since: str | None = None,
+        ref: str | None = None,
+        *,
+        at_once: bool = False,
+    ) -> Published:
         workspace = self.project.workspace
 
         def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
@@ -108,7 +118,9 @@ class Publisher:
                 self.before.pop(0)()
             return plan if self.failure is None else self.failure(plan)
 
-        return publish(workspace, PublishOptions(mode, ref), make_plan, self.now, self.environ, self.waits.pace())
+        return publish(
+            workspace, PublishOptions(mode, ref, at_once), make_plan, self.now, self.environ, self.waits.pace()
+        )
 
 
 class GitHubDouble:
@@ -121,6 +133,9 @@ class GitHubDouble:
         self.refusal = ""
         self.comments: list[dict[str, Any]] = []
         self.graphql_answer: Answer | None = None
+        self.reviews: list[dict[str, Any]] = []
+        self.answers: dict[str, Answer] = {}
+        self.asked: list[tuple[str, Any]] = []
 
     def environ(self, url: str) -> dict[str, str]:
         return {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop", "GITHUB_API_URL": url}
@@ -128,6 +143,14 @@ class GitHubDouble:
     def __call__(self, asked: Asked) -> Answer:
         if asked.headers.get("authorization") != f"Bearer {TOKEN}":
             return json_answer({"message": "Bad credentials"}, 401)
+        what = asked.path.rpartition("/")[2]
+        if what == "reviews":
+            return json_answer([one for one in self.reviews if f"/pulls/{one['pull']}/" in asked.path])
+        if what == "graphql" and "enablePullRequestAutoMerge" in asked.json["query"]:
+            what = "auto-merge"
+        if what in ("labels", "requested_reviewers", "auto-merge"):
+            self.asked.append((what, asked.json))
+            return self.answers.get(what, json_answer({} if what != "labels" else []))
         if asked.path == "/graphql":
             return self.graphql_answer or self._commit(asked.json["variables"]["input"])
         if asked.path.startswith("/repos/acme/shop/issues/"):
@@ -155,11 +178,21 @@ class GitHubDouble:
         return json_answer(comment)
 
     def _list(self, asked: Asked) -> Answer:
-        is_asked = asked.query.get("head") == f"acme:{UPDATE}" and asked.query["base"] == "main"
-        newest_first = reversed(self.pulls)
-        return json_answer([pull for pull in newest_first if is_asked and pull["state"] == asked.query["state"]])
+        head, base, state = asked.query["head"].removeprefix("acme:"), asked.query["base"], asked.query["state"]
+        newest_first = (pull for pull in reversed(self.pulls) if (pull["head"], pull["base"]) == (head, base))
+        return json_answer([pull for pull in newest_first if pull["state"] == state])
+
+    def review(
+        self, state: str, login: str = "ann", association: str = "MEMBER", type: str = "User", *, pull: int = 1
+    ) -> None:
+        """A review of a request, by a person of the house unless said otherwise."""
+        user = {"login": login, "type": type}
+        said = {"id": len(self.reviews) + 1, "state": state, "user": user, "author_association": association}
+        self.reviews.append({**said, "pull": pull})
 
     def _open(self, asked: Asked) -> Answer:
+        if "open" in self.answers:
+            return self.answers["open"]
         number = len(self.pulls) + 1
         pull = {
             "number": number,
@@ -205,6 +238,9 @@ class GitLabDouble(GitHubDouble):
         number = asked.path.removeprefix("/projects/42/merge_requests").lstrip("/")
         if asked.headers.get("private-token") != TOKEN or not asked.path.startswith("/projects/42/merge_requests"):
             return json_answer({"message": "404 Not Found"}, 404)
+        number, _, part = number.partition("/")
+        if part:
+            return json_answer({"approved_by": []} if part == "approvals" else [])
         if asked.method == "GET":
             state = asked.query["state"]
             return json_answer([self._show(one) for one in reversed(self.pulls) if state in ("all", self._state(one))])

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.proposals import MAX_BYTES, GitHubCommitter, GitHubProposals, GitLabProposals, Proposal
+from memory_ci.forge.graphql import MAX_BYTES, GitHubCommitter
+from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposal
 from memory_ci.forge.selection import choose_committer, choose_proposals
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import TOKEN, make_client
-from tests.servers import Answer, Handler, by_path, json_answer, serve
+from tests.servers import Answer, Asked, Handler, by_path, json_answer, serve
 
 PULL: dict[str, Any] = {"number": 7, "html_url": "https://github.com/acme/shop/pull/7"}
 OWN: dict[str, Any] = {"source_project_id": 42, "target_project_id": 42}
@@ -98,6 +99,99 @@ def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(tmp_pat
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
         assert forge.find("memory-ci/update", "main") == Proposal(3, REQUEST["web_url"])
         assert forge.find_closed("memory-ci/update", "main") is None
+
+
+def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
+    routes: dict[str, Answer | Handler] = {
+        "/repos/acme/shop/pulls": json_answer({**PULL, "node_id": "PR_7"}, 201),
+        "/repos/acme/shop/issues/7/labels": json_answer([]),
+        "/repos/acme/shop/pulls/7/requested_reviewers": json_answer(PULL, 201),
+        "/graphql": json_answer({"data": {"enablePullRequestAutoMerge": {"clientMutationId": None}}}),
+    }
+    with serve(by_path(routes)) as server:
+        forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop", f"{server.url}/graphql")
+        opened = forge.open("m", "main", "T", "B", is_draft=True)
+        forge.label(opened, ["memory"])
+        forge.ask(opened, ["ann", "acme/platform"])
+        forge.merge_when_ready(opened, "squash")
+    draft, labels, reviewers, merging = (asked.json for asked in server.asked)
+    assert draft["draft"] is True
+    assert labels == {"labels": ["memory"]}
+    assert reviewers == {"reviewers": ["ann"], "team_reviewers": ["platform"]}
+    assert merging["variables"]["input"] == {"pullRequestId": "PR_7", "mergeMethod": "SQUASH"}
+
+
+def test_where_there_are_no_drafts_the_request_is_none(tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Answer:
+        words = "Draft pull requests are not supported in this repository."
+        return json_answer({"message": words}, 422) if asked.json.get("draft") else json_answer(PULL, 201)
+
+    with serve(answer) as server:
+        assert GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open(
+            "m", "main", "T", "B", is_draft=True
+        ) == Proposal(7, PULL["html_url"])
+
+
+def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
+    root = "/projects/42/merge_requests"
+    routes: dict[str, Answer | Handler] = {
+        root: json_answer({**REQUEST, "draft": True}, 201),
+        f"{root}/3": json_answer(REQUEST),
+        f"{root}/3/merge": json_answer(REQUEST),
+        "/users": lambda asked: json_answer([{"id": 5}] if asked.query["username"] == "ann" else []),
+    }
+    with serve(by_path(routes)) as server:
+        forge = GitLabProposals(make_client(server.url, tmp_path), "42")
+        opened = forge.open("m", "main", "T", "B", is_draft=True)
+        forge.update(opened, "T2", "B2")
+        forge.label(opened, ["memory", "bot"])
+        forge.ask(opened, ["ann"])
+        forge.merge_when_ready(opened, "squash")
+        with pytest.raises(EngineError, match="there is no user nobody"):
+            forge.ask(opened, ["nobody"])
+    written = [asked.json for asked in server.asked if asked.method != "GET"]
+    assert [one.get("title") for one in written[:2]] == ["Draft: T", "Draft: T2"]
+    assert written[2:4] == [{"add_labels": "memory,bot"}, {"reviewer_ids": [5]}]
+    assert written[4]["squash"] is written[4]["merge_when_pipeline_succeeds"] is True
+
+
+def test_a_refusal_quotes_the_forge_and_names_the_setting(tmp_path: Path) -> None:
+    words = "GitHub Actions is not permitted to create or approve pull requests."
+    with (
+        serve(lambda _: json_answer({"message": words, "errors": [{"message": TOKEN}]}, 403)) as server,
+        pytest.raises(EngineError) as caught,
+    ):
+        GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open("a", "b", "T", "B")
+    assert words in caught.value.message
+    assert TOKEN not in caught.value.message
+    assert "Allow GitHub Actions to create and approve pull requests" in (caught.value.hint or "")
+
+
+def _reviewer(state: str, username: str = "ann") -> dict[str, Any]:
+    return {"state": state, "user": {"username": username}}
+
+
+@pytest.mark.parametrize(
+    ("approved", "reviewers", "review"),
+    [
+        ([], [], ""),
+        ([], [_reviewer("unreviewed")], ""),
+        ([], [_reviewer("reviewed")], "reviewed"),
+        ([], [_reviewer("reviewed", "GitLabDuo"), _reviewer("reviewed", "project_42_bot_1a2b")], ""),
+        ([], [_reviewer("reviewed"), _reviewer("requested_changes", "bob")], "changes requested"),
+        ([_reviewer("")], [_reviewer("requested_changes", "bob")], "approved"),
+    ],
+)
+def test_gitlab_says_whether_a_request_is_under_review(
+    tmp_path: Path, approved: list[Any], reviewers: list[Any], review: str
+) -> None:
+    root = "/projects/42/merge_requests/3"
+    routes: dict[str, Answer | Handler] = {
+        f"{root}/approvals": json_answer({"approved_by": approved}),
+        f"{root}/reviewers": json_answer(reviewers),
+    }
+    with serve(by_path(routes)) as server:
+        assert GitLabProposals(make_client(server.url, tmp_path), "42").find_review(Proposal(3, "")) == review
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import msgspec
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.flows.workspace import Workspace, branch_tip, list_memory_files, workspace_at
-from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series
+from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series
 from memory_ci.records.config import FORMAT
 
 FORMAT_LINE = re.compile(rb"^format[ \t]*:.*\r?\n?", re.MULTILINE)
@@ -67,7 +67,7 @@ def migrate(
     if files and not dry_run:
         message = f"memory: migrate to format {after}\n\nMemory-CI-Step: migrate\n"
         commits = [PlannedCommit(files, message)]
-        who = IN_ACTIONS if in_actions else MEMORY_CI
+        who = choose_identity(here.config.publish, in_actions=in_actions)
         base = commit_series(workspace.repo, ref=ref, expected=base, commits=commits, identity=who, when=now)
     return Migration(ref, before, after, tuple(sorted(files)), base)
 

@@ -17,13 +17,15 @@ from memory_ci.flows.index import build_index
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.comment import comment_on_cited
-from memory_ci.flows.publish.publish import PublishOptions, publish
+from memory_ci.flows.publish.publish import PublishOptions, find_delay, publish
 from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
-from memory_ci.flows.workspace import Workspace, branch_name, index_path, workspace_at
+from memory_ci.flows.workspace import Workspace, branch_name, index_path, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, iter_merged_changes, plan_range
+from memory_ci.gitrepo.process import decode_path, run_git
+from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.plan import Plan, Published
@@ -40,7 +42,7 @@ PATIENCE = timedelta(days=1)
 class CiOptions(msgspec.Struct, frozen=True):
     """`extract` writes the plan there and changes nothing; `apply` is a plan to perform: no engine is asked.
 
-    `push` None: what the configuration of the branch says.
+    `push` None: what the configuration of the branch says. `now`: whether `publish.every` lets it or not.
     """
 
     engine: EngineName | None = None
@@ -48,12 +50,14 @@ class CiOptions(msgspec.Struct, frozen=True):
     extract: Path | None = None
     apply: bytes | None = None
     dry_run: bool = False
+    now: bool = False
 
 
 class CiRun(msgspec.Struct, frozen=True):
     """What a job did: its report when it verified, else the plan, and the commits that it made or (dry) would make.
 
     `remarks` are lines about memory as a whole, after what was done; of a job that verified, about its comment.
+    `is_memory_only`: the change that was verified touches nothing else.
     """
 
     job: CiJob
@@ -63,6 +67,7 @@ class CiRun(msgspec.Struct, frozen=True):
     index: IndexUse | None = None
     remarks: tuple[str, ...] = ()
     stop: Stop | None = None
+    is_memory_only: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -84,7 +89,8 @@ def run_ci(
     if job.kind == "verify":
         report = verify_change(workspace, job.base, "HEAD", is_fork=job.is_fork)
         said = "" if options.dry_run else comment_on_cited(workspace, job, report.findings, environ)
-        return CiRun(job, report, remarks=(said,) if said else ())
+        alone = _is_memory_only(workspace, job.base)
+        return CiRun(job, report, remarks=(said,) if said else (), is_memory_only=alone)
     if job.kind == "nothing":
         return CiRun(job)
     given = None if options.apply is None else parse_plan(options.apply)
@@ -98,7 +104,10 @@ def run_ci(
         return plan_record(workspace, asked, now.date(), progress, environ)
 
     ref = branch_name(workspace, job.branch)
+    asked = PublishOptions(options.push, ref, options.now)
     if options.extract is not None:
+        if wait := find_delay(workspace, asked, now, environ):
+            return CiRun(replace(job, kind="nothing", reason=wait))
         plan = make_plan(ref, frozenset())
         save_plan(plan, options.extract)
         stop = find_stop(workspace, plan, now)  # the job that performs the plan ends red, so that this one is kept
@@ -107,7 +116,7 @@ def run_ci(
         plan = make_plan(ref, frozenset())
         published = Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
         return CiRun(job, plan=plan, published=published, stop=find_stop(workspace, plan, now))
-    sent = publish(workspace, PublishOptions(options.push, ref), make_plan, now, environ)
+    sent = publish(workspace, asked, make_plan, now, environ)
     return CiRun(
         job,
         plan=sent.plan,
@@ -116,6 +125,16 @@ def run_ci(
         remarks=list_remarks(workspace, ref, now.date()),
         stop=find_stop(workspace, sent.plan, now) if sent.plan else None,
     )
+
+
+def _is_memory_only(workspace: Workspace, base: str | None) -> bool:
+    """Whether HEAD differs from where it left a base in memory alone, as the base knows memory."""
+    if base is None or find_commit(workspace.repo, base) is None:
+        return False
+    shown = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=none")
+    found = run_git(workspace.repo.cwd, "diff", *shown, "--end-of-options", f"{base}...HEAD", "--")
+    paths = [decode_path(path) for path in found.split(b"\0") if path]
+    return bool(paths) and all(map(memory_test(workspace_at(workspace.repo, base)), paths))
 
 
 def _index(workspace: Workspace, ref: str) -> IndexUse:
@@ -132,6 +151,7 @@ def list_outputs(run: CiRun) -> dict[str, str]:
     return {
         "job": run.job.kind,
         "findings": str(len(report.findings)) if report else "0",
+        "memory-only": str(run.is_memory_only).lower(),
         "learned": str(len(learned)),
         "commits": str(len(sent.subjects)) if sent else "0",
         "tip": sent.tip if sent else "",

@@ -15,12 +15,14 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.flows.publish.cadence import find_shortage, find_wait
 from memory_ci.flows.publish.replan import COVERED, is_covered
-from memory_ci.flows.record.apply import Applied, apply_plan
+from memory_ci.flows.record.apply import Applied, apply_plan, without_source
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
-from memory_ci.forge.proposals import GitHubCommitter
+from memory_ci.forge.graphql import GitHubCommitter
+from memory_ci.forge.rules import format_settings
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import SOURCE, STEP, find_cursor
+from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.merges import fast_forward, private_ref
 from memory_ci.gitrepo.network import DEEPER, PushOutcome, Remote, deepen, fetch_tip, push_tip
@@ -58,7 +60,10 @@ RANDOM = SystemRandom()
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of publish: where, on which remote and branch (a short name), what it does, when, and how patiently."""
+    """One run of publish: where, on which remote and branch (a short name), what it does, when, and how patiently.
+
+    `at_once`: a person wants it now, whatever `publish.every` says.
+    """
 
     workspace: Workspace
     remote: Remote
@@ -68,6 +73,7 @@ class Run(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     pace: Pace
     accepted: frozenset[str] = frozenset()
+    at_once: bool = False
 
 
 class CommitStep(NamedTuple):
@@ -87,7 +93,12 @@ def land(run: Run, mode: str, send: Send) -> Published:
             base = fetch(run, run.branch, ref)
             if is_own_push(run, base):
                 return Published(mode, base, tries=tries, reason="nothing but memory was pushed: nothing to do")
+            here = workspace_at(run.workspace.repo, base)
+            if not run.at_once and (wait := find_wait(here, (base,), run.now)):
+                return Published(mode, base, tries=tries, reason=wait)
             plan, applied = perform(run, ref)
+            if not run.at_once and applied.tip != base and (wait := find_shortage(here, base, applied.tip)):
+                return Published(mode, base, tries=tries, reason=wait, plan=plan)
             reason = COVERED if is_covered(plan) else ""
             landed = named(run, Published(mode, applied.tip, "", tries, reason, plan, applied.subjects))
             outcome = send(base, applied.tip) if applied.tip != base else PushOutcome("done")
@@ -113,7 +124,7 @@ def send_by_api(run: Run, committer: GitHubCommitter) -> Send:
 
     def send(base: str, tip: str) -> PushOutcome:
         steps = list(list_steps(run.workspace, base, tip))
-        for step in [*(CommitStep(_without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
+        for step in [*(CommitStep(without_source(step.message), step.files) for step in steps[:-1]), *steps[-1:]]:
             created = committer.commit(run.branch, base, step.files, step.message)
             if not created.oid:
                 return PushOutcome("moved" if created.is_stale else "refused", created.reason)
@@ -183,7 +194,8 @@ def named(run: Run, published: Published) -> Published:
 
 def refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
     """The remote does not take commits on this branch from us."""
-    hint = "Let the rules of the branch admit memory-ci, or publish by pull request: --push pr, or --push auto."
+    otherwise = "Let the rules of the branch admit memory-ci, or publish by pull request: --push pr, or --push auto."
+    hint = format_settings(outcome.said, otherwise)
     message = f"the remote refused the commits on {branch!r}: {outcome.said or 'it did not say why'}"
     return RepositoryError(message, slug="push-refused", hint=hint)
 
@@ -204,10 +216,6 @@ def _plan(run: Run, ref: str) -> Plan:
                 raise
         deepen(run.workspace.repo, run.remote, run.branch, step)
     return run.make_plan(ref, run.accepted)
-
-
-def _without_source(message: str) -> str:
-    return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
 
 
 def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:

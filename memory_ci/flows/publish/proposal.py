@@ -6,12 +6,17 @@ moves only from where it was read. What becomes of its pull request: `flows.publ
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.publish.carry_over import carry_over, list_lost
+from memory_ci.flows.publish.cadence import find_hold, find_shortage, find_wait
+from memory_ci.flows.publish.carry_over import Carried, carry_over, list_lost
 from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal, request_options
 from memory_ci.flows.publish.pull_request import (
+    CLOSED,
     Built,
     RequestState,
     close_request,
@@ -20,15 +25,26 @@ from memory_ci.flows.publish.pull_request import (
     update_request,
 )
 from memory_ci.flows.publish.replan import COVERED, is_covered
+from memory_ci.flows.publish.split import (
+    TeamBranch,
+    Teams,
+    list_teams,
+    merge_verdicts,
+    of_team,
+    part_of_plan,
+    read_teams,
+    shown,
+)
+from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
 from memory_ci.flows.workspace import PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.merges import private_ref
-from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, push_tip
-from memory_ci.gitrepo.repo import is_ancestor
+from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, list_remote_branches, push_tip
+from memory_ci.gitrepo.repo import is_ancestor, resolve_commit
 from memory_ci.records.config import Config
-from memory_ci.records.plan import Published
+from memory_ci.records.plan import Plan, Published
 from memory_ci.text import plural
 
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
@@ -43,38 +59,106 @@ def propose(run: Run, reason: str = "") -> Published:
         with private_ref(run.workspace.repo, PRIVATE) as ref, private_ref(run.workspace.repo, PRIVATE) as theirs:
             base = fetch(run, run.branch, ref)
             settings = workspace_at(run.workspace.repo, base).config
-            standing = find_request_state(run, settings)
+            here, standing = Workspace(run.workspace.repo, settings), find_request_state(run, settings)
             boxes = standing.boxes
             if is_own_push(run, base) and (standing.open or not boxes.unticked):
                 return Published("pr", base, tries=tries, reason="nothing but memory was pushed: nothing to do")
             old = find_remote_tip(run.workspace.repo, run.remote, settings.publish.branch)
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
-            verdicts = read_decisions(Workspace(run.workspace.repo, settings), base, old or base, boxes)
-            built = verdicts.obstacle or _build(replace(run, accepted=boxes.accepted), ref, base, verdicts)
+            if pause := find_pause(run, here, standing, (base, old) if old else (base,)):
+                return Published("pr", old or base, tries=tries, reason=pause)
+            verdicts = read_decisions(here, base, old or base, boxes)
+            teams = read_teams(here, base)
+            branches = _read_branches(run, here, base) if teams.owners else {}
+            ground = merge_verdicts(verdicts, branches) if branches else verdicts
+            built = verdicts.obstacle or _build(replace(run, accepted=boxes.accepted), ref, base, ground)
             if isinstance(built, str):
                 return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
-            published = _bring(run, settings, built, old, standing, reason)
+            if names := list_teams(built.plan, teams, branches):
+                parts = _Parts(run, teams, built, verdicts, branches)
+                published = _bring_parts(parts, names, old, standing, reason)
+            else:
+                published = _bring(run, settings, built, old, standing, reason)
             if published is not None:
                 return named(run, replace(published, tries=tries))
     raise contended(run.branch)
 
 
+class _Parts(NamedTuple):
+    """What becomes several requests."""
+
+    run: Run
+    teams: Teams
+    built: Built
+    verdicts: MaintainerDecisions
+    branches: Mapping[str, TeamBranch]
+
+    def make(self, ref: str, plan: Plan, verdicts: MaintainerDecisions, *, covers: bool) -> Built:
+        """One of them, on a ref that is at the base: what is to stay of its branch, then its part of the plan."""
+        here, base, run = self.teams.workspace, self.built.base, self.run
+        carried = _carry(run, here, ref, base, verdicts)
+        part = replace(plan, ref=ref, base=resolve_commit(here.repo, ref))
+        applied = apply_plan(here, part, run.now, in_actions="GITHUB_ACTIONS" in run.environ, covers=covers)
+        lost = list_lost(here, applied.tip, verdicts)
+        return Built(base, applied.tip, part, applied.subjects, verdicts.rejected, carried, lost)
+
+
+def _read_branches(run: Run, here: Workspace, base: str) -> dict[str, TeamBranch]:
+    """The branches of teams on the remote. All that stands on one stays, but for what people took out."""
+    prefix, found = f"{here.config.publish.branch}-", {}
+    for branch in list_remote_branches(run.workspace.repo, run.remote, prefix):
+        team = branch.removeprefix(prefix)
+        with private_ref(run.workspace.repo, PRIVATE) as ref:
+            tip = fetch(run, branch, ref)
+            standing = find_request_state(run, of_team(here.config, team))
+            verdicts = read_decisions(here, base, tip, standing.boxes, with_ours=True)
+            hold = verdicts.obstacle or find_hold(standing.forge, standing.open, at_once=run.at_once)
+            found[team] = TeamBranch(tip, MaintainerDecisions() if verdicts.obstacle else verdicts, standing, hold)
+    return found
+
+
+def _bring_parts(
+    parts: _Parts, names: Sequence[str], old: str | None, standing: RequestState, reason: str
+) -> Published | None:
+    """The requests of the teams, then the plain one, which says how far the run came if nothing waits for a review."""
+    run, here, plan = parts.run, parts.teams.workspace, parts.built.plan
+    said, waits = [], False
+    for team in names:
+        branch = parts.branches.get(team)
+        part = part_of_plan(plan, parts.teams, team)
+        if branch and branch.hold:
+            waits |= bool(part.steps)
+            said.append(f"{team}: {branch.hold}")
+            continue
+        stays = branch.verdicts._replace(rejected=(), released=frozenset()) if branch else MaintainerDecisions()
+        with private_ref(here.repo, PRIVATE, parts.built.base) as ref:
+            built = shown(here, parts.make(ref, part, stays, covers=False))
+            settings = of_team(here.config, team)
+            state = branch.standing if branch else find_request_state(run, settings)
+            done = _bring(run, settings, built, branch.tip if branch else None, state, "")
+        if done is None:
+            return None
+        waits |= bool(part.steps) and not done.subjects and CLOSED not in done.reason
+        said.append(f"{team}: {done.url or done.reason}")
+    rejected = merge_verdicts(parts.verdicts, parts.branches).rejected
+    rest = part_of_plan(plan, parts.teams, "")
+    with private_ref(here.repo, PRIVATE, parts.built.base) as ref:
+        built = parts.make(ref, rest, parts.verdicts._replace(rejected=rejected), covers=not waits)
+        done = _bring(run, here.config, built, old, standing, reason)
+    return done and replace(done, reason="; ".join(filter(None, (done.reason, *said))), plan=plan)
+
+
+def find_pause(run: Run, here: Workspace, standing: RequestState, tips: tuple[str, ...]) -> str:
+    """Why nothing is proposed now, before anything is planned. Raises EngineError (`forge-…`)."""
+    wait = "" if run.at_once else find_wait(here, tips, run.now)
+    return wait or (find_hold(standing.forge, standing.open, at_once=run.at_once) if len(tips) > 1 else "")
+
+
 def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Built | str:
     """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
-    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms
-
     workspace = workspace_at(run.workspace.repo, base)
-    carried = carry_over(workspace, base, verdicts)
-    if carried.files:
-        commit_series(
-            workspace.repo,
-            ref=ref,
-            expected=base,
-            commits=[PlannedCommit(carried.files, CARRIED)],
-            identity=IN_ACTIONS if "GITHUB_ACTIONS" in run.environ else MEMORY_CI,
-            when=run.now,
-        )
+    carried = _carry(run, workspace, ref, base, verdicts)
     try:
         plan, applied = perform(run, ref, base if carried.files else None)
     except RepositoryError as error:
@@ -85,11 +169,34 @@ def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Buil
     return Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
 
 
+def _carry(run: Run, workspace: Workspace, ref: str, base: str, verdicts: MaintainerDecisions) -> Carried:
+    """Commit on a ref that is at `base` what is to stay of a branch."""
+    from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
+
+    carried = carry_over(workspace, base, verdicts)
+    if carried.files:
+        commit_series(
+            workspace.repo,
+            ref=ref,
+            expected=base,
+            commits=[PlannedCommit(carried.files, CARRIED)],
+            identity=choose_identity(workspace.config.publish, in_actions="GITHUB_ACTIONS" in run.environ),
+            when=run.now,
+        )
+    return carried
+
+
 def _bring(
     run: Run, settings: Config, built: Built, old: str | None, standing: RequestState, reason: str
 ) -> Published | None:
     """Branch and pull request brought up to date, or left as they are; None where the branch moved meanwhile."""
     if left := _why_left(run, settings, built, old):
+        return Published("pr", old or built.base, reason=left, plan=built.plan)
+    here = Workspace(run.workspace.repo, settings)
+    is_more = not run.at_once and built.tip != built.base
+    short = find_shortage(here, old or built.base, built.tip) if is_more else ""
+    # A review that was submitted while the run was planned.
+    if left := short or (find_hold(standing.forge, standing.open, at_once=run.at_once) if old else ""):
         return Published("pr", old or built.base, reason=left, plan=built.plan)
     if built.tip != built.base and (answer := find_answer(built, standing)):
         return Published("pr", old or built.base, reason=answer, plan=built.plan)

@@ -6,29 +6,37 @@ from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
-from memory_ci.flows.publish.landing import Pace, Planner, Run, land, send_by_api, send_by_push
-from memory_ci.flows.publish.proposal import propose
+from memory_ci.flows.publish.cadence import is_by_hand
+from memory_ci.flows.publish.landing import Pace, Planner, Run, fetch, land, send_by_api, send_by_push
+from memory_ci.flows.publish.proposal import find_pause, propose
+from memory_ci.flows.publish.pull_request import find_request_state
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.apply import apply_plan
-from memory_ci.flows.workspace import Workspace, branch_name, workspace_at
+from memory_ci.flows.workspace import PRIVATE, Workspace, branch_name, workspace_at
 from memory_ci.forge.selection import choose_committer
-from memory_ci.gitrepo.network import connect
+from memory_ci.gitrepo.merges import private_ref
+from memory_ci.gitrepo.network import connect, find_remote_tip
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.records.config import PublishConfig, PublishMode
 from memory_ci.records.names import HEADS
-from memory_ci.records.plan import Published
+from memory_ci.records.plan import Plan, Published
 
 REFUSALS = frozenset({"push-refused", "forge-refused"})
 """After these another way is tried, where the mode has one."""
 
 
 class PublishOptions(msgspec.Struct, frozen=True):
-    """`mode` None: what the configuration of the branch says; `ref` None: HEAD's branch."""
+    """`mode` None: what the configuration of the branch says; `ref` None: HEAD's branch.
+
+    `at_once`: not only when `publish.every` says; a job that a person started is never late.
+    """
 
     mode: PublishMode | None = None
     ref: str | None = None
+    at_once: bool = False
 
 
 def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
@@ -61,12 +69,46 @@ def publish(
         applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
         reason = COVERED if is_covered(plan) else ""
         return Published(mode, applied.tip, "", 1, reason, plan, applied.subjects, is_followed=True)
-    remote = _remote(workspace, ref)
-    branch = ref.removeprefix(HEADS)
-    run = Run(workspace, connect(remote, environ), branch, make_plan, now, environ, pace or Pace())
+    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace)
     if mode == "pr":
         return propose(run)
     return _land_or_propose(run, mode)
+
+
+def find_delay(workspace: Workspace, options: PublishOptions, now: datetime, environ: Mapping[str, str]) -> str:
+    """Why a run would publish nothing now, "" if it would: asked before a model reads anything.
+
+    Raises RepositoryError (no-remote), EngineError (remote-failed, `forge-…`).
+    """
+    if publish_mode(workspace, options) == "none":
+        return ""
+
+    def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
+        raise AssertionError("nothing is planned to ask whether a run is due")
+
+    with private_ref(workspace.repo, PRIVATE) as ref, private_ref(workspace.repo, PRIVATE) as theirs:
+        run = _start(workspace, options, make_plan, now, environ)
+        base = fetch(run, run.branch, ref)
+        here = workspace_at(workspace.repo, base)
+        branch = here.config.publish.branch
+        old = find_remote_tip(workspace.repo, run.remote, branch) and fetch(run, branch, theirs)
+        standing = find_request_state(run, here.config)
+        return find_pause(run, here, standing, (base, old) if old else (base,))
+
+
+def _start(
+    workspace: Workspace,
+    options: PublishOptions,
+    make_plan: Planner,
+    now: datetime,
+    environ: Mapping[str, str],
+    pace: Pace | None = None,
+) -> Run:
+    ref = branch_name(workspace, options.ref)
+    remote = connect(_remote(workspace, ref), environ)
+    at_once = options.at_once or is_by_hand(environ)
+    branch = ref.removeprefix(HEADS)
+    return Run(workspace, remote, branch, make_plan, now, environ, pace or Pace(), at_once=at_once)
 
 
 def _land_or_propose(run: Run, mode: PublishMode) -> Published:

@@ -7,7 +7,7 @@ held, in keys that a forge does not show.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.records.candidate import MAX_SUGGESTIONS, Suggestion
-from memory_ci.records.config import Config
+from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.plan import Plan, Published
 from memory_ci.rendering.pull_request import (
     TITLE,
@@ -38,9 +38,20 @@ from memory_ci.rendering.pull_request import (
 )
 from memory_ci.store.edits import format_entry
 
+CLOSED = "was closed without a merge"
 KEY_LENGTH = 8
 MAX_KEYS = 2_000
 """Keys that the text of a pull request has room for; of the rest there is one key for all."""
+
+
+NEEDED = {
+    "labels": "It needs pull-requests: write (GitLab: api, role Reporter)",
+    "reviewers": "It needs pull-requests: write and people who may read the repository; a team, the token of an App "
+    "that may read members (GitLab: api, role Developer)",
+    "auto_merge": "It needs contents: write, pull-requests: write, and auto-merge allowed in Settings, General "
+    "(GitLab: api, and the right to merge)",
+}
+"""The permission that the forge may miss, by the key of the configuration."""
 
 
 class Built(NamedTuple):
@@ -90,7 +101,7 @@ def find_answer(built: Built, standing: RequestState) -> str:
     if standing.declined is None or not list_keys(built) <= parse_held(standing.declined.body):
         return ""
     number = standing.declined.number
-    return f"pull request {number} was closed without a merge, and there is nothing to propose that it did not hold"
+    return f"pull request {number} {CLOSED}, and there is nothing to propose that it did not hold"
 
 
 def update_request(run: Run, settings: Config, built: Built, done: Published, standing: RequestState) -> Published:
@@ -103,10 +114,30 @@ def update_request(run: Run, settings: Config, built: Built, done: Published, st
         return replace(done, reason="nothing to propose")
     proposed = _proposed(run, settings, built, standing)
     title, body = render_title(proposed), render_pull_request(proposed)
-    if standing.open is None:
-        return replace(done, url=forge.open(settings.publish.branch, run.branch, title, body).url)
-    forge.update(standing.open, title, body)
-    return replace(done, url=standing.open.url)
+    known, wanted = standing.open, settings.publish
+    if known is None:
+        request = forge.open(wanted.branch, run.branch, title, body, is_draft=wanted.draft)
+    else:
+        request = known
+        forge.update(request, title, body)
+    failed = _arrange(forge, request, wanted, is_new=known is None)
+    return replace(done, url=request.url, reason="; ".join(filter(None, (done.reason, *failed))))
+
+
+def _arrange(forge: Proposals, request: Proposal, wanted: PublishConfig, *, is_new: bool) -> Iterator[str]:
+    """Do what the configuration wants of a request beside its text; what failed, and why. The request stands."""
+    tried: list[tuple[str, Callable[[], None]]] = []
+    if is_new and wanted.labels:
+        tried.append(("labels", lambda: forge.label(request, wanted.labels)))
+    if is_new and wanted.reviewers:
+        tried.append(("reviewers", lambda: forge.ask(request, wanted.reviewers)))
+    if wanted.auto_merge != "none" and not request.is_draft:
+        tried.append(("auto_merge", lambda: forge.merge_when_ready(request, wanted.auto_merge)))
+    for name, do in tried:
+        try:
+            do()
+        except EngineError as error:
+            yield f"publish.{name} failed: {error.message}. {NEEDED[name]}"
 
 
 def close_request(standing: RequestState) -> str:

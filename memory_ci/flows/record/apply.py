@@ -13,6 +13,7 @@ from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.flows.record import episode_files as telling
 from memory_ci.flows.record.referee import find_objections
 from memory_ci.flows.workspace import Workspace, branch_tip, list_memory_files, load_files, workspace_at
+from memory_ci.gitrepo.history import SOURCE
 from memory_ci.records.plan import ALONE, PLAN_VERSION, Change, Plan
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.edits import apply_changes
@@ -40,16 +41,19 @@ def parse_plan(data: bytes) -> Plan:
     return plan
 
 
-def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: bool = False) -> Applied:
+def apply_plan(
+    workspace: Workspace, plan: Plan, now: datetime, *, in_actions: bool = False, covers: bool = True
+) -> Applied:
     """Perform a plan: one commit with entries and episodes, and one for each step of upkeep; all or none of them.
+
+    Unless it `covers` its range, no commit says how far the run came.
 
     Raises RepositoryError (ref-moved) when the branch is not where the plan was made, FindingsError (plan-refused)
     when the plan does what a plan of its kind may not, and what the writer raises.
     """
     from memory_ci.gitrepo.writer import (  # GitPython: 75 ms, only to write
-        IN_ACTIONS,
-        MEMORY_CI,
         PlannedCommit,
+        choose_identity,
         commit_series,
     )
 
@@ -61,11 +65,16 @@ def apply_plan(workspace: Workspace, plan: Plan, now: datetime, *, in_actions: b
         workspace.repo,
         ref=plan.ref,
         expected=plan.base,
-        commits=[PlannedCommit(files=files, message=message) for message, files in prepared],
-        identity=IN_ACTIONS if in_actions else MEMORY_CI,
+        commits=[PlannedCommit(files, message if covers else without_source(message)) for message, files in prepared],
+        identity=choose_identity(workspace_at(workspace.repo, plan.base).config.publish, in_actions=in_actions),
         when=now,
     )
     return replace(preview, tip=tip)
+
+
+def without_source(message: str) -> str:
+    """A message that does not say how far a run came."""
+    return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
 
 
 def preview_plan(workspace: Workspace, plan: Plan, now: datetime) -> Applied:

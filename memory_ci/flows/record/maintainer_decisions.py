@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test
+from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
 from memory_ci.gitrepo.repo import find_merge_base
@@ -76,21 +76,27 @@ def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
 
 
-def read_decisions(workspace: Workspace, base: str, branch: str, boxes: Boxes | None = None) -> MaintainerDecisions:
+def read_decisions(
+    workspace: Workspace, base: str, branch: str, boxes: Boxes | None = None, *, with_ours: bool = False
+) -> MaintainerDecisions:
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it.
 
     An entry whose box was unticked counts as taken out, a line whose box was ticked as taken out of REJECTED_FILE.
+    `with_ours`: what our own commits added or edited there is to stay as well.
     """
     boxes = boxes or Boxes()
-    commits = list(_foreign_commits(workspace, base, branch))
+    every = list(_list_commits(workspace, base, branch))
+    commits = [commit for commit, is_ours in every if not is_ours]
     tip = workspace.at(branch)
     lines = read_lines(tip)
-    if not commits and not boxes.unticked and not boxes.taken_back:
+    if not commits and not boxes.unticked and not boxes.taken_back and not (with_ours and every):
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
     back = frozenset(line for line in lines if line.split()[0] in boxes.taken_back)
     lines = [line for line in lines if line not in back]
     fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
     gone, edits = _read_edits(workspace, commits, fork)
+    if with_ours:
+        edits = _read_edits(workspace, [commit for commit, _ in every], fork)[1]
     unticked = {key: place.entry for key, place in tip.places.items() if key in boxes.unticked}
     for key, entry in unticked.items():
         gone[key] = tuple(dict.fromkeys((edits[key].first if key in edits else entry, entry)))
@@ -229,19 +235,21 @@ def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool
     return known in (file.old, file.new) or (known is None and not is_month)
 
 
-def _foreign_commits(workspace: Workspace, base: str, branch: str) -> Iterator[Commit]:
-    """Commits of the branch by others, oldest first, without merges: what those bring is judged elsewhere.
+def _list_commits(workspace: Workspace, base: str, branch: str) -> Iterator[tuple[Commit, bool]]:
+    """Commits of the branch, oldest first, and whether they are ours; no merges: what those bring is judged elsewhere.
 
     Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
     decisions of maintainers.
     """
-    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI  # GitPython: 75 ms, only to publish
+    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, choose_identity  # GitPython: 75 ms, only to publish
 
-    ours = {MEMORY_CI.email, IN_ACTIONS.email}
+    fork = find_merge_base(workspace.repo, base, branch) or base  # who committed may have been set since
+    configs = (workspace_at(workspace.repo, rev).config.publish for rev in {base, fork})
+    named = {choose_identity(config, in_actions=False).email for config in configs}
+    ours = {MEMORY_CI.email, IN_ACTIONS.email, *named}
     committers = list_committers(workspace.repo, base, branch)
     asked = ("--reverse", "--topo-order", "--no-merges", *FILES, "--no-renames", "--end-of-options", branch, f"^{base}")
     for commit, _ in read_log(workspace.repo, *asked, "--"):
         steps = {value for _, value in find_trailers(commit.message, (STEP,))}
-        is_ours = steps - {KEEP} and committers[commit.sha] in ours
-        if commit.parents and not is_ours:
-            yield commit
+        if commit.parents:
+            yield commit, bool(steps - {KEEP}) and committers[commit.sha] in ours

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.flows.publish.ci import CiOptions, run_ci
+from memory_ci.flows.publish.ci import CiOptions, list_outputs, run_ci
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.comment import DONE, MARKER
 from memory_ci.store.edits import format_entry
@@ -136,3 +136,27 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
     assert run.remarks == ("the comment on the request is up to date",)
     (written,) = [asked for asked in running.asked if asked.method != "GET"]
     assert (written.method, written.path) == ("PUT", "/projects/3/merge_requests/7/notes/2")
+
+
+@pytest.mark.parametrize(
+    ("files", "alone"),
+    [({"MEMORY.md": "# Memory\n"}, True), ({"MEMORY.md": "# Memory\n", "src/shop.py": "x\n"}, False), ({}, False)],
+)
+def test_the_job_says_whether_a_change_touches_memory_alone(
+    project: Project, request_of: CiJob, files: dict[str, str], alone: bool
+) -> None:
+    if files:
+        project.commit("Change", dict(files))
+    run = run_ci(project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {})
+    assert list_outputs(run)["memory-only"] == str(alone).lower()
+
+
+def test_what_a_merge_commit_hides_is_no_memory(project: Project, request_of: CiJob) -> None:
+    project.commit("Change", {"MEMORY.md": "# Memory\n"})
+    project.git("checkout", "-q", "-b", "side", "HEAD~1")
+    project.commit("Beside", {"institutional.md": "# Norms\n"})
+    project.git("merge", "-q", "--no-commit", "--no-ff", "topic")
+    project.write("src/shop.py", "evil\n")
+    project.git("commit", "-q", "-m", "Merge", "src/shop.py", "-i")
+    run = run_ci(project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {})
+    assert list_outputs(run)["memory-only"] == "false"

@@ -179,7 +179,9 @@ def test_the_forge_is_asked_once_for_the_request(forge: GitHubDouble, publish: P
     publish("pr")
     server.asked.clear()
     publish("pr")
-    assert [asked.method for asked in server.asked] == ["GET", "PATCH"]
+    asked = [(one.method, one.path.rpartition("/")[2]) for one in server.asked]
+    review = ("GET", "reviews")  # before the run is planned, and before its branch moves
+    assert asked == [("GET", "pulls"), review, review, ("PATCH", "1")]
 
 
 def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(

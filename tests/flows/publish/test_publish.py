@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.publish.publish import PublishOptions, publish_mode
-from tests.flows.project import MARKED, Project
+from tests.flows.project import DECIDED, MARKED, Project
 from tests.flows.remote import TOKEN, Publisher, Remote, git_over_http, make_remote
 from tests.make import make_entry
 from tests.servers import serve
@@ -18,12 +18,6 @@ from tests.servers import serve
 WRITER = Path(__file__).parents[1] / "one_writer.py"
 GH006 = "remote: error: GH006: Protected branch update failed for refs/heads/main."
 GH013 = "remote: error: GH013: Repository rule violations found for refs/heads/main."
-
-
-DECIDED = """feat: {name} through the queue
-
-Decision: every {name} job goes through the {name} queue in src/{name}.py, because the {name} service drops bursts.
-"""
 
 
 @pytest.fixture
