@@ -15,6 +15,7 @@ Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
 PublishMode = Literal["none", "push", "pr", "api", "auto"]
 EmbedderName = Literal["none", "auto", "local", "ollama", "openai", "gemini"]
+Quotes = Literal["full", "link", "none"]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
 
@@ -39,6 +40,12 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trusted_authors: tuple[str, ...] = ("*",)
     bot_authors: tuple[str, ...] = ("*[bot]*", "dependabot*", "renovate*", "github-actions*")
     adr_paths: tuple[str, ...] = ("docs/adr/*.md", "doc/adr/*.md", "**/adr/[0-9]*.md", "**/decisions/[0-9]*.md")
+
+
+class EvidenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much of people's words stands in the evidence of entries: all, where they were said, or neither."""
+
+    quotes: Quotes = "full"
 
 
 class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -181,6 +188,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     format: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
     engine: EngineConfig = EngineConfig()
     sessions: SessionsConfig = SessionsConfig()
     forge: ForgeConfig = ForgeConfig()
