@@ -67,10 +67,13 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of agents' sessions, under refs/memory-ci/sessions/, never in the work tree."""
+    """What is kept of agents' sessions, under refs/memory-ci/sessions/, never in the work tree.
+
+    `push`: whether they go with a push; `private`: to a remote that does not answer strangers.
+    """
 
     read: bool = True
-    push: bool = True
+    push: bool | Literal["private"] = "private"
     keep_full: bool = False
     keep_days: Size = 90
     max_bytes: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = 2_000_000

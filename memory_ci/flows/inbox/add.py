@@ -67,10 +67,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     new = Located(entry, "", 1, target)
     for finding in find_long(new):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in find_unsafe(new):
-        raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in find_forgotten(tombstones_here(workspace), new):
-        raise FindingsError(f"not added: the text {finding.message}", slug="forgotten", hint=finding.hint)
+    for finding in (*find_unsafe(new), *find_forgotten(tombstones_here(workspace), new)):
+        slug = "forgotten" if finding.code == "forgotten" else "refused-text"
+        raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
     for known in _find_same_body(workspace, entry):
         if is_kept(new, known):
             return Added(known.path, known.entry, is_new=False)
