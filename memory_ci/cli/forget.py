@@ -75,7 +75,7 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
 
 def _tell(plan: ForgetPlan) -> Iterator[str]:
     verb = "Forgot" if plan.is_done else "Would forget"
-    done = len(plan.places) - len(plan.left)
+    done = sum(not place.is_left for place in plan.places)
     yield f"{verb} {NOUNS[plan.what]}: {plural(done, 'place')}, {len(plan.left)} for you"
     for kind, heading in GROUPS.items():
         places = [place for place in plan.places if place.kind == kind]

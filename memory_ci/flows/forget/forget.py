@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -84,7 +84,8 @@ class ForgetPlan(msgspec.Struct, frozen=True):
 
     @property
     def left(self) -> tuple[HeldPlace, ...]:
-        return tuple(place for place in self.places if place.is_left)
+        """What a person has to look at; messages of old commits are history, for which the steps are."""
+        return tuple(place for place in self.places if place.is_left and place.kind != "message")
 
 
 class Meant(msgspec.Struct, frozen=True):
@@ -133,13 +134,14 @@ def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, 
 def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
     """Every place that holds it, and what would be done. Writes nothing."""
     target, tip = _target(workspace, meant, "0" * 32), branch_tip(workspace, None)[1]
+    files, found = rewrite_tree(workspace, target, tip)
     places = (
-        *rewrite_tree(workspace, target, tip)[1],
+        *found,
         *(place for place, *_ in rewrite_loose(workspace, target, tip)),
         *(place for place, *_ in rewrite_sessions(workspace, target)),
         *(place for place, *_ in list_derived(workspace, target)),
         *(HeldPlace("ref", ref, "deleted, and made again by the next run") for ref in list_private(workspace.repo)),
-        *_list_left(workspace, meant, target, tip, home),
+        *_list_left(workspace, meant, target, tip, home, files),
     )
     return ForgetPlan(meant.what, places, tuple(_list_steps(workspace, meant, places)))
 
@@ -200,9 +202,11 @@ def _with_lines(workspace: Workspace, tip: str, changed: bytes | None, lines: It
     return f"{text}{gap}{added}".encode("utf-8", "surrogateescape")
 
 
-def _list_left(workspace: Workspace, meant: Meant, target: Target, tip: str, home: Path) -> Iterator[HeldPlace]:
+def _list_left(
+    workspace: Workspace, meant: Meant, target: Target, tip: str, home: Path, files: Mapping[str, bytes | None]
+) -> Iterator[HeldPlace]:
     longest = (max(WORD.findall(text), key=len, default="") for _, text in meant.texts)
-    yield from list_left(workspace, target, tip, list(dict.fromkeys(filter(None, longest))))
+    yield from list_left(workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files)
     if path := workspace.config.global_.path:
         yield from find_global(target, home / path.removeprefix("~/") if path.startswith("~/") else Path(path))
 

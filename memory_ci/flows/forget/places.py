@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.serve.export import FENCE, build_lines, put_block
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, holds_entries, memory_test
 from memory_ci.gitrepo.blobs import read_files, tree_at
+from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, NOTES, StoredSession, list_stored, read_stored
@@ -247,11 +248,17 @@ def _read(path: Path) -> bytes:
 # -- what a person has to look at
 
 
-def list_left(workspace: Workspace, target: Target, tip: str, needles: Sequence[str]) -> Iterator[HeldPlace]:
-    """Files of the commit that are not memory, and other branches: named, and left to their owners."""
+def list_left(
+    workspace: Workspace, target: Target, tip: str, needles: Sequence[str], changed: Mapping[str, bytes | None]
+) -> Iterator[HeldPlace]:
+    """Files of the commit that are not memory, and other branches: named, and left to their owners.
+
+    Of the files that are `changed` the new content counts.
+    """
     repo, is_memory = workspace.repo, memory_test(workspace)
     for path in _grep(repo, tip, needles):
-        if not is_memory(path) and _holds_at(repo, target, tip, path):
+        is_held = target.tombstones.holds(changed[path] or b"") if path in changed else None
+        if not is_memory(path) and (_holds_at(repo, target, tip, path) if is_held is None else is_held):
             yield HeldPlace("file", path, "is not memory: edit it yourself", is_left=True)
     refs = run_git(
         repo.cwd, "for-each-ref", f"--count={MAX_BRANCHES}", "--format=%(objectname) %(refname)", "refs/heads",
@@ -266,7 +273,9 @@ def list_left(workspace: Workspace, target: Target, tip: str, needles: Sequence[
     for one in run_git(repo.cwd, *log).decode("utf-8", "replace").split("\0") if needles else ():
         short, _, message = one.strip().partition("\t")
         if target.tombstones.find(message):
-            yield HeldPlace("message", short, "says it: the message, and its pull request if it has one", is_left=True)
+            number = find_number(message)
+            where = f"{short}, pull request {number}" if number else short
+            yield HeldPlace("message", where, "its message says it, and so may its pull request", is_left=True)
 
 
 def find_global(target: Target, path: Path) -> Iterator[HeldPlace]:
