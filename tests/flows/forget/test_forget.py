@@ -17,6 +17,7 @@ from memory_ci.flows.inbox.candidates import list_candidates
 from memory_ci.flows.inbox.importer import ImportOptions, import_memory
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.record.apply import apply_plan
+from memory_ci.flows.record.referee import find_objections
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.flows.sessions.capture import capture
 from memory_ci.gitrepo.sessionrefs import PUSHED, list_stored, read_stored, store
@@ -213,3 +214,39 @@ def test_long_phrases_are_windows_and_are_masked_whole() -> None:
     gone = parse_tombstones(format_tombstones("words", phrase, SALT))
     assert gone.mask(f"so {phrase}, then") == "so [redacted:forgotten], then"
     assert "w3" not in "".join(format_tombstones("words", phrase, SALT))
+
+
+def test_a_plan_of_another_job_and_a_note_do_not_bring_it_back(project: Project) -> None:
+    plan = project.plan()
+    (title, *_) = [change.entry.title for step in plan.steps for change in step.changes]
+    lines = [*format_tombstones("words", title, SALT), *format_tombstones("words", "the zephyr gateway", SALT)]
+    tip = project.commit("Forget", {REJECTED_FILE: "\n".join([*lines, ""])})
+    objections = [*find_objections(project.workspace, msgspec.structs.replace(plan, base=tip), TODAY)]
+    assert len([one for one in objections if "was to be forgotten" in one]) == 1
+    path = project.put_fragment(make_entry(80, title="Ask the zephyr gateway first", scope="project"))
+    again = project.plan()
+    assert [one.code for one in again.findings if one.path == path] == ["forgotten"]
+    project.record()
+    assert path in project.git("ls-files")
+    assert title not in project.titles()
+
+
+def test_a_branch_from_before_does_not_bring_it_back(project: Project) -> None:
+    project.branch("old")
+    project.checkout("main")
+    apply_forget(project.workspace, Meant("words", (("words", "the zephyr gateway"),)), project.path, SALT, NOW)
+    project.checkout("old")
+    with pytest.raises(FindingsError, match="was to be forgotten"):
+        add_entry(project.workspace, make_entry(81, title="Ask the zephyr gateway first", scope="project"))
+
+
+def test_other_branches_and_messages_are_named_with_their_request(project: Project) -> None:
+    project.branch("old")
+    project.commit("Ask the zephyr gateway (#9)", {"MEMORY.md": "# Memory\n\nAsk the zephyr gateway.\n"})
+    project.checkout("main")
+    meant = find_meant(project.workspace, "zephyr gateway", None)
+    places = [(one.kind, one.where) for one in plan_forget(project.workspace, meant, project.path).left]
+    assert places == [("branch", "refs/heads/old")]
+    plan = plan_forget(project.workspace, meant, project.path)
+    assert any("pull request 9" in one.where for one in plan.places if one.kind == "message")
+    assert "zephyr" not in msgspec.json.encode(plan).decode()
