@@ -24,7 +24,8 @@ Kind = Literal["words", "text", "name"]
 T = TypeVar("T")
 
 TOMBSTONE = re.compile(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
-WORD = re.compile(r"[^\W_]+")
+WIDE = "\u3040-\u30ff\u3400-\u9fff"  # Scripts without blanks between words: each character is one.
+WORD = re.compile(rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+")
 CHUNK = 8
 LEAST_PHRASE = 5  # Words of an entry's text that are forgotten wherever they stand; fewer only as a whole text.
 FORGOTTEN, PERSON = "[redacted:forgotten]", "[redacted:person]"
@@ -33,6 +34,9 @@ NAMING = frozenset(
     priority phase adoption scope""".split()
 )
 """Fields that name a thing or are of a fixed set of words: their text is no prose."""
+
+FIXED = frozenset("kind actor type format agent severity outcome status".split())
+"""The same of JSON, in which names of things may hold what is to be forgotten."""
 
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf\"/\\]))")
 
@@ -92,7 +96,7 @@ class Tombstones(msgspec.Struct, frozen=True):
             names = [name for name in value.__struct_fields__ if name not in NAMING]
             return msgspec.structs.replace(value, **{name: self._masked(getattr(value, name)) for name in names})
         if isinstance(value, dict):
-            return {key: item if key in NAMING else self._masked(item) for key, item in value.items()}
+            return {key: item if key in FIXED else self._masked(item) for key, item in value.items()}
         return type(value)(map(self._masked, value)) if type(value) in (list, tuple) else value
 
 

@@ -185,7 +185,7 @@ def rewrite_sessions(
     stored = list_stored(workspace.repo)
     files: dict[StoredSession, dict[str, bytes]] = {one: {} for one in stored}
     for name in (DIGEST, FULL, NOTES):
-        for one, data in read_stored(workspace.repo, stored, MAX_FILE_BYTES, name):
+        for one, data in read_stored(workspace.repo, stored, name=name):
             files[one][name] = data
     for one, own in files.items():
         held = [name for name, data in own.items() if target.tombstones.holds(data) or _has_id(target, name, data)]

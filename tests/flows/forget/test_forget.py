@@ -141,6 +141,8 @@ def test_what_is_done_is_named_without_the_words(planted: tuple[Project, ForgetP
     assert "umbra" not in told.casefold()
     assert {place.kind for place in plan.places} >= {"memory", "session", "note", "derived", "ref"}
     assert project.git("log", "-1", "--format=%s") == "memory: forget (words)"
+    assert [one for one in plan.steps if "git push --no-verify origin +refs/memory-ci/sessions/codex/s2" in one]
+    assert PUSHED not in project.git("for-each-ref", "--format=%(refname)")
     assert "umbra" not in project.show("HEAD", REJECTED_FILE)
 
 
@@ -250,3 +252,18 @@ def test_other_branches_and_messages_are_named_with_their_request(project: Proje
     plan = plan_forget(project.workspace, meant, project.path)
     assert any("pull request 9" in one.where for one in plan.places if one.kind == "message")
     assert "zephyr" not in msgspec.json.encode(plan).decode()
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("K\u00e9strel umbra", "the Ke\u0301strel-Umbra gate"),
+        ("Kestrel umbra", "kestrel\n> umbra"),
+        ("kestrel_umbra", "KESTREL UMBRA!"),
+        ("\u6771\u4eac\u652f\u5e97", "\u305d\u306e\u6771\u4eac\u652f\u5e97\u3067"),
+    ],
+)
+def test_case_accents_layout_and_script_do_not_hide_it(phrase: str, text: str) -> None:
+    gone = parse_tombstones(format_tombstones("words", phrase, SALT))
+    assert "[redacted:forgotten]" in gone.mask(text)
+    assert gone.mask("another kestrel, umbrage") == "another kestrel, umbrage"
