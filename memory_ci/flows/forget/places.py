@@ -18,14 +18,14 @@ from memory_ci.flows.serve.export import FENCE, build_lines, put_block
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, holds_entries, memory_test
 from memory_ci.gitrepo.blobs import read_files, tree_at
 from memory_ci.gitrepo.forges import find_number
-from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, NOTES, StoredSession, list_stored, read_stored
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import MemoryFile, load_file, parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file
 from memory_ci.store.episodes import edit_tellings, is_episode_path
-from memory_ci.store.layout import is_fragment
+from memory_ci.store.layout import is_fragment, memory_pathspecs
 from memory_ci.text import plural
 
 HeldKind = Literal["memory", "export", "session", "note", "derived", "ref", "file", "branch", "message", "global"]
@@ -256,26 +256,25 @@ def list_left(
     Of the files that are `changed` the new content counts.
     """
     repo, is_memory = workspace.repo, memory_test(workspace)
-    for path in _grep(repo, tip, needles):
-        is_held = target.tombstones.holds(changed[path] or b"") if path in changed else None
-        if not is_memory(path) and (_holds_at(repo, target, tip, path) if is_held is None else is_held):
+    for path in _list_holding(repo, target, tip, needles):
+        is_mended = path in changed and not target.tombstones.holds(changed[path] or b"")
+        if not is_memory(path) and not is_mended:
             yield HeldPlace("file", path, "is not memory: edit it yourself", is_left=True)
     refs = run_git(
         repo.cwd, "for-each-ref", f"--count={MAX_BRANCHES}", "--format=%(objectname) %(refname)", "refs/heads",
         "refs/remotes", "refs/tags", "refs/stash",
     ).decode("utf-8", "replace")  # fmt: skip
+    where = (*memory_pathspecs(workspace.config.scopes), ".memory")  # of a branch only memory: there may be many
     for oid, name in (line.split(" ", 1) for line in refs.splitlines()):
-        if oid == tip:
-            continue
-        if any(_holds_at(repo, target, oid, path) for path in _grep(repo, oid, needles)):
+        if oid != tip and _list_holding(repo, target, oid, needles, where):
             yield HeldPlace("branch", name, "holds it at its tip: bring it up to date, or delete it", is_left=True)
     log = ("log", "-z", "--all", "-i", "--fixed-strings", "--format=%h%x09%B", *(f"--grep={word}" for word in needles))
     for one in run_git(repo.cwd, *log).decode("utf-8", "replace").split("\0") if needles else ():
         short, _, message = one.strip().partition("\t")
         if target.tombstones.find(message):
             number = find_number(message)
-            where = f"{short}, pull request {number}" if number else short
-            yield HeldPlace("message", where, "its message says it, and so may its pull request", is_left=True)
+            named = f"{short}, pull request {number}" if number else short
+            yield HeldPlace("message", named, "its message says it, and so may its pull request", is_left=True)
 
 
 def find_global(target: Target, path: Path) -> Iterator[HeldPlace]:
@@ -285,16 +284,15 @@ def find_global(target: Target, path: Path) -> Iterator[HeldPlace]:
         yield HeldPlace("global", str(file), "is outside of this repository: edit it yourself", is_left=True)
 
 
-def _grep(repo: Repository, rev: str, needles: Iterable[str]) -> list[str]:
-    """The files of a commit in which one of the words stands, as git finds it."""
+def _list_holding(
+    repo: Repository, target: Target, rev: str, needles: Sequence[str], where: Iterable[str] = ()
+) -> list[str]:
+    """The files of a commit that hold it: git finds those with one of the words, and they are read in one go."""
     asked = [part for word in needles for part in ("-e", word)]
-    with suppress(MemoryCIError):  # exit status 1: none
-        said = run_git(repo.cwd, "grep", "-l", "-z", "-i", "-I", "-F", *asked, rev, "--") if asked else b""
-        return [path.partition(":")[2] for path in said.decode("utf-8", "surrogateescape").split("\0") if path]
-    return []
-
-
-def _holds_at(repo: Repository, target: Target, rev: str, path: str) -> bool:
-    found = tree_at(repo, rev).files.get(path)
-    contents = read_files(repo, [found], MAX_FILE_BYTES) if found else ()
-    return any(content.data is not None and target.tombstones.holds(content.data) for content in contents)
+    if not asked:
+        return []
+    said = run_git(repo.cwd, "grep", "-l", "-z", "-i", "-I", "-F", *asked, rev, "--", *where, ok=(0, 1))
+    paths = (path.partition(":")[2] for path in decode_path(said).split("\0") if path)
+    files = tree_at(repo, rev).files
+    contents = read_files(repo, [files[path] for path in paths if path in files], MAX_FILE_BYTES)
+    return [one.file.path for one in contents if one.data is not None and target.tombstones.holds(one.data)]
