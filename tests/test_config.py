@@ -49,7 +49,7 @@ def test_every_key_can_be_said() -> None:
         ("engine: {max_cost_usd: much}", ":1: engine.max_cost_usd must be a number from 0 to 10000", ""),
         ("engine: {price: [1]}", "price must be a list of 2 numbers from 0 to 10000 or nothing", ""),
         ("engine: {model: 3}", ":1: engine.model must be a text", ""),
-        ("sessions: {push: 3}", ":1: sessions.push must be true or false", ""),
+        ("sessions: {push: 3}", ":1: sessions.push must be true or false or one of private", ""),
         ("roles: {reviewer: [all]}", ":1: roles must be a mapping from texts to lists of any of global, inst", ""),
         ("retrieve: {type_max_chars: {lore: 3}}", "mapping from any of corrective, declarative, directive, proc", ""),
         ("retrieve: {embedder_model: a b}", "retrieve.embedder_model must be a text that fits the pattern ^[", ""),

@@ -67,7 +67,7 @@ def pre_commit(rest: tuple[str, ...]) -> None:
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
 @click.argument("rest", nargs=-1)
 def pre_push(remote: str, rest: tuple[str, ...]) -> None:
-    """Send the captured sessions that a remote lacks, if `sessions.push` is on. pre-commit names it by a variable.
+    """Send the captured sessions that a remote lacks, if `sessions.push` lets them. pre-commit names it by a variable.
 
     \b
     Example:
@@ -76,8 +76,8 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     from memory_ci.flows.sessions.active_session import push_sessions
 
     with _harmless("sessions not pushed"):
-        if sent := push_sessions(workspace(is_quiet=True), remote):
-            click.echo(f"memory-ci: {plural(sent, 'session')} sent to {remote} (refs/memory-ci/sessions/)", err=True)
+        if said := push_sessions(workspace(is_quiet=True), remote, os.environ, now()):
+            click.echo(f"memory-ci: {printable(said)}", err=True)
     with _harmless("no nudge"):
         _nudge()
 

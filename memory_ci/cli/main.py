@@ -38,6 +38,7 @@ COMMANDS = {
     "compact": ("upkeep", "Unite entries that say the same, and take retired ones out."),
     "promote": ("upkeep", "Move entries that recur up one scope."),
     "retire": ("upkeep", "Retire entries of a stage that has ended, or whose code is gone."),
+    "forget": ("forget", "Forget an entry, words or a person, here and for later runs."),
     "review": ("upkeep", "Walk through the entries whose code has changed."),
     "index": ("index", "Build the search index, or print its cache key."),
     "retrieve": ("answers", "Print what memory knows about a task."),

@@ -115,9 +115,12 @@ def record_command(
         return
     if summary is not None and plan is not None:
         from memory_ci.flows.measure.health import list_remarks
+        from memory_ci.flows.record.apply import trim_plan
+        from memory_ci.flows.workspace import workspace_at
 
         remarks = list_remarks(where, plan.ref, today())
-        summary.write(render_summary(plan, published, remarks=remarks))
+        shown = trim_plan(plan, workspace_at(where.repo, plan.base).config.evidence.quotes)
+        summary.write(render_summary(shown, published, remarks=remarks))
     if as_json:
         echo_json(as_json_of(plan, published))
     else:

@@ -259,20 +259,26 @@ def completion_command(shell: str) -> None:
 
 @click.command("doctor")
 @click.option("--online", is_flag=True, help="Also ask the forge and the embedder whether they answer.")
+@click.option("--privacy", is_flag=True, help="Say what leaves this machine, where to, and since when.")
 @json_option
-def doctor_command(online: bool, as_json: bool) -> None:
+def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
     """Say what is set up here, what works, and what to do about the rest.
 
     Nothing is written, and without --online nobody is asked over the network. A fake key and an injection are planted
     in a scratch repository, and must be refused. Exit status: 0 all is well, 1 something to do, 2 something is broken.
+    With --privacy only what leaves this machine is looked at: the model, the embedder, pushed sessions, memory, agents.
 
     \b
     Example:
       memory-ci doctor
+      memory-ci doctor --privacy
     """
-    from memory_ci.flows.doctor.doctor import diagnose
+    from memory_ci.flows.doctor.doctor import CHECKS, diagnose
+    from memory_ci.flows.doctor.privacy import PRIVACY
     from memory_ci.rendering.health import render_diagnosis
 
-    diagnosis = diagnose(Path.cwd(), os.environ, now(), sys.executable, is_online=online)
+    diagnosis = diagnose(
+        Path.cwd(), os.environ, now(), sys.executable, is_online=online, checks=PRIVACY if privacy else CHECKS
+    )
     show(diagnosis, render_diagnosis(diagnosis), as_json)
     raise SystemExit(diagnosis.exit_status)

@@ -13,13 +13,17 @@ from collections.abc import Iterable
 from datetime import date
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from memory_ci.extraction.gate import check_text, check_words
 from memory_ci.extraction.scopes import Selector
 from memory_ci.records.candidate import Candidate, Quote
+from memory_ci.records.config import Quotes
 from memory_ci.records.entry import NEW_IMPORTANCE, Entry
 from memory_ci.records.event import Evidence, Severity
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
+OWN_WORDS = ("accepted ", "revert:")  # How lines of evidence begin that quote nobody.
 MAX_AKA = 10
 AKA = re.compile(r"[^\W\d_][\w-]{3,29}")
 WORK_WORDS = frozenset(
@@ -52,6 +56,21 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
     lines = (*entry.evidence, *entry.occurrences, *entry.cites, *entry.relations, *unknown)
     fields = (entry.instead, entry.source, entry.session, entry.engine, entry.scope, entry.promoted_from, entry.aka)
     return (entry.title, entry.body, *filter(None, fields), *lines)
+
+
+def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
+    """The entry with as much of people's words as the configuration keeps. What a run says itself (`revert:`) stays;
+    that a person accepted it stays, with `none` without the name.
+    """
+    if quotes == "full" or not entry.evidence:
+        return entry
+    lines = []
+    for line in entry.evidence:
+        if line.startswith(OWN_WORDS):
+            lines.append("accepted by a person" if quotes == "none" and line.startswith("accepted by ") else line)
+        elif quotes == "link":
+            lines.append(line.partition(" ")[0])
+    return replace(entry, evidence=tuple(dict.fromkeys(lines)))
 
 
 def check_entry(entry: Entry) -> list[str]:

@@ -34,7 +34,8 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     """The id of the first entry that says what `candidate` says: equal words, the same quote, or nearly all words."""
     text, quotes = _text(candidate), {_folded(quote.text) for quote in candidate.quotes}
     for entry in existing:
-        proofs = {_folded(line.partition(" ")[2]) for line in entry.evidence}
+        said = (line.partition(" ")[2] for line in entry.evidence)
+        proofs = {_folded(words) for words in said if words}  # none where `evidence.quotes` keeps no words
         if is_same(text, quotes, _text(entry), proofs):
             return entry.id
     return None

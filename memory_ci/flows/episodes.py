@@ -9,6 +9,7 @@ import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
+from memory_ci.flows.forgotten import tombstones_here
 from memory_ci.flows.screening import find_credentials, find_unsafe_text
 from memory_ci.flows.workspace import Workspace, list_view, readable_path, work_tree
 from memory_ci.gitrepo.blobs import TreeFile, read_files
@@ -92,7 +93,7 @@ def save_telling(workspace: Workspace, telling: Telling) -> Path:
 
     Raises UsageError (bad-episode), RepositoryError (episode-exists, bare-repository, write-failed).
     """
-    root = work_tree(workspace)
+    root, telling = work_tree(workspace), tombstones_here(workspace).mask_all(telling)
     path, data = root / telling_path(telling), format_telling(telling)
     if not path.is_symlink() and not path.exists():
         write_file(path, data, root)

@@ -6,6 +6,7 @@ address and no file, and git sends it to the server that it is for and to no oth
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from base64 import b64encode
@@ -82,6 +83,42 @@ def ask_remote_git(
             kill_group(process)
             process.communicate()
     return RemoteAnswer(process.returncode, output, errors.decode("utf-8", "replace"))
+
+
+ADDRESS = re.compile(
+    r"(?P<web>https?://)(?:[^/@]*@)?(?P<at>[^/]+/.+)"
+    r"|(?:ssh|git\+ssh|ssh\+git)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)"
+    r"|(?:[\w.-]+@)?(?P<short>[\w.-]{2,}):(?!//)(?P<scp>[^\\].*)"
+)
+CLOSED = re.compile(r"could not read Username|terminal prompts disabled|Authentication failed|not found|error: 40[134]")
+"""What git says of a remote that wants to know who asks."""
+
+ASK_SECONDS = 5.0
+
+
+def find_web_address(remote: str) -> str | None:
+    """Where strangers would read a remote over the web; "" for a directory, None for an address of another kind.
+
+    >>> [find_web_address(one) for one in ("git@github.com:a/b.git", "https://me:pw@host/a/b", "/srv/a.git")]
+    ['https://github.com/a/b.git', 'https://host/a/b', '']
+    """
+    match = ADDRESS.fullmatch(remote)
+    if match is None:
+        return None if "://" in remote and not remote.startswith("file://") else ""
+    if match["web"]:
+        return f"{match['web']}{match['at']}"
+    return f"https://{match['host'] or match['short']}/{(match['path'] or match['scp']).lstrip('/')}"
+
+
+def is_readable_by_anybody(address: str) -> bool | None:
+    """Whether a web address answers git without credentials; None where that cannot be told within ASK_SECONDS."""
+    home = {"HOME": os.devnull, "XDG_CONFIG_HOME": os.devnull, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ASKPASS": ""}
+    nobody = home | {"GIT_CONFIG_NOSYSTEM": "1", "SSH_ASKPASS": ""} | config_variables(("credential.helper", ""))
+    try:
+        answer = ask_remote_git(Path(os.sep), "ls-remote", "--quiet", "--", address, env=nobody, seconds=ASK_SECONDS)
+    except EngineError:
+        return None
+    return True if answer.status == 0 else False if CLOSED.search(answer.errors) else None
 
 
 def remote_failure(args: tuple[str, ...], answer: RemoteAnswer) -> EngineError:

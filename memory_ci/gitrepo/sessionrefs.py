@@ -126,6 +126,25 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
     _update(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *pushed)])
 
 
+def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes]) -> None:
+    """Give a session these files, and forget that it was pushed, so that the next push replaces what a remote has.
+
+    Raises RepositoryError: ref-moved, git-failed.
+    """
+    _move(repo, stored.ref, _commit(repo, files, stored.key, stored.at), stored.oid)
+    name = stored.ref.removeprefix(SESSIONS)
+    pushed = [one for one in _list(repo, PUSHED) if one.ref.removeprefix(PUSHED).partition("/")[2] == name]
+    _update(repo, [f"delete {one.ref} {one.oid}" for one in pushed])
+
+
+def list_pushed(repo: Repository) -> Mapping[str, tuple[StoredSession, ...]]:
+    """By remote, as its ref spells it, the sessions that were sent there, as they were then."""
+    found: dict[str, list[StoredSession]] = {}
+    for one in _list(repo, PUSHED):
+        found.setdefault(one.ref.removeprefix(PUSHED).partition("/")[0], []).append(one)
+    return {remote: tuple(sent) for remote, sent in found.items()}
+
+
 def list_remote(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -> Mapping[str, str]:
     """The session refs of a remote and their commits. Raises EngineError (remote-failed)."""
     answer = run_remote_git(repo.cwd, "ls-remote", "--quiet", "--", remote, f"{SESSIONS}*", env=env)

@@ -16,6 +16,7 @@ ForgeName = Literal["auto", "github", "gitlab", "none"]
 PublishMode = Literal["none", "push", "pr", "api", "auto"]
 EmbedderName = Literal["none", "auto", "local", "ollama", "openai", "gemini"]
 VERSION = r"^(|\d{1,5}(\.\d{1,5}){0,3})$"
+Quotes = Literal["full", "link", "none"]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
 
@@ -42,6 +43,12 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     adr_paths: tuple[str, ...] = ("docs/adr/*.md", "doc/adr/*.md", "**/adr/[0-9]*.md", "**/decisions/[0-9]*.md")
 
 
+class EvidenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much of people's words stands in the evidence of entries: all, where they were said, or neither."""
+
+    quotes: Quotes = "full"
+
+
 class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which model reads the evidence, and what it may cost. Where the newest change edits these settings, those from
     before it hold: they decide where data go.
@@ -64,10 +71,13 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of agents' sessions, under refs/memory-ci/sessions/, never in the work tree."""
+    """What is kept of agents' sessions, under refs/memory-ci/sessions/, never in the work tree.
+
+    `push`: whether they go with a push; `private`: to a remote that does not answer strangers.
+    """
 
     read: bool = True
-    push: bool = True
+    push: bool | Literal["private"] = "private"
     keep_full: bool = False
     keep_days: Size = 90
     max_bytes: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = 2_000_000
@@ -206,6 +216,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     minimum_version: Annotated[str, msgspec.Meta(pattern=VERSION)] = ""
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
     engine: EngineConfig = EngineConfig()
     sessions: SessionsConfig = SessionsConfig()
     forge: ForgeConfig = ForgeConfig()

@@ -51,13 +51,14 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         return min(known, key=lambda metric: metric.value or 0.0, default=None)
 
 
-ProbeState = Literal["ok", "warn", "fail", "skip"]
+ProbeState = Literal["ok", "warn", "fail", "skip", "out"]
 
 
 class Probe(msgspec.Struct, frozen=True):
     """One thing that was looked at. `remedy` is what to do, and is never empty for `warn` and `fail`.
 
-    `warn`: not set up, or it will matter. `fail`: set up, and does not work. `skip`: it cannot be told here.
+    `warn`: not set up, or it will matter. `fail`: set up, and does not work. `skip`: it cannot be told here. `out`: it
+    leaves this machine, as it is set up to.
     """
 
     name: str

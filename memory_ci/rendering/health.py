@@ -103,7 +103,9 @@ def render_holdout(holdout: float) -> str:
     return told if holdout else ""
 
 
-COUNTED: tuple[tuple[ProbeState, str], ...] = (("ok", "ok"), ("warn", "to do"), ("fail", "broken"), ("skip", "skipped"))
+COUNTED: tuple[tuple[ProbeState, str], ...] = (
+    ("ok", "ok"), ("warn", "to do"), ("fail", "broken"), ("out", "leaving this machine"), ("skip", "skipped")
+)  # fmt: skip
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> str:

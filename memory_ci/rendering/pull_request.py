@@ -222,8 +222,9 @@ def _evidence(change: Change, links: Links) -> Iterator[str]:
     origins = [link for match in re.finditer(ORIGIN, change.entry.source or "") if (link := _link(match, links))]
     if origins:
         yield "from " + ", ".join(origins)
-    if change.entry.evidence:
-        yield f"said: {code(shorten(change.entry.evidence[0].partition(' ')[2], QUOTE_WIDTH))}"
+    words = change.entry.evidence[0].partition(" ")[2] if change.entry.evidence else ""
+    if words:
+        yield f"said: {code(shorten(words, QUOTE_WIDTH))}"
 
 
 def _link(match: re.Match[str], links: Links) -> str:
@@ -243,7 +244,8 @@ def _boxes(suggestions: Sequence[Suggestion], links: Links) -> Iterator[str]:
         yield f"- [{box}] {title}{said} <!-- candidate {one.key} -->"
         origins = [link for found in re.finditer(ORIGIN, candidate.source) if (link := _link(found, links))]
         quote = candidate.quotes[0].text if candidate.quotes else ""
-        yield f"  - {', '.join((f'said: {code(shorten(quote, QUOTE_WIDTH))}', *origins))}; {code(one.reason)}"
+        told = [f"said: {code(shorten(quote, QUOTE_WIDTH))}"] if quote else []
+        yield f"  - {', '.join((*told, *origins))}; {code(one.reason)}"
 
 
 def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:

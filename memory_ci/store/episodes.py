@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -239,6 +239,14 @@ def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
     tellings = tuple(telling for _, telling in read)
     lines = tuple(document.first + 1 for document, _ in read)
     return ParsedEpisodes(path, tellings, findings, is_whole=not findings, lines=lines)
+
+
+def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) -> bytes:
+    """The file with its tellings changed; one that stays as it is keeps its text. Raises UsageError (bad-episode)."""
+    for document, telling in _read(path, data)[0]:
+        if (new := change(telling)) != telling:
+            data = data.replace(document.raw.rstrip().encode(), format_telling(new).rstrip())
+    return data
 
 
 def _read(path: str, data: bytes) -> tuple[list[tuple[_Document, Telling]], tuple[Finding, ...]]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, UsageError
+from memory_ci.flows.forgotten import find_forgotten, tombstones_here
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.stage import current_phase
@@ -66,8 +67,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     new = Located(entry, "", 1, target)
     for finding in find_long(new):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in find_unsafe(new):
-        raise FindingsError(f"not added: the text {finding.message}", slug="refused-text", hint=finding.hint)
+    for finding in (*find_unsafe(new), *find_forgotten(tombstones_here(workspace), new)):
+        slug = "forgotten" if finding.code == "forgotten" else "refused-text"
+        raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
     for known in _find_same_body(workspace, entry):
         if is_kept(new, known):
             return Added(known.path, known.entry, is_new=False)
@@ -79,8 +81,12 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         place = keep_note(workspace, entry.id, text.encode())
         name = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
         return Added(name, entry, is_new=True, is_pending=name != path)
+    if entry.evidence and (quotes := workspace.config.evidence.quotes) != "full":
+        from memory_ci.extraction.entries import trim_evidence  # modules that most notes need not wait for
+
+        entry = trim_evidence(entry, quotes)
     if not dry_run:
-        write_file(root / path, text.encode(), root)
+        write_file(root / path, format_entry(entry).encode(), root)
     return Added(path, entry, is_new=True)
 
 

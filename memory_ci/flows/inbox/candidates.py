@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.suggestions import list_suggestions
+from memory_ci.flows.forgotten import HEADER, REJECTED_FILE, parse_rejected
 from memory_ci.flows.inbox.add import Added, add_entry, split_text
-from memory_ci.flows.record.maintainer_decisions import REJECTED_FILE, parse_rejected, say_rejected
+from memory_ci.flows.record.maintainer_decisions import say_rejected
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace, branch_tip, load_memory, memory_test, work_tree, workspace_at
 from memory_ci.gitrepo.history import find_addition, find_cursor
@@ -21,8 +22,6 @@ from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.records.candidate import Suggestion
 from memory_ci.store.files import write_file
 from memory_ci.store.manual_notes import demote_headings
-
-HEADER = "# What a person declined, by a hash of what it says. Take a line out, and it is proposed again.\n"
 
 
 class Candidates(msgspec.Struct, frozen=True):

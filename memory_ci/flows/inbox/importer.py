@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
+from memory_ci.extraction.tombstones import Tombstones
+from memory_ci.flows.forgotten import find_forgotten, tombstones_here
 from memory_ci.flows.guard.fmt import select_files
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
@@ -87,7 +89,8 @@ def import_memory(workspace: Workspace, paths: Sequence[Path], options: ImportOp
         select_files(workspace, files)
     read = [(file, read_source(file, options.source, today)) for file in files]
     items = [_prepare(workspace, options, file, learning) for file, found in read for learning in found.learnings]
-    judged = [(item, next(_objections(item), None)) for item in items]
+    forgotten = tombstones_here(workspace)
+    judged = [(item, next(_objections(item, forgotten), None)) for item in items]
     new, known = _sort(workspace, root, [item for item, objection in judged if objection is None])
     if not options.dry_run:
         _write(root, _cite(workspace, new), replace=options.replace)
@@ -150,11 +153,12 @@ def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning:
     return _Item(file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target)
 
 
-def _objections(item: _Item) -> Iterator[Finding]:
+def _objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
     """Why a learning must not be written, beginning with the worst. No message repeats its text."""
     place = item.place
     yield from find_long(place)
     yield from find_unsafe(place)
+    yield from find_forgotten(forgotten, place)
     try:
         text = format_entry(place.entry)
     except UsageError as error:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.maintainer_decisions import (
-    REJECTED_FILE,
     Edit,
     MaintainerDecisions,
     Touched,

@@ -19,7 +19,7 @@ from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.comment import comment_on_cited
 from memory_ci.flows.publish.publish import PublishOptions, find_delay, publish
 from memory_ci.flows.publish.replan import move_plan
-from memory_ci.flows.record.apply import parse_plan, preview_plan
+from memory_ci.flows.record.apply import parse_plan, preview_plan, trim_plan
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.flows.workspace import Workspace, branch_name, index_path, memory_test, workspace_at
@@ -119,7 +119,7 @@ def run_ci(
     sent = publish(workspace, asked, make_plan, now, environ)
     return CiRun(
         job,
-        plan=sent.plan,
+        plan=sent.plan and trim_plan(sent.plan, workspace_at(workspace.repo, sent.plan.base).config.evidence.quotes),
         published=sent,
         index=_index(workspace, ref),
         remarks=list_remarks(workspace, ref, now.date()),

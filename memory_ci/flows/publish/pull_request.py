@@ -15,13 +15,15 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.suggestions import list_suggestions
+from memory_ci.extraction.tombstones import TOMBSTONE
 from memory_ci.flows.publish.carry_over import Carried
 from memory_ci.flows.publish.landing import Run, is_gitlab
+from memory_ci.flows.record.apply import trim_plan
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.records.candidate import MAX_SUGGESTIONS, Suggestion
-from memory_ci.records.config import Config, PublishConfig
+from memory_ci.records.config import Config, PublishConfig, Quotes
 from memory_ci.records.plan import Plan, Published
 from memory_ci.rendering.pull_request import (
     TITLE,
@@ -199,14 +201,14 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
     """What the text of the pull request says."""
     workspace = Workspace(run.workspace.repo, settings)
     effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)
-    suggestions = _list_suggestions(built)
+    suggestions = _list_suggestions(built, settings.evidence.quotes)
     added = (one.entry for step in built.plan.steps for one in step.changes if one.kind == "add")
     keys = {content_key(entry.title, entry.body): entry.id for entry in added}
     accepted = {keys[one.key]: one.key for one in suggestions if one.is_accepted and one.key in keys}
     return Proposed(
-        plan=built.plan,
+        plan=trim_plan(built.plan, settings.evidence.quotes),
         kept=(*(entry.title for entry in built.carried.entries), *built.carried.paths),
-        rejected=built.rejected,
+        rejected=tuple(line for line in built.rejected if not TOMBSTONE.match(line)),
         lost=built.lost,
         effect=effect,
         links=_links(run),
@@ -217,11 +219,14 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
     )
 
 
-def _list_suggestions(built: Built) -> tuple[Suggestion, ...]:
+def _list_suggestions(built: Built, quotes: Quotes) -> tuple[Suggestion, ...]:
     """What people accepted, and the best of what else was proposed, without what they took out before."""
     found = list_suggestions(built.plan.judged, {line.split()[0] for line in built.rejected})
     accepted = [one for one in found if one.is_accepted]
-    return (*accepted, *[one for one in found if not one.is_accepted][:MAX_SUGGESTIONS])
+    shown = (*accepted, *[one for one in found if not one.is_accepted][:MAX_SUGGESTIONS])
+    if quotes == "full":
+        return shown
+    return tuple(replace(one, candidate=replace(one.candidate, quotes=())) for one in shown)
 
 
 def _size(workspace: Workspace, rev: str) -> tuple[int, int]:

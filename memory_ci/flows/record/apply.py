@@ -10,10 +10,12 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
+from memory_ci.extraction.entries import trim_evidence
 from memory_ci.flows.record import episode_files as telling
 from memory_ci.flows.record.referee import find_objections
 from memory_ci.flows.workspace import Workspace, branch_tip, list_memory_files, load_files, workspace_at
 from memory_ci.gitrepo.history import SOURCE
+from memory_ci.records.config import Quotes
 from memory_ci.records.plan import ALONE, PLAN_VERSION, Change, Plan
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.edits import apply_changes
@@ -96,6 +98,7 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
     workspace = workspace_at(workspace.repo, tip)
     for reason in chain(find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)):
         raise _refusal(reason)
+    plan = trim_plan(plan, workspace.config.evidence.quotes)
     noted = telling.list_changes(workspace, plan)
     run = [step for step in plan.steps if step.step not in ALONE]
     groups = [*([run] if run or noted else []), *([step] for step in plan.steps if step.step in ALONE)]
@@ -112,6 +115,20 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
     if prepared and workspace.config.export.record:
         prepared[-1][1].update(_export(workspace, tip, changes, content))
     return prepared
+
+
+def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
+    """The plan with as much of people's words as the configuration lets out of the run that proved them."""
+    if quotes == "full":
+        return plan
+
+    def trim(change: Change) -> Change:
+        is_kept = change.kind in ("remove", "drop")  # is found by what it says now
+        return change if is_kept else replace(change, entry=trim_evidence(change.entry, quotes))
+
+    steps = tuple(replace(step, changes=tuple(map(trim, step.changes))) for step in plan.steps)
+    judged = (replace(one, candidate=replace(one.candidate, quotes=())) for one in plan.judged)
+    return replace(plan, steps=steps, judged=tuple(judged))
 
 
 def _export(

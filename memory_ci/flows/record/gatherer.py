@@ -17,6 +17,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.cites import SHA_WIDTH
+from memory_ci.extraction.tombstones import NONE, Tombstones
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.model import Asker
 from memory_ci.flows.serve.export import drop_block
@@ -240,10 +241,15 @@ def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[
         yield from job_events(merged, path, text, before.get(path, ""))
 
 
-def read_said(workspace: Workspace, merged: MergedChange, adr_paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+def read_said(
+    workspace: Workspace,
+    merged: MergedChange,
+    adr_paths: Sequence[str],
+    forgotten: Tombstones = NONE,
+) -> Iterator[tuple[str, str]]:
     """What a run reads in the commits of a change and the files that came in with them, by shortened commit."""
     for event in (*commit_events(merged), *file_events(workspace, merged, adr_paths)):
-        yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(event.text).text)
+        yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(forgotten.mask(event.text)).text)
 
 
 def fold_blanks(text: str) -> str:

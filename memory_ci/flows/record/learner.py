@@ -21,8 +21,10 @@ from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, find_aka, to_entry
 from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory, list_changed
+from memory_ci.extraction.tombstones import NONE, Tombstones
 from memory_ci.flows.anchors import cite_touched
 from memory_ci.flows.eligible import merged_on, title_of
+from memory_ci.flows.forgotten import find_forgotten
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import find_claimed_uses
@@ -132,13 +134,18 @@ class Learner:
     """Reads a range once, oldest change first, and tallies what it finds.
 
     `past` has the ids of what was written before, and the content keys of what was rejected; `accepted` the keys of
-    candidates that a person accepted.
+    candidates that a person accepted. What is `forgotten` is neither read nor written.
     """
 
     def __init__(
-        self, run: RecordRun, writer: EpisodeWriter, past: frozenset[str], accepted: frozenset[str] = frozenset()
+        self,
+        run: RecordRun,
+        writer: EpisodeWriter,
+        past: frozenset[str],
+        accepted: frozenset[str] = frozenset(),
+        forgotten: Tombstones = NONE,
     ) -> None:
-        self._accepted = accepted
+        self._accepted, self._forgotten = accepted, forgotten
         self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
         self._buried = BuriedTrailers(run.workspace.repo, run.base.sha)
         self._copies = Copies(run.workspace.repo, run.since)
@@ -233,6 +240,8 @@ class Learner:
             proved = prove(self._run.base, entry)
             plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
             place = replace(plain, entry=replace(plain.entry, evidence=proved.evidence, cites=proved.cites))
+            if self._forgotten and find_forgotten(self._forgotten, place):
+                continue
             if path is None or not is_proved(proved) or find_fault(place.entry) or any(find_unsafe(place)):
                 self.tally.problems.append(f"a note of the session {key} is not what it proves, or not fit: {entry.id}")
             elif not any(is_kept(place, other) for other in (*self._draft.kept, *self._draft.inbox)):
@@ -246,8 +255,11 @@ class Learner:
     def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
         """The verdicts on all that was found in one piece of work, and the additions that they make."""
         limit = self._run.workspace.config.extraction.max_entries_per_change
-        evidence = collect(gathered.events, self._run.workspace.config.extraction, work.called)
+        forgotten = self._forgotten
+        called = forgotten.mask(work.called)
+        evidence = collect(forgotten.mask_all(gathered.events), self._run.workspace.config.extraction, called)
         found = self._judge(work, evidence)  # may fail: nothing of the change is counted before
+        found = [one for one in found if not forgotten.refuses_candidate(one.candidate)]
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left.reason for left in evidence.left_out)

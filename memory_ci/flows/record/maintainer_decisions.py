@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
+from memory_ci.flows.forgotten import REJECTED_FILE, read_rejected
 from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
@@ -23,7 +24,6 @@ from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
 from memory_ci.text import shorten
 
-REJECTED_FILE = ".memory/rejected.txt"
 KEEP = "keep"
 """The step of the commit that carries over what maintainers decided."""
 
@@ -68,12 +68,12 @@ class MaintainerDecisions(NamedTuple):
 
 def list_rejected(snapshot: Snapshot) -> frozenset[str]:
     """The content keys of what was rejected."""
-    return frozenset(line.split()[0] for line in read_lines(snapshot))
+    return frozenset(line.split()[0] for line in read_rejected(snapshot))
 
 
 def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
     """The episode files that were rejected."""
-    return frozenset(line for line in read_lines(snapshot) if is_episode_path(line))
+    return frozenset(line for line in read_rejected(snapshot) if is_episode_path(line))
 
 
 def read_decisions(
@@ -88,7 +88,7 @@ def read_decisions(
     every = list(_list_commits(workspace, base, branch))
     commits = [commit for commit, is_ours in every if not is_ours]
     tip = workspace.at(branch)
-    lines = read_lines(tip)
+    lines = read_rejected(tip)
     if not commits and not boxes.unticked and not boxes.taken_back and not (with_ours and every):
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
     back = frozenset(line for line in lines if line.split()[0] in boxes.taken_back)
@@ -127,16 +127,6 @@ def line_of(entry: Entry) -> str:
 def say_rejected(title: str, body: str) -> str:
     """The line of REJECTED_FILE for a learning."""
     return f"{content_key(title, body)} {shorten(title, TITLE_WIDTH)}"
-
-
-def read_lines(snapshot: Snapshot) -> list[str]:
-    """The lines of REJECTED_FILE that say what was rejected."""
-    return parse_rejected(snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace"))
-
-
-def parse_rejected(text: str) -> list[str]:
-    """The lines of a REJECTED_FILE that say what was rejected."""
-    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def prose_of(data: bytes | None) -> list[str]:
@@ -203,7 +193,7 @@ def _read_released(workspace: Workspace, commits: Sequence[Commit]) -> frozenset
     for commit in commits:
         if any(file.path == REJECTED_FILE for file in commit.files):
             before, after = workspace.at(commit.parents[0]), workspace.at(commit.sha)
-            found |= set(read_lines(before)).difference(read_lines(after))
+            found |= set(read_rejected(before)).difference(read_rejected(after))
     return frozenset(found)
 
 

@@ -19,6 +19,7 @@ from memory_ci.extraction.entries import check_entry, list_texts
 from memory_ci.extraction.gate import check_words
 from memory_ci.extraction.scopes import MAX_IMPORTANCE
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.forgotten import find_forgotten, tombstones_at
 from memory_ci.flows.model import trusted_config
 from memory_ci.flows.record.gatherer import fold_blanks, read_said
 from memory_ci.flows.record.inbox_notes import prove
@@ -29,7 +30,7 @@ from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
 from memory_ci.records.candidate import ACCEPTED_IN
-from memory_ci.records.entry import Entry, Located
+from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.names import FULL_ID
 from memory_ci.records.plan import STEPS, Change, Plan, PlannedStep, Step
 from memory_ci.store.layout import classify_scope, is_canonical_path
@@ -226,6 +227,7 @@ class Additions:
 
     def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:
         self._workspace, self._plan, self._today = workspace, plan, today
+        self._forgotten = tombstones_at(workspace.at(plan.base))
 
     def objections(self, change: Change, draft: Draft) -> Iterator[str]:
         """Why a record run would not have added this."""
@@ -234,6 +236,8 @@ class Additions:
         if scope is None or draft.path_of(scope) != change.path:
             yield "not the file that entries of its scope are written to"
         yield from self._not_new(entry)
+        if find_forgotten(self._forgotten, Located(entry, change.path, 0, PROJECT)):
+            yield "it says what was to be forgotten"
         if all(line.startswith("accepted ") for line in entry.evidence):
             yield "no words prove it"
         for sha in COMMIT.findall(entry.source or ""):
@@ -276,7 +280,7 @@ class Additions:
                 said[commit.sha[:SHA_WIDTH]] = []
             if named.isdisjoint(commit.sha[:SHA_WIDTH] for commit in merged.commits):
                 continue
-            for sha, text in read_said(self._workspace, merged, adr_paths):
+            for sha, text in read_said(self._workspace, merged, adr_paths, self._forgotten):
                 said[sha].append(text)
         return said
 

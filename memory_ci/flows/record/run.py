@@ -15,6 +15,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.forgotten import find_forgotten, tombstones_at
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_run_model, trusted_config
 from memory_ci.flows.named_code import cite_named
@@ -180,7 +181,7 @@ def _learner(run: RecordRun, options: RecordOptions) -> Learner:
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
     unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(run.base)}
     writer = EpisodeWriter(run, load_episodes(workspace, base), list_deleted(workspace, base) | unwanted)
-    return Learner(run, writer, past | list_rejected(run.base), options.accepted)
+    return Learner(run, writer, past | list_rejected(run.base), options.accepted, tombstones_at(run.base))
 
 
 def _find_same(run: RecordRun, tally: Tally, extracted: Sequence[Change]) -> tuple[frozenset[str], ...]:
@@ -219,7 +220,7 @@ def _with_steps(
     plan = replace(plan, steps=steps, counted=counted, findings=findings)
     if not run.workspace.config.episodes.write:
         return plan
-    files, problems = plan_files(run.base, writer.tellings)
+    files, problems = plan_files(run.base, map(tombstones_at(run.base).mask_all, writer.tellings))
     return replace(
         plan,
         episodes=tuple(files),
@@ -317,7 +318,8 @@ def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tupl
     If it cannot be found out who brought the notes, they wait, and that is a problem.
     """
     draft, today = run.draft, run.today
-    unsafe = tuple(finding for place in draft.inbox for finding in find_unsafe(place))
+    forgotten = tombstones_at(draft.base)
+    unsafe = tuple(one for place in draft.inbox for one in (*find_unsafe(place), *find_forgotten(forgotten, place)))
     fragments = [place for place in draft.inbox if place.path not in {finding.path for finding in unsafe}]
     try:
         strangers = list_strangers(run, {place.path for place in fragments})

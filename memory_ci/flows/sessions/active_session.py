@@ -9,12 +9,14 @@ from pathlib import Path
 
 from memory_ci.flows.serve.served_ids import add_trailer
 from memory_ci.flows.serve.session_note import Sign, list_recent, read_head
+from memory_ci.flows.sessions.public_remote import find_audience
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.checkouts import is_under_way
 from memory_ci.gitrepo.log import is_touched_since
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.gitrepo.sessionrefs import list_unpushed, push
+from memory_ci.text import plural
 
 OVERRIDE = "MEMORY_CI_SESSION"
 VARIABLES = {
@@ -98,14 +100,21 @@ def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
     return any(not is_touched_since(workspace.repo, "HEAD", path, at) for path, at in last.items())
 
 
-def push_sessions(workspace: Workspace, remote: str) -> int:
-    """Send the sessions that a remote lacks, if `sessions.push` is on, and say how many.
-
-    Raises EngineError (remote-failed).
+def push_sessions(workspace: Workspace, remote: str, environ: Mapping[str, str], now: datetime) -> str:
+    """Send the sessions that a remote lacks, if `sessions.push` lets them go there, and say what was done, "" for
+    nothing. Why they stay is said when it was found out, not at each push. Raises EngineError (remote-failed).
     """
-    if not workspace.config.sessions.push:
-        return 0
-    sessions = list_unpushed(workspace.repo, remote)
-    if sessions:
-        push(workspace.repo, remote, sessions)
-    return len(sessions)
+    wish = workspace.config.sessions.push
+    sessions = list_unpushed(workspace.repo, remote) if wish else ()
+    if not sessions:
+        return ""
+    count = plural(len(sessions), "session")
+    if wish == "private":
+        audience = find_audience(workspace, remote, environ, now)
+        if audience.readers != "members":
+            told = "answers anybody" if audience.readers == "anybody" else "does not tell who can read it"
+            return (
+                f"{count} kept here: {remote} {told} (docs/sessions.md, `sessions.push`)" if audience.is_fresh else ""
+            )
+    push(workspace.repo, remote, sessions)
+    return f"{count} sent to {remote} (refs/memory-ci/sessions/)"

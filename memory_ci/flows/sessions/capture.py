@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
+from memory_ci.flows.forgotten import tombstones_here
 from memory_ci.flows.sessions.marked_notes import read_notes
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository, list_worktrees
 from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, NOTES, delete, list_stored, read_stored, session_ref, store
-from memory_ci.records.config import SessionsConfig
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
@@ -116,9 +116,10 @@ def keep(
     if not dry_run:
         delete_expired(workspace, now)
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    full = _read_full(path, workspace.config.sessions)
+    full = _read_full(workspace, path)
     begin = _begin(workspace, now)
-    return tuple(_keep(workspace, _safe(session), written, full, begin, dry_run) for session in sessions)
+    masked = tombstones_here(workspace).mask_all([_safe(session) for session in sessions])
+    return tuple(_keep(workspace, session, written, full, begin, dry_run) for session in masked)
 
 
 def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "", own: str = "") -> list[Session]:
@@ -191,14 +192,16 @@ def _masked(text: str) -> str:
     return redact(text).text
 
 
-def _read_full(path: Path, config: SessionsConfig) -> bytes | None:
+def _read_full(workspace: Workspace, path: Path) -> bytes | None:
     """The whole transcript without secrets, if it is to be kept and fits into `max_bytes`.
 
-    Of a database nothing: it holds other projects.
+    Of a database nothing: it holds other projects. Nor of one that holds what was forgotten: the digest has the rest.
     """
+    config = workspace.config.sessions
     if not config.keep_full or path.stat().st_size > config.max_bytes or is_database(path):
         return None
-    return _masked(path.read_text("utf-8", "replace")).encode()
+    text = _masked(path.read_text("utf-8", "replace")).encode()
+    return None if tombstones_here(workspace).holds(text) else text
 
 
 def _refuse_unfit(path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
+from memory_ci.extraction.entries import trim_evidence
 from memory_ci.files import read_regular
 from memory_ci.flows.serve.session_note import list_signs
 from memory_ci.flows.sessions.active_session import find_index, find_sessions, list_staged, list_working
@@ -22,8 +23,10 @@ from memory_ci.gitrepo.checkouts import NO_HOOKS, is_under_way
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_commit, find_hooks
 from memory_ci.lifecycle.anchors import parse_anchor
+from memory_ci.records.config import Quotes
 from memory_ci.records.entry import Located
 from memory_ci.store.document import load_file, parse_memory_file
+from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, fragment_path
 
@@ -134,13 +137,20 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     root, chosen = work_tree(workspace), []
     for path, data in pending.items():
         if staged and path not in staged and _is_part(workspace, data, keys, staged):
-            write_file(root / path, data, root)
+            write_file(root / path, _trimmed(data, workspace.config.evidence.quotes), root)
             chosen.append(path)
     if chosen:
         names = b"".join(encode_path(path) + b"\0" for path in chosen)
         add = ("update-index", "--add", "-z", "--stdin")
         run_git(root, *NO_HOOKS, *add, input=names, env={"GIT_INDEX_FILE": str(index)})
     return tuple(chosen)
+
+
+def _trimmed(data: bytes, quotes: Quotes) -> bytes:
+    """A note as it may be committed."""
+    if quotes == "full":
+        return data
+    return "".join(format_entry(trim_evidence(entry, quotes)) for entry in parse_memory_file("", data).entries).encode()
 
 
 def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozenset[str]) -> bool:

@@ -7,8 +7,8 @@ from datetime import date
 import msgspec
 import pytest
 
+from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.inbox.candidates import accept, decline, list_candidates
-from memory_ci.flows.record.maintainer_decisions import REJECTED_FILE
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.records.candidate import Suggestion
 from tests.flows.project import TODAY, Project

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.publish.pull_request import MAX_KEYS, Built, RequestState, find_answer, list_keys
-from memory_ci.flows.record.maintainer_decisions import REJECTED_FILE
 from memory_ci.forge.proposals import Proposal
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import EpisodeFile, Plan

@@ -9,10 +9,10 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
+from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.publish.publish import PublishOptions, publish
 from memory_ci.flows.publish.replan import COVERED, is_covered, move_plan
 from memory_ci.flows.record.apply import apply_plan
-from memory_ci.flows.record.maintainer_decisions import REJECTED_FILE
 from memory_ci.gitrepo.history import find_cursor
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.record.maintainer_decisions import REJECTED_FILE
+from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.store.document import parse_memory_file
 from tests.flows.project import DECIDED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote

@@ -1,0 +1,227 @@
+"""Forget: what is meant, where it stands, one commit and rewritten refs without it, and what is left to people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from memory_ci.errors import UsageError
+from memory_ci.extraction.tombstones import (
+    WORD,
+    Kind,
+    find_salt,
+    format_tombstones,
+    long_enough,
+    parse_tombstones,
+)
+from memory_ci.flows.forget.places import (
+    HeldPlace,
+    Target,
+    find_global,
+    list_derived,
+    list_left,
+    list_private,
+    rewrite_loose,
+    rewrite_sessions,
+    rewrite_tree,
+)
+from memory_ci.flows.forgotten import HEADER, REJECTED_FILE, copy_path, parse_rejected, read_rejected
+from memory_ci.flows.lookup import find_entry
+from memory_ci.flows.workspace import Workspace, branch_tip, load_memory
+from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.process import run_git
+from memory_ci.gitrepo.sessionrefs import list_pushed, rewrite
+from memory_ci.records.entry import Entry
+from memory_ci.store.files import write_file
+from memory_ci.text import plural
+
+What = Literal["entry", "words", "person"]
+
+ID = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
+MAIL = re.compile(r"[^\s<>@]+@[^\s<>@]+")
+PERSON = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")
+
+HISTORY = (
+    "Old commits still hold it. In a fresh clone, write what is to go into ../expressions.txt with an editor, a line "
+    "each: `WORDS==>[redacted:forgotten]`",
+    "git filter-repo --sensitive-data-removal --replace-text ../expressions.txt --replace-message ../expressions.txt",
+)
+MAILMAP = (
+    "Authors of commits: write `Somebody <somebody@invalid> <their@mail>` into ../mailmap, then: "
+    "git filter-repo --mailmap ../mailmap"
+)
+FORGES = (
+    "git push --force --mirror origin, and everybody else clones anew: an old clone brings it back",
+    "GitHub: edit pull requests, issues and comments by hand (gh pr edit N, delete the old revision of an edited "
+    "comment); refs/pull/* and cached views go when support.github.com is asked; forks keep what they have",
+    "GitLab: edit merge requests by hand; Settings > Repository > Repository maintenance removes the old objects",
+    "CI caches: gh cache list --key memory-ci-index- --limit 1000 --json id --jq '.[].id' | xargs -n1 gh cache delete",
+    "CI artifacts: gh api --paginate 'repos/{owner}/{repo}/actions/artifacts' --jq "
+    "'.artifacts[] | select(.name | startswith(\"memory-ci\")) | .id' | "
+    "xargs -I% gh api -X DELETE 'repos/{owner}/{repo}/actions/artifacts/%'",
+    "GitLab keeps caches and artifacts under Build > Artifacts and CI/CD > Clear runner caches",
+    "A model's provider and an embedder keep what they were sent as their terms say: `memory-ci doctor --privacy`",
+    "Agents keep their own transcripts outside of this repository: `memory-ci sessions` lists where",
+)
+UNREACHABLE = "git reflog expire --expire=now --all && git gc --prune=now  # old objects of this clone"
+
+
+class ForgetPlan(msgspec.Struct, frozen=True):
+    """What was meant, where it stands, the steps that are left, and the commit that was made, "" for none."""
+
+    what: What
+    places: tuple[HeldPlace, ...]
+    steps: tuple[str, ...]
+    is_done: bool = False
+    commit: str = ""
+
+    @property
+    def left(self) -> tuple[HeldPlace, ...]:
+        """What a person has to look at; messages of old commits are history, for which the steps are."""
+        return tuple(place for place in self.places if place.is_left and place.kind != "message")
+
+
+class Meant(msgspec.Struct, frozen=True):
+    """What is to be forgotten: its texts and how each is, and an entry's id."""
+
+    what: What
+    texts: tuple[tuple[Kind, str], ...]
+    entry_id: str = ""
+
+
+def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
+    """What a text stands for: the id of an entry, a person that git knows or a mail address, else words.
+
+    Raises UsageError: nothing-to-forget, and what `find_entry` raises.
+    """
+    text = text.strip()
+    if wanted == "entry" or (wanted is None and ID.fullmatch(text)):
+        located = load_memory(workspace, None).located
+        if wanted == "entry" or any(place.entry.id.startswith(text.lower()) for place in located):
+            return _mean_entry(find_entry(located, text).entry)
+    if wanted != "words" and (names := _names_of(workspace, text, is_asked=wanted == "person")):
+        return Meant("person", tuple(("name", name) for name in names))
+    if not WORD.search(text):
+        raise UsageError("there is no word in it", slug="nothing-to-forget", hint="Give an id, words or a person.")
+    return Meant("words", (("words", text),))
+
+
+def _mean_entry(entry: Entry) -> Meant:
+    quotes = (line.partition(" ")[2] for line in entry.evidence if not line.startswith("accepted "))
+    return Meant("entry", tuple(long_enough([entry.title, entry.body, *quotes])), entry.id)
+
+
+def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, ...]:
+    """The names and addresses of a person; () where the text names none that is known."""
+    asked = PERSON.fullmatch(text)
+    given = {asked["name"], asked["mail"]} if asked else {text}
+    said = run_git(workspace.repo.cwd, "log", "--all", "--format=%an%x00%ae%n%cn%x00%ce").decode("utf-8", "replace")
+    people = {tuple(line.split("\0")) for line in said.splitlines() if "\0" in line}
+    folded = {one.casefold() for one in given if one}
+    known = [person for person in people if folded & {part.casefold() for part in person}]
+    if not (known or is_asked or asked or MAIL.fullmatch(text)):
+        return ()
+    return tuple(sorted(part for part in given.union(*known) if WORD.search(part)))
+
+
+def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
+    """Every place that holds it, and what would be done. Writes nothing."""
+    target, tip = _target(workspace, meant, "0" * 32), branch_tip(workspace, None)[1]
+    files, found = rewrite_tree(workspace, target, tip)
+    places = (
+        *found,
+        *(place for place, *_ in rewrite_loose(workspace, target, tip)),
+        *(place for place, *_ in rewrite_sessions(workspace, target)),
+        *(place for place, *_ in list_derived(workspace, target)),
+        *(HeldPlace("ref", ref, "deleted, and made again by the next run") for ref in list_private(workspace.repo)),
+        *_list_left(workspace, meant, target, tip, home, files),
+    )
+    return ForgetPlan(meant.what, places, tuple(_list_steps(workspace, meant, places)))
+
+
+def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now: datetime) -> ForgetPlan:
+    """Do it: rewrite refs, delete derived data, and commit the files with the tombstones, last.
+
+    `salt` is 32 hexadecimal digits, for a repository that has none. Raises what the writer raises.
+    """
+    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
+
+    plan = plan_forget(workspace, meant, home)
+    ref, tip = branch_tip(workspace, None)
+    salt = find_salt([*read_rejected(workspace.at(tip)), *_copied(workspace)]) or salt
+    target, lines = _target(workspace, meant, salt), _lines(meant, salt)
+    files, _ = rewrite_tree(workspace, target, tip)
+    files[REJECTED_FILE] = _with_lines(workspace, tip, files.get(REJECTED_FILE), lines)
+    told = f"{plural(len(files) - 1, 'file')} changed, and a tombstone."
+    message = f"memory: forget ({meant.what})\n\n{told}\n\n{STEP}: forget\n"
+    tip = commit_series(
+        workspace.repo, ref=ref, expected=tip, commits=[PlannedCommit(files, message)], identity=MEMORY_CI, when=now
+    )
+    copied = dict.fromkeys([*_copied(workspace), *lines])
+    write_file(copy_path(workspace), "".join(f"{line}\n" for line in copied).encode())
+    for _, stored, own in rewrite_sessions(workspace, target):
+        rewrite(workspace.repo, stored, own)
+    for private in list_private(workspace.repo):
+        run_git(workspace.repo.cwd, "update-ref", "-d", private)
+    for _, path, data in (*rewrite_loose(workspace, target, tip), *list_derived(workspace, target)):
+        if data is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_file(path, data)
+    return replace(plan, is_done=True, commit=tip)
+
+
+def _target(workspace: Workspace, meant: Meant, salt: str) -> Target:
+    return Target(parse_tombstones(_lines(meant, salt)), meant.entry_id)
+
+
+def _lines(meant: Meant, salt: str) -> list[str]:
+    return list(dict.fromkeys(line for kind, text in meant.texts for line in format_tombstones(kind, text, salt)))
+
+
+def _copied(workspace: Workspace) -> list[str]:
+    with suppress(OSError):
+        return parse_rejected(copy_path(workspace).read_text("utf-8", "replace"))
+    return []
+
+
+def _with_lines(workspace: Workspace, tip: str, changed: bytes | None, lines: Iterable[str]) -> bytes:
+    """The file of what was rejected, with the tombstones at its end."""
+    before = changed if changed is not None else workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
+    text = (before if before is not None else HEADER.encode()).decode("utf-8", "surrogateescape")
+    known = parse_rejected(text)
+    added = "".join(f"{line}\n" for line in lines if line not in known)
+    gap = "" if text.endswith("\n") or not text else "\n"
+    return f"{text}{gap}{added}".encode("utf-8", "surrogateescape")
+
+
+def _list_left(
+    workspace: Workspace, meant: Meant, target: Target, tip: str, home: Path, files: Mapping[str, bytes | None]
+) -> Iterator[HeldPlace]:
+    longest = (max(WORD.findall(text), key=len, default="") for _, text in meant.texts)
+    yield from list_left(workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files)
+    if path := workspace.config.global_.path:
+        yield from find_global(target, home / path.removeprefix("~/") if path.startswith("~/") else Path(path))
+
+
+def _list_steps(workspace: Workspace, meant: Meant, places: Sequence[HeldPlace]) -> Iterator[str]:
+    """What no commit and no ref of this clone can do, as commands."""
+    sessions = {place.where for place in places if place.kind == "session"}
+    for remote, sent in list_pushed(workspace.repo).items():
+        refs = [one.ref.split("/", 4)[4] for one in sent]
+        there = [name for name in refs if f"refs/memory-ci/sessions/{name}" in sessions]
+        specs = " ".join(f"+refs/memory-ci/sessions/{name}" for name in there)
+        if there:
+            yield f"git push --no-verify {remote} {specs}  # it was sent there as it was"
+    yield UNREACHABLE
+    yield from HISTORY
+    if meant.what == "person":
+        yield MAILMAP
+    yield from FORGES

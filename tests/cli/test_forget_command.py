@@ -1,0 +1,40 @@
+"""memory-ci forget, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+
+from memory_ci.flows.forgotten import REJECTED_FILE
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry, make_id
+
+WORDS = "the zephyr gateway of Berlin"
+
+
+def test_words_come_from_standard_input_and_are_said_nowhere(project: Project, run: Run) -> None:
+    project.put_fragment(make_entry(60, title=f"Ask {WORDS} first"))
+    project.commit("Note", {"README.md": f"Shop\n\nAsk {WORDS}.\n"})
+    before = project.git("rev-parse", "HEAD")
+    refused = run("forget", "-", stdin=WORDS)
+    assert (refused.exit_code, "[not-confirmed]" in refused.stderr) == (2, True)
+    plan = run("forget", "-", "--plan", "--json", stdin=WORDS)
+    kinds = [(place["kind"], place["is_left"]) for place in json.loads(plan.stdout)["places"]]
+    assert kinds == [("memory", False), ("file", True)]
+    assert (plan.exit_code, project.git("rev-parse", "HEAD")) == (1, before)
+    done = run("forget", "-", "--yes", stdin=WORDS)
+    assert (done.exit_code, "! README.md: is not memory" in done.stdout) == (1, True)
+    assert "git filter-repo" in done.stdout
+    assert "zephyr" not in (plan.stdout + done.stdout).casefold()
+    assert "zephyr" not in project.git("show", "HEAD", "--format=%B", "--", REJECTED_FILE).casefold()
+
+
+def test_nothing_is_left_of_an_entry(project: Project, run: Run) -> None:
+    project.put_fragment(make_entry(61, title="Never retry a charge without a key"))
+    done = run("forget", make_id(61)[:8], "--yes")
+    assert (done.exit_code, "Forgot an entry" in done.stdout, project.status()) == (0, True, "")
+
+
+def test_what_has_no_word_is_refused(project: Project, run: Run) -> None:
+    result = run("forget", "!!", "--yes")
+    assert (result.exit_code, "[nothing-to-forget]" in result.stderr) == (2, True)
