@@ -15,11 +15,13 @@ import yaml
 from memory_ci.flows.setup.install import CONFIG_TEXT
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan
+from memory_ci.records.run_line import RunLine
 from tests.flows.project import Project, make_project
 
 DOCS = Path(__file__).parent.parent / "docs"
 SCHEMAS = {
     "config.schema.json": (Config | None, "memory-ci configuration (.memory-ci.yaml)"),
+    "run-line.schema.json": (RunLine, "memory-ci ci, the last line of standard output"),
     "plan.schema.json": (Plan, "memory-ci plan"),
 }
 

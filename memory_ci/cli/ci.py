@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
+import msgspec
 
 from memory_ci.cli.common import dry_run_option, engine_option, now_option, progress
 from memory_ci.cli.guard import show_report
 from memory_ci.cli.plain import committed_workspace, now
+from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.annotations import fence, render_stop
 from memory_ci.rendering.plan import render_plan
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from memory_ci.flows.publish.ci import CiRun
     from memory_ci.records.config import EngineName
+    from memory_ci.records.run_line import RunLine
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -56,6 +59,8 @@ def ci_command(
     `record`, and the index is built. On other branches nothing is done. Without a provider the branch that is checked
     out decides. Events that would give secrets to the words of strangers are refused.
 
+    The last line of standard output is one of JSON that says how the run went (docs/ci.md).
+
     A run that stopped before its end says so, and by the key `ci.fail_on` of the configuration it ends with status 5.
 
     Exit status: 0 done or nothing to do, 1 findings, 2 an event that is refused or configuration, 3 a memory file,
@@ -70,19 +75,36 @@ def ci_command(
     """
     from memory_ci.flows.publish.ci import CiOptions, run_ci
     from memory_ci.flows.publish.ci_event import find_job, find_provider
+    from memory_ci.flows.publish.run_line import describe_failure, describe_run
     from memory_ci.flows.record.episode_files import list_written
 
     if extract and apply:
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
     where, whose = committed_workspace(), provider or find_provider(os.environ)
-    job = find_job(where, whose, os.environ)  # type: ignore[arg-type] # click's Choice
     options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run, at_once)
-    with progress("Reading merged work") as advance:
-        run = run_ci(where, job, options, now(), advance, os.environ)
+    began = now()
+    try:
+        job = find_job(where, whose, os.environ)  # type: ignore[arg-type] # click's Choice
+        with progress("Reading merged work") as advance:
+            run = run_ci(where, job, options, began, advance, os.environ)
+    except MemoryCIError as error:
+        _end(describe_failure(where, error, began, os.environ))
+        raise
     written = list_written(where, run.plan) if run.plan else ()
     _show(run, written, is_github=whose == "github")
+    _end(describe_run(where, run, began, os.environ))
     _hand_on(run, summary, is_github=whose == "github")
     raise SystemExit(run.exit_code)
+
+
+def _end(line: RunLine) -> None:
+    """The line of JSON for machines, the last of stdout."""
+    from memory_ci.flows.publish.run_line import export_span
+
+    text = msgspec.json.encode(line).decode().replace("#", "\\u0023") + "\n"  # `##[` is a command in a job's log
+    click.echo(text, nl=False)  # a line that begins with a brace is none, either
+    if failure := export_span(line, now(), os.environ):
+        click.echo(f"Warning: {failure}", err=True)
 
 
 def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:

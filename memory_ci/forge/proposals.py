@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Protocol
 from urllib.parse import quote, urlencode
 
@@ -24,6 +25,7 @@ class Proposal(msgspec.Struct, frozen=True):
     url: str
     body: str = ""
     is_merged: bool = False
+    opened: datetime | None = None
     node: str = ""
     is_draft: bool = False
 
@@ -79,10 +81,12 @@ class GitHubProposal(msgspec.Struct, frozen=True):
     html_url: str = ""
     body: str | None = None
     merged_at: str | None = None
+    created_at: datetime | None = None
     node_id: str = ""
 
     def to_proposal(self) -> Proposal:
-        return Proposal(self.number, self.html_url, self.body or "", bool(self.merged_at), self.node_id)
+        body, is_merged = self.body or "", bool(self.merged_at)
+        return Proposal(self.number, self.html_url, body, is_merged, self.created_at, self.node_id)
 
 
 AUTO_MERGE = (
@@ -175,6 +179,7 @@ class GitLabProposal(msgspec.Struct, frozen=True):
     source_project_id: int | None = None
     target_project_id: int | None = None
     draft: bool = False
+    created_at: datetime | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -182,7 +187,8 @@ class GitLabProposal(msgspec.Struct, frozen=True):
         return self.source_project_id is not None and self.source_project_id == self.target_project_id
 
     def to_proposal(self) -> Proposal:
-        return Proposal(self.iid, self.web_url, self.description or "", self.state == "merged", is_draft=self.draft)
+        text, is_merged = self.description or "", self.state == "merged"
+        return Proposal(self.iid, self.web_url, text, is_merged, self.created_at, is_draft=self.draft)
 
 
 class GitLabReviewer(msgspec.Struct, frozen=True):

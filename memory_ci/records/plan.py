@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Literal
 
 import msgspec
@@ -131,7 +131,8 @@ class Published(msgspec.Struct, frozen=True):
     """`mode` is the one that was used in the end, `tip` where its branch is now, `url` that of the pull request.
 
     `tries` counts the tips the run was planned on; `reason` says why it went this way; `subjects` are those of the
-    commits. `is_followed`: the local branch is at the tip as well.
+    commits. `is_followed`: the local branch is at the tip as well. `opened`: when its pull request was, where one is
+    open. `is_paused`: the run was not due, or people review its request.
     """
 
     mode: str
@@ -142,3 +143,5 @@ class Published(msgspec.Struct, frozen=True):
     plan: Plan | None = None
     subjects: tuple[str, ...] = ()
     is_followed: bool = False
+    opened: datetime | None = None
+    is_paused: bool = False

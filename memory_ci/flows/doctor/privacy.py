@@ -9,6 +9,7 @@ from pathlib import Path
 from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.doctor.case import DoctorCheck, Surroundings
 from memory_ci.flows.model import choose_model
+from memory_ci.flows.publish.run_line import ENDPOINTS
 from memory_ci.flows.serve.embedding import load_note
 from memory_ci.flows.sessions.public_remote import find_audience, list_addresses
 from memory_ci.flows.setup.agents import list_parts
@@ -56,6 +57,15 @@ def check_embedder(case: Surroundings) -> Iterator[Probe]:
     note = load_note(case.workspace)
     seen = f"last on {note.worked_on}" if note.worked_on else "not seen working in this clone"
     yield _leaves("embedder", f"tasks and entries, to {name} ({choice.reason}); {seen}")
+
+
+def check_collector(case: Surroundings) -> Iterator[Probe]:
+    """The collector that `ci` tells how it went."""
+    named = [name for name in ENDPOINTS if case.environ.get(name)]
+    if named:
+        yield _leaves("collector", f"counts, costs and the reason of a stop of each `ci`, to that of {named[0]}")
+    else:
+        yield Probe("collector", "ok", f"nothing leaves: {ENDPOINTS[0]} is not set")
 
 
 def check_pushed(case: Surroundings) -> Iterator[Probe]:
@@ -140,6 +150,7 @@ def _since(paths: Iterable[Path], word: str) -> str:
 PRIVACY: tuple[tuple[str, DoctorCheck], ...] = (
     ("model", check_model),
     ("embedder", check_embedder),
+    ("collector", check_collector),
     ("sessions", check_pushed),
     ("memory", check_memory),
     ("global", check_global_memory),

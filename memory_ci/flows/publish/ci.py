@@ -67,7 +67,13 @@ class CiRun(msgspec.Struct, frozen=True):
     index: IndexUse | None = None
     remarks: tuple[str, ...] = ()
     stop: Stop | None = None
+    is_delayed: bool = False
     is_memory_only: bool = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a run was asked for that is not due, or that people's review holds up."""
+        return self.is_delayed or (self.published is not None and self.published.is_paused)
 
     @property
     def exit_code(self) -> int:
@@ -107,7 +113,7 @@ def run_ci(
     asked = PublishOptions(options.push, ref, options.now)
     if options.extract is not None:
         if wait := find_delay(workspace, asked, now, environ):
-            return CiRun(replace(job, kind="nothing", reason=wait))
+            return CiRun(replace(job, kind="nothing", reason=wait), is_delayed=True)
         plan = make_plan(ref, frozenset())
         save_plan(plan, options.extract)
         stop = find_stop(workspace, plan, now)  # the job that performs the plan ends red, so that this one is kept

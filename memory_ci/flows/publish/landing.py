@@ -95,10 +95,10 @@ def land(run: Run, mode: str, send: Send) -> Published:
                 return Published(mode, base, tries=tries, reason="nothing but memory was pushed: nothing to do")
             here = workspace_at(run.workspace.repo, base)
             if not run.at_once and (wait := find_wait(here, (base,), run.now)):
-                return Published(mode, base, tries=tries, reason=wait)
+                return Published(mode, base, tries=tries, reason=wait, is_paused=True)
             plan, applied = perform(run, ref)
             if not run.at_once and applied.tip != base and (wait := find_shortage(here, base, applied.tip)):
-                return Published(mode, base, tries=tries, reason=wait, plan=plan)
+                return Published(mode, base, tries=tries, reason=wait, plan=plan, is_paused=True)
             reason = COVERED if is_covered(plan) else ""
             landed = named(run, Published(mode, applied.tip, "", tries, reason, plan, applied.subjects))
             outcome = send(base, applied.tip) if applied.tip != base else PushOutcome("done")

@@ -67,7 +67,9 @@ def propose(run: Run, reason: str = "") -> Published:
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
             if pause := find_pause(run, here, standing, (base, old) if old else (base,)):
-                return Published("pr", old or base, tries=tries, reason=pause)
+                asked = standing.open
+                url, opened = (asked.url, asked.opened) if asked else ("", None)
+                return Published("pr", old or base, url, tries, pause, opened=opened, is_paused=True)
             verdicts = read_decisions(here, base, old or base, boxes)
             teams = read_teams(here, base)
             branches = _read_branches(run, here, base) if teams.owners else {}
@@ -197,7 +199,7 @@ def _bring(
     short = find_shortage(here, old or built.base, built.tip) if is_more else ""
     # A review that was submitted while the run was planned.
     if left := short or (find_hold(standing.forge, standing.open, at_once=run.at_once) if old else ""):
-        return Published("pr", old or built.base, reason=left, plan=built.plan)
+        return Published("pr", old or built.base, reason=left, plan=built.plan, is_paused=True)
     if built.tip != built.base and (answer := find_answer(built, standing)):
         return Published("pr", old or built.base, reason=answer, plan=built.plan)
     # A forge closes the request of a branch that is gone, and its text would pass for an answer of people.

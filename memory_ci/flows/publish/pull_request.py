@@ -123,7 +123,7 @@ def update_request(run: Run, settings: Config, built: Built, done: Published, st
         request = known
         forge.update(request, title, body)
     failed = _arrange(forge, request, wanted, is_new=known is None)
-    return replace(done, url=request.url, reason="; ".join(filter(None, (done.reason, *failed))))
+    return replace(done, url=request.url, opened=request.opened, reason="; ".join(filter(None, (done.reason, *failed))))
 
 
 def _arrange(forge: Proposals, request: Proposal, wanted: PublishConfig, *, is_new: bool) -> Iterator[str]:

@@ -26,7 +26,7 @@ def look(project: Project, **environ: str) -> dict[str, Probe]:
 def test_a_plain_clone_sends_nothing(project: Project) -> None:
     rows = look(project)
     assert {name: row.state for name, row in rows.items() if row.state != "ok"} == {}
-    assert {"model", "embedder", "sessions", "memory", "global", "agents", "forge", "holdout"} <= set(rows)
+    assert {"model", "embedder", "collector", "sessions", "memory", "global", "agents", "forge", "holdout"} <= set(rows)
 
 
 def test_what_leaves_is_named_with_its_place_and_day(project: Project, tmp_path: Path) -> None:
