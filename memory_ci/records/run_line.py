@@ -12,6 +12,10 @@ RunState = Literal["done", "waiting", "findings", "stopped", "failed"]
 `failed`: an error ended it."""
 
 
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Variables that name a collector which the line is sent to (opentelemetry.io, "OTLP Exporter Configuration")."""
+
+
 class Lag(msgspec.Struct, frozen=True):
     """Merged changes that no run has covered, and the age of the oldest in days."""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.doctor.case import DoctorCheck, Surroundings
 from memory_ci.flows.model import choose_model
-from memory_ci.flows.publish.run_line import ENDPOINTS
 from memory_ci.flows.serve.embedding import load_note
 from memory_ci.flows.sessions.public_remote import find_audience, list_addresses
 from memory_ci.flows.setup.agents import list_parts
@@ -19,6 +18,7 @@ from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.sessionrefs import NOTES, list_pushed, list_stored, read_stored
 from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.records.health import Probe
+from memory_ci.records.run_line import ENDPOINTS
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import plural
 

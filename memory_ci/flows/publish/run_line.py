@@ -18,11 +18,10 @@ from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.episode import Episode
 from memory_ci.records.plan import Plan
-from memory_ci.records.run_line import Lag, OpenRequest, RunLine, RunState, Served
+from memory_ci.records.run_line import ENDPOINTS, Lag, OpenRequest, RunLine, RunState, Served
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.episodes import parse_episode_file
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SECONDS = 5
 """How long a collector may take; a job does not wait for who watches it."""
 
