@@ -82,7 +82,7 @@ def ci_command(
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
     where, whose = committed_workspace(), provider or find_provider(os.environ)
     options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run, at_once)
-    began = now()
+    began = now().replace(microsecond=0)
     try:
         job = find_job(where, whose, os.environ)  # type: ignore[arg-type] # click's Choice
         with progress("Reading merged work") as advance:

@@ -37,8 +37,6 @@ KNOWN_TOKENS = 6_000
 NEAR_WORDS, MAX_NEAR = 2, 10
 """Words that the title of what this run wrote must share with a window to be shown there, and how many are."""
 
-NOTHING_LEFT = 1e-9  # USD; 0 would be no limit
-
 NOTHING = '{"learnings": []}'
 """What a model that refuses is taken to have said: it would refuse again, and the change is learned from by rule."""
 
@@ -211,6 +209,19 @@ def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Map
     )
 
 
+class SpentMonth(NamedTuple):
+    """The engine of a run for which the month leaves nothing: it answers nothing. USD."""
+
+    spent: float
+    limit: float
+
+    def extract(self, request: Request) -> EngineReply:
+        """Raises EngineError [cost-limit]."""
+        message = f"{self.spent:.4f} USD are spent this month: engine.max_cost_usd_month is {self.limit:g}"
+        hint = "Raise it, or wait for the next month: what was merged meanwhile is read then."
+        raise EngineError(message, slug="cost-limit", hint=hint)
+
+
 def choose_run_model(
     here: Workspace, base: str, wanted: EngineName | None, today: date, environ: Mapping[str, str]
 ) -> Model:
@@ -226,7 +237,9 @@ def choose_run_model(
     unlanded = sum_costs(repo, first, *requests, "--not", base)
     if limit := settings.max_cost_usd_month:
         model.close()
-        left = max(limit - unlanded - sum_costs(repo, first, "--first-parent", base), NOTHING_LEFT)
+        spent = unlanded + sum_costs(repo, first, "--first-parent", base)
+        if (left := limit - spent) <= 0:
+            return model._replace(engine=SpentMonth(spent, limit), is_metered=True, unlanded_usd=unlanded)
         model = choose_model(replace(settings, max_cost_usd=min(settings.max_cost_usd or left, left)), wanted, environ)
     return model._replace(unlanded_usd=unlanded)
 

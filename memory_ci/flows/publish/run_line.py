@@ -72,8 +72,8 @@ def _name(workspace: Workspace, environ: Mapping[str, str]) -> str:
     if name := environ.get("GITHUB_REPOSITORY") or environ.get("CI_PROJECT_PATH"):
         return name
     url = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url") or ""
-    path = urlsplit(url).path if "://" in url else url.partition(":")[2] if ":" in url else url
-    return path.strip("/").removesuffix(".git") or workspace.repo.cwd.name
+    path = urlsplit(url).path if "://" in url else url.partition(":")[2]
+    return path.strip("/").removesuffix(".git") or (workspace.repo.root or workspace.repo.git_dir).name
 
 
 def _find_facts(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, float]:
@@ -90,7 +90,7 @@ def _find_facts(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, f
         merged = iter_merged_changes(repo, plan_range(repo, since, base))
         waiting = [one for one in merged if not find_trailers(one.tip.message, (STEP,))]
         oldest = min((one.tip.committed_at for one in waiting), default=now)
-        return Lag(len(waiting), max(0, (now - oldest).days)), round(month, 6)
+        return Lag(len(waiting), max(0, (now - oldest).days)), round(float(month), 6)
     return Lag(), 0.0
 
 
