@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from typing import Any
+
+import pytest
 
 from memory_ci.flows.forgotten import REJECTED_FILE
 from tests.cli.conftest import Run
@@ -38,3 +42,21 @@ def test_nothing_is_left_of_an_entry(project: Project, run: Run) -> None:
 def test_what_has_no_word_is_refused(project: Project, run: Run) -> None:
     result = run("forget", "!!", "--yes")
     assert (result.exit_code, "[nothing-to-forget]" in result.stderr) == (2, True)
+
+
+def test_the_words_stand_in_no_argument_of_a_process(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    start = subprocess.Popen.__init__
+
+    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
+        asked.extend(map(str, args))
+        start(self, args, *rest, **options)
+
+    project.commit("Note the zephyrous payout", {"notes.txt": "the zephyrous payout\n"})
+    monkeypatch.setattr(subprocess.Popen, "__init__", started)
+    result = run("forget", "-", "--yes", stdin="zephyrous payout")
+    assert "notes.txt" in result.stdout
+    assert asked
+    assert not [arg for arg in asked if "zephyrous" in arg.lower()]

@@ -268,10 +268,10 @@ def list_left(
     for oid, name in (line.split(" ", 1) for line in refs.splitlines()):
         if oid != tip and _list_holding(repo, target, oid, needles, where):
             yield HeldPlace("branch", name, "holds it at its tip: bring it up to date, or delete it", is_left=True)
-    log = ("log", "-z", "--all", "-i", "--fixed-strings", "--format=%h%x09%B", *(f"--grep={word}" for word in needles))
-    for one in run_git(repo.cwd, *log).decode("utf-8", "replace").split("\0") if needles else ():
+    folded = [word.casefold() for word in needles]  # sought here: arguments of a process are seen by others
+    for one in run_git(repo.cwd, "log", "-z", "--all", "--format=%h%x09%B").decode("utf-8", "replace").split("\0"):
         short, _, message = one.strip().partition("\t")
-        if target.tombstones.find(message):
+        if any(word in message.casefold() for word in folded) and target.tombstones.find(message):
             number = find_number(message)
             named = f"{short}, pull request {number}" if number else short
             yield HeldPlace("message", named, "its message says it, and so may its pull request", is_left=True)
@@ -287,11 +287,14 @@ def find_global(target: Target, path: Path) -> Iterator[HeldPlace]:
 def _list_holding(
     repo: Repository, target: Target, rev: str, needles: Sequence[str], where: Iterable[str] = ()
 ) -> list[str]:
-    """The files of a commit that hold it: git finds those with one of the words, and they are read in one go."""
-    asked = [part for word in needles for part in ("-e", word)]
-    if not asked:
+    """The files of a commit that hold it: git finds those with one of the words, and they are read in one go.
+
+    The words go to git by standard input: arguments of a process are seen by others.
+    """
+    if not needles:
         return []
-    said = run_git(repo.cwd, "grep", "-l", "-z", "-i", "-I", "-F", *asked, rev, "--", *where, ok=(0, 1))
+    words = "".join(f"{word}\n" for word in needles).encode()
+    said = run_git(repo.cwd, "grep", "-l", "-z", "-i", "-I", "-F", "-f", "-", rev, "--", *where, input=words, ok=(0, 1))
     paths = (path.partition(":")[2] for path in decode_path(said).split("\0") if path)
     files = tree_at(repo, rev).files
     contents = read_files(repo, [files[path] for path in paths if path in files], MAX_FILE_BYTES)
