@@ -1,4 +1,4 @@
-"""Commands that look at entries: list, show, log, graph, why, bisect, stage."""
+"""Commands that look at entries: list, show, log, graph, blame, why, bisect, stage."""
 
 from __future__ import annotations
 
@@ -144,11 +144,32 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
         click.echo(f"Note: {printable(note)}", err=True)
 
 
-@click.command("why")
-@click.argument("entry_id", metavar="ID")
+@click.command("blame")
+@click.argument("place", metavar="PATH[:A-B]")
 @at_option
 @json_option
-def why_command(entry_id: str, view: str | None, as_json: bool) -> None:
+def blame_command(place: str, view: str | None, as_json: bool) -> None:
+    """Say of each line which work brought it, what that was given and used, and what was learned of it.
+
+    A merge stands for all that it brought. `memory-ci why ID --lines` is the way back.
+
+    \b
+    Example:
+      memory-ci blame src/client.py:10-40
+    """
+    from memory_ci.flows.measure.blame import blame
+    from memory_ci.rendering.why import render_blame
+
+    blamed = blame(workspace(), utf8(place), view)
+    show(blamed, render_blame(blamed), as_json)
+
+
+@click.command("why")
+@click.argument("entry_id", metavar="ID")
+@click.option("--lines", "is_lines", is_flag=True, help="List the lines that the work brought which taught it.")
+@at_option
+@json_option
+def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) -> None:
     """Say what an entry counts, and what made it so.
 
     Its prominence today, its utility event by event with the episode of each, how well it is kept by FSRS, the factors
@@ -158,10 +179,17 @@ def why_command(entry_id: str, view: str | None, as_json: bool) -> None:
     \b
     Example:
       memory-ci why 0f6f1f0e
+      memory-ci why 0f6f1f0e --lines
       memory-ci why 0f6f1f0e --at 2026-09-01 --json
     """
+    from memory_ci.flows.measure.blame import list_lines_of
     from memory_ci.flows.measure.why import explain_entry
-    from memory_ci.rendering.why import render_why
+    from memory_ci.rendering.why import render_blame, render_why
+
+    if is_lines:
+        lines = list_lines_of(workspace(), utf8(entry_id), view)
+        show(lines, render_blame(lines) or "No line that stands today was brought by what taught it.\n", as_json)
+        return
 
     why = explain_entry(workspace(), utf8(entry_id), today(), view)
     warn(why.findings)

@@ -32,6 +32,7 @@ COMMANDS = {
     "extract": ("record", "Write the plan of a record run, and change nothing."),
     "apply": ("record", "Perform a plan."),
     "feedback": ("inbox", "Say whether an entry helped."),
+    "blame": ("lookup", "Say which work brought each line, what it was given, and what was learned of it."),
     "why": ("lookup", "Say what an entry counts, and what made it so."),
     "premortem": ("inbox", "Write down what may go wrong with a plan."),
     "checkpoint": ("inbox", "Note an assumption, or what became of it."),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from memory_ci.records.anchor import Verdict
+from memory_ci.records.blame import BlamedLines, NamedEntry
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.records.why import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.rendering.context import explain_task, render_task
@@ -197,3 +198,23 @@ def _quoted(text: str) -> str:
     """A string of DOT. A backslash begins an escape in labels (`\\N` is the node's name), so each becomes two."""
     safe = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{safe}"'
+
+
+def render_blame(blamed: Sequence[BlamedLines]) -> str:
+    """Lines with the work that brought them, what that was given and used, and what was learned of it."""
+    lines = []
+    for one in blamed:
+        span = f"{one.first}-{one.last}" if one.last > one.first else f"{one.first}"
+        work = f"#{one.number} {one.subject}" if one.number and f"#{one.number}" not in one.subject else one.subject
+        lines.append(
+            f"{one.path}:{span}  {one.commit[:7]} {one.day} {work}"
+            if one.commit
+            else f"{one.path}:{span}  not committed"
+        )
+        lines += [f"    given    {_entry(named)}{'  (used)' if named.is_used else ''}" for named in one.given]
+        lines += [f"    learned  {_entry(named)}" for named in one.learned]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _entry(named: NamedEntry) -> str:
+    return f"{named.id[:8]} {shorten(named.title, 80) or '(no longer in memory)'}"

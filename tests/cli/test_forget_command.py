@@ -50,7 +50,7 @@ def test_the_words_stand_in_no_argument_of_a_process(
     asked: list[str] = []
     start = subprocess.Popen.__init__
 
-    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
+    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
         asked.extend(map(str, args))
         start(self, args, *rest, **options)
 
