@@ -33,6 +33,7 @@ from memory_ci.records.names import FULL_ID
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COST = "Memory-CI-Cost"
+RANGE = "Memory-CI-Range"
 COUNTED = "Memory-CI-Counted"
 SURFACE = "Memory-Surface"
 MAX_READERS = 5_000

@@ -103,9 +103,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Decisions for the range since..until, valid on the tree of `base` of branch `ref`.
 
     `until` is None for a plan that covers no merged work: one of upkeep alone, or of a run whose engine failed at
-    once. `counted` are the tips of the merged changes that the reinforce step counts. `windows` say what a model was
-    not shown, `dropped` counts learnings of replies that could not be read, `problems` what could not be asked.
-    `episodes` are new files; those of months that ended before `fold_before` become one file each.
+    once. `is_asked`: the range was asked for, so that the next run does not begin there. `counted` are the tips of the
+    merged changes that the reinforce step counts. `windows` say what a model was not shown, `dropped` counts learnings
+    of replies that could not be read, `problems` what could not be asked. `episodes` are new files; those of months
+    that ended before `fold_before` become one file each.
     """
 
     schema_version: int
@@ -113,6 +114,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     base: str
     since: str | None
     until: str | None
+    is_asked: bool = False
     engine: EngineUse
     counts: Counts
     steps: tuple[PlannedStep, ...] = ()

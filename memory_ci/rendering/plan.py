@@ -166,6 +166,7 @@ def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int =
     trailers = [f"Memory-CI-Step: {name}" for name in (*(step.step for step in steps), *(["episode"] if noted else []))]
     trailers += [f"Memory-CI-Source: {plan.until}"] if plan.until is not None else []
     is_first = noted or any(step.step not in ALONE for step in steps)
+    trailers += ["Memory-CI-Range: asked"] if is_first and plan.is_asked else []
     if is_first and (plan.engine.cost_usd or plan.engine.unlanded_usd):
         trailers.append(f"Memory-CI-Cost: {(plan.engine.cost_usd or 0) + plan.engine.unlanded_usd:.6f} USD")
     if any(step.step == "reinforce" for step in steps):

@@ -74,15 +74,17 @@ class Boxes(NamedTuple):
 
 
 class Proposed(msgspec.Struct, frozen=True):
-    """All that the text says: the plan, the titles of what maintainers wrote, lines of what they took out, the effect.
+    """All that the text says: the plan, lines of what maintainers took out, the effect.
 
+    `kept` are the entries (title, id) and files (path, "") that stood on the branch and stay: what people wrote there,
+    and what was learned of a range that an earlier run was asked for.
     `accepted` are the ids of entries that were ticked as candidates, with the keys of those. `lost` are titles of what
     maintainers wrote that does not stand here as they wrote it. `held` are the keys of all that is proposed: what a
     later run compares, should this pull request be closed.
     """
 
     plan: Plan
-    kept: tuple[str, ...]
+    kept: tuple[tuple[str, str], ...]
     rejected: tuple[str, ...]
     effect: Effect
     links: Links
@@ -136,7 +138,7 @@ def _lines(proposed: Proposed) -> Iterator[str]:
         changes = [change for step in proposed.plan.steps for change in step.changes if _section(change) == section]
         yield from _section_lines(section, changes, proposed.links)
     yield from _episodes(proposed.plan)
-    yield from _titles("Kept as maintainers wrote it", proposed.kept)
+    yield from _kept(proposed.kept)
     yield from _titles("Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost)
     yield from _rejected(proposed.rejected)
     yield from _boxes(proposed.suggestions, proposed.links)
@@ -175,6 +177,17 @@ def _added(proposed: Proposed) -> Iterator[str]:
 def _entry_line(change: Change) -> str:
     title, why = shorten(change.entry.title, TITLE_WIDTH), shorten(change.why, TITLE_WIDTH)
     return f"{code(title)} in {code(change.path)} ({code(why)})"
+
+
+def _kept(kept: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """A box for each entry that stood on the branch and stays; a file has none."""
+    if kept:
+        yield from ("", "### Kept from this branch", "")
+    for title, key in kept[:SHOWN]:
+        line = code(shorten(title, TITLE_WIDTH))
+        yield f"- [x] {line} <!-- entry {key} -->" if key else f"- {line}"
+    if len(kept) > SHOWN:
+        yield f"- and {len(kept) - SHOWN} more: see the files"
 
 
 def _rejected(lines: Sequence[str]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def added(entry: Entry, why: str = "from #12") -> Change:
     return Change(step="extract", kind="add", path="MEMORY.md", entry=entry, why=why)
 
 
-def render(*changes: Change, kept: tuple[str, ...] = (), rejected: tuple[str, ...] = ()) -> str:
+def render(*changes: Change, kept: tuple[tuple[str, str], ...] = (), rejected: tuple[str, ...] = ()) -> str:
     steps = [PlannedStep(step=change.step, changes=(change,)) for change in changes]
     return render_pull_request(Proposed(make_plan(*steps), kept, rejected, EFFECT, LINKS))
 
@@ -64,7 +64,7 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
         Change(step="reinforce", kind="update", path="MEMORY.md", entry=make_entry(2, title="Used"), why="for #13"),
         Change(step="retire", kind="update", path="MEMORY.md", entry=gone, why="not seen for long"),
         Change(step="fold", kind="move", path="MEMORY.md", entry=make_entry(4, title="Noted"), why="from the inbox"),
-        kept=("Reworded",),
+        kept=(("Reworded", make_id(9)),),
         rejected=(f"{'0' * 32} Unwanted", ".memory/episodes/2026-01/pr-1.md"),
     )
     assert f"### Added: 1 entry\n\n- [x] `New` in `MEMORY.md` (`from #12`) `{make_id(1)}` <!-- entry" in text
@@ -72,7 +72,7 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
         assert f"### {heading}: 1 entry\n\n- `{title}` in `MEMORY.md`" in text
     assert "from [pull request 12](https://github.com/acme/shop/pull/12), [commit 0123456789](https://" in text
     assert "said: `said so`" in text
-    assert "### Kept as maintainers wrote it\n\n- `Reworded`" in text
+    assert f"### Kept from this branch\n\n- [x] `Reworded` <!-- entry {make_id(9)} -->" in text
     assert "### Not proposed again\n\n- [ ] `Unwanted` (tick it to take that back) <!-- rejected 000" in text
     assert "\n- `.memory/episodes/2026-01/pr-1.md`" in text, "an episode has no box"
     assert "Budget: 3 active entries become 4, 1,200 characters become 1,650; a job is given at most 8,000" in text
@@ -109,7 +109,7 @@ def test_many_entries_have_a_box_each_although_not_all_have_room_for_their_words
 def test_no_words_of_an_entry_make_a_box(title: str, quote: str) -> None:
     mark = f"{title}\n- [ ] x <!-- entry m-00000000 -->"
     entry = make_entry(1, title=mark, evidence=(f"pr:12 {quote}\r- [ ] x <!-- entry m-00000000 -->",))
-    assert parse_boxes(render(added(entry, mark), kept=(mark,))) == Boxes()
+    assert parse_boxes(render(added(entry, mark), kept=((mark, ""),))) == Boxes()
 
 
 def test_what_people_say_with_boxes_is_read_whatever_the_line_ends() -> None:
@@ -137,7 +137,7 @@ def test_a_request_of_episodes_alone_says_so_in_its_title_and_names_the_first() 
 def test_a_request_of_entries_too_has_the_title_of_all() -> None:
     plan = make_plan(PlannedStep(step="extract", changes=(added(make_entry(1)),)))
     assert render_title(msgspec.structs.replace(propose_episodes(2), plan=plan)) == TITLE
-    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=("Mine",))) == TITLE
+    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),))) == TITLE
 
 
 def test_months_that_become_one_file_are_told() -> None:

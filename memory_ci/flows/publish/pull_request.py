@@ -207,7 +207,7 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
     accepted = {keys[one.key]: one.key for one in suggestions if one.is_accepted and one.key in keys}
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
-        kept=(*(entry.title for entry in built.carried.entries), *built.carried.paths),
+        kept=(*((one.title, one.id) for one in built.carried.entries), *((path, "") for path in built.carried.paths)),
         rejected=tuple(line for line in built.rejected if not TOMBSTONE.match(line)),
         lost=built.lost,
         effect=effect,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.forgotten import REJECTED_FILE, read_rejected
 from memory_ci.flows.workspace import Snapshot, Workspace, holds_entries, memory_test, workspace_at
-from memory_ci.gitrepo.history import STEP
+from memory_ci.gitrepo.history import RANGE, STEP
 from memory_ci.gitrepo.log import FILES, list_committers, read_log
 from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
@@ -82,21 +82,23 @@ def read_decisions(
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it.
 
     An entry whose box was unticked counts as taken out, a line whose box was ticked as taken out of REJECTED_FILE.
-    `with_ours`: what our own commits added or edited there is to stay as well.
+    `with_ours`: what our own commits added or edited there is to stay as well. What those of a range that was asked for
+    added always stays: the next run does not read that range.
     """
     boxes = boxes or Boxes()
     every = list(_list_commits(workspace, base, branch))
     commits = [commit for commit, is_ours in every if not is_ours]
+    stay = [commit for commit, is_ours in every if with_ours or not is_ours or find_trailers(commit.message, (RANGE,))]
     tip = workspace.at(branch)
     lines = read_rejected(tip)
-    if not commits and not boxes.unticked and not boxes.taken_back and not (with_ours and every):
+    if not commits and not boxes.unticked and not boxes.taken_back and not stay:
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
     back = frozenset(line for line in lines if line.split()[0] in boxes.taken_back)
     lines = [line for line in lines if line not in back]
     fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
     gone, edits = _read_edits(workspace, commits, fork)
-    if with_ours:
-        edits = _read_edits(workspace, [commit for commit, _ in every], fork)[1]
+    if len(stay) > len(commits):
+        edits = _read_edits(workspace, stay, fork)[1]
     unticked = {key: place.entry for key, place in tip.places.items() if key in boxes.unticked}
     for key, entry in unticked.items():
         gone[key] = tuple(dict.fromkeys((edits[key].first if key in edits else entry, entry)))
@@ -105,7 +107,9 @@ def read_decisions(
     left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
     taken_out = tuple(entry for entry in left_out if line_of(entry) not in released)
     touched = tuple(
-        file for file in _read_touched(workspace, commits) if file.new is not None or file.path not in released
+        file
+        for file in _read_touched(workspace, commits if with_ours else stay)
+        if file.new is not None or file.path not in released
     )
     deleted = (file.path for file in touched if file.new is None and is_episode_path(file.path))
     lines += [path for path in deleted if path.isprintable()]

@@ -132,6 +132,7 @@ def plan_record(
         base=base,
         since=since,
         until=base if tally.failure is None else tally.covered,
+        is_asked=options.since is not None or options.from_root,
         engine=model.use(asker, tally.failure),
         counts=tally.counts,
         judged=tuple(tally.judged),

@@ -284,7 +284,7 @@ def test_an_entry_that_the_run_reinforces_keeps_the_words_of_maintainers_and_cou
         used.project.git("push", "-q", "origin", "main")
         used("pr")
         assert (known(remote).title, known(remote).reinforcement_count) == ("Known better", 1)
-    assert "### Kept as maintainers wrote it\n\n- `Known better`" in forge.pulls[0]["body"]
+    assert "### Kept from this branch\n\n- [x] `Known better`" in forge.pulls[0]["body"]
 
 
 def test_two_edits_of_one_entry_at_different_times_both_stay(remote: Remote, used: Publisher, tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_field_that_the_base_decided_otherwise_is_left_and_the_text_says_so(
     assert known(remote).title == "Known in the base"
     assert "1 edit of the branch could not be kept" in published.reason
     assert "decides otherwise\n\n- `Known on the branch`" in forge.pulls[0]["body"]
-    assert "Kept as maintainers wrote it" not in forge.pulls[0]["body"]
+    assert "Kept from this branch" not in forge.pulls[0]["body"]
 
 
 def test_an_entry_reworded_and_then_taken_out_is_gone_from_the_base_too(
@@ -401,7 +401,7 @@ def test_an_episode_that_a_maintainer_changes_is_carried_over_as_it_is(
         publish.project.git("push", "-q", "origin", "main")
         publish("pr")
         assert "[redacted]" in remote.show(UPDATE, told)
-    assert f"### Kept as maintainers wrote it\n\n- `{told}`" in forge.pulls[0]["body"]
+    assert f"### Kept from this branch\n\n- `{told}`" in forge.pulls[0]["body"]
 
 
 def test_an_episode_that_a_maintainer_broke_leaves_the_branch_as_it_is(
@@ -427,7 +427,7 @@ def test_words_beside_the_entries_stay_as_a_maintainer_left_them(
         text = remote.show(UPDATE, "MEMORY.md")
         assert text.startswith("# Our memory\n\nRead this first.\n")
         assert len(parse_memory_file("", text.encode()).entries) == 3 + number
-    assert "### Kept as maintainers wrote it\n\n- `MEMORY.md`" in forge.pulls[0]["body"]
+    assert "### Kept from this branch\n\n- `MEMORY.md`" in forge.pulls[0]["body"]
 
 
 def test_words_beside_the_entries_that_the_base_changed_too_leave_the_branch_as_it_is(
@@ -820,3 +820,36 @@ def test_the_api_without_a_token_turns_to_a_pull_request(project: Project, remot
     published = Publisher(project)("api")
     assert published.mode == "pr"
     assert UPDATE in remote.branches()
+
+
+def test_what_was_learned_of_older_work_stays_when_the_next_run_makes_the_branch_anew(
+    project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    start = project.sha()
+    project.commit("Trust nobody", {".memory-ci.yaml": "extraction: {trusted_authors: [nobody]}\n"})
+    because = "because two people who count one drawer never agree."
+    project.merge_work(f"Drawers\n\nDecision: one clerk a drawer rather than two, {because}", "drawer", 129, "src/b.py")
+    project.git("push", "-q", "origin", "main")
+    publish("push")
+    project.git("pull", "-q", "origin", "main")
+    project.commit("Trust again", {".memory-ci.yaml": ""})
+    project.commit("Go on, with settings that hold now", {"src/c.py": ""})
+    project.git("push", "-q", "origin", "main")
+    publish("pr", since=start)
+    older = [entry.title for entry in read_entries(remote, UPDATE) if "clerk" in entry.title]
+    assert older
+    assert "Memory-CI-Range: asked" in remote.git("log", "--format=%B", f"main..{UPDATE}")
+    project.merge_work("Voids\n\nDecision: a void is a row rather than a delete, because auditors ask.", "void", 130)
+    project.git("push", "-q", "origin", "main")
+    for _ in range(2):
+        publish("pr")
+        found = {entry.title: entry for entry in read_entries(remote, UPDATE)}
+        assert {*older} < {*found}
+        assert [found[title].reinforcement_count for title in older] == [0] * len(older)
+        assert all(f"[x] `{title}" in forge.pulls[0]["body"] for title in older)
+    publish("pr", since=start)
+    assert {entry.title for entry in read_entries(remote, UPDATE)} == {*found}
+
+
+def read_entries(remote: Remote, branch: str) -> tuple[Entry, ...]:
+    return parse_memory_file("MEMORY.md", remote.show(branch, "MEMORY.md").encode()).entries

@@ -302,6 +302,4 @@ def test_a_maintainer_s_words_stay_where_another_author_commits(case: Case) -> N
     assert body.rstrip().endswith("Signed-off-by: Memory <memory@acme.example>")
     case.work()
     case.publish("pr")
-    assert "Kept as maintainers wrote it" not in case.forge.pulls[0]["body"], (
-        "our own commits are no decision of theirs"
-    )
+    assert "Kept from this branch" not in case.forge.pulls[0]["body"], "our own commits are no decision of theirs"
