@@ -144,7 +144,8 @@ jobs:
       checks: read # checks that failed tell what went wrong in merged work
     uses: {release.path}/.github/workflows/memory.yml@{release.rev}
     with:
-      push: auto # to the branch, or as a pull request where the branch is protected
+      # To the branch, or as a pull request where the branch is protected.
+      push: auto
 """
 
 
@@ -156,7 +157,8 @@ def gitlab_item(release: Release, stage: str = "test") -> str:
     inputs:
       source: {release.url}
       release: {release.rev}
-      push: auto # to the branch, or as a merge request where the branch is protected
+      # To the branch, or as a merge request where the branch is protected.
+      push: auto
 {inputs}"""
 
 
