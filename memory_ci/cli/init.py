@@ -71,7 +71,7 @@ def init_command(
     if preview is not None and not as_json:
         click.echo("".join(f"{printable(line)}\n" for line in preview.lines()))
     wish = InitWish(pre_commit, ci or "none", find_release())
-    if not (pre_commit or ci or agents or cloud or as_json or has_input()):
+    if not (pre_commit or ci or agents or cloud or as_json) and _is_terminal():
         wish, agents, ci_source = _ask(where, wish, ci_source)
     if wish.pre_commit or wish.ci != "none":
         wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
@@ -152,6 +152,10 @@ def _preview(where: Workspace, history: str) -> Any:  # noqa: ANN401 - imported 
         return preview_history(where, history, now(), os.environ, advance)
 
 
+def _is_terminal() -> bool:
+    return not has_input() and sys.stdout is not None and sys.stdout.isatty()
+
+
 def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:
     """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
     from memory_ci.flows.setup.init import PRE_COMMIT, guess_agents, guess_ci
@@ -167,7 +171,7 @@ def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish
         kinds = click.Choice(CIS)
         wish = replace(wish, ci=click.prompt("CI that records and verifies", guess_ci(where), type=kinds, err=True))
     found = " ".join(guess_agents(root, Path.home())) or "none"
-    question = f"Agents to hook in, of {', '.join(NAMES)}"
+    question = f"Agents to hook in, of {', '.join(NAMES)}, or none"
     named = click.prompt(question, default=found, value_proc=_read_agents, err=True)
     return wish, named, source or None
 

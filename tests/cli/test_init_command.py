@@ -17,6 +17,7 @@ from memory_ci.cli import init as command
 from memory_ci.cli.main import main
 from memory_ci.flows.setup import ci_files
 from memory_ci.flows.setup.ci_files import Release, find_release
+from memory_ci.flows.setup.init import CHANGED
 from tests.cli.conftest import Run
 from tests.edges.runner import load_yaml
 from tests.flows.project import Project
@@ -91,8 +92,9 @@ def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) ->
     ):
         old.write(path, (old.path / path).read_text().replace(was, now))
     done = snapshot(old)
-    run("init", *ALL[:3], *SOURCE)
+    again = json.loads(run("init", *ALL[:3], *SOURCE, "--json").stdout)["files"]
     assert snapshot(old) == done
+    assert {step["remark"] for step in again[3:]} == {CHANGED}
     out = json.loads(run("uninit", "--json").stdout)["files"]
     assert {step["path"] for step in out if step["result"] == "left" and step["remark"]} == {
         "MEMORY.md",
@@ -101,6 +103,38 @@ def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) ->
     left = (old.path / ".pre-commit-config.yaml").read_text()
     assert left.startswith(CONFIG)
     assert ("v9.9" in left, "default_stages" in left) == (True, False)
+
+
+def test_what_others_add_below_our_block_is_no_reason_to_move_it(old: RepoBuilder, run: Run) -> None:
+    run("init", "--pre-commit", *SOURCE)
+    path, more = old.path / ".pre-commit-config.yaml", "  - repo: meta\n    hooks: [{id: identity}]\n"
+    path.write_text(path.read_text().replace("init: end\n", f"init: end\n{more}", 1))
+    done = path.read_text()
+    run("init", "--pre-commit", *SOURCE)
+    assert path.read_text() == done
+    newer = ("--ci-source", "acme/memory-ci@v99.0")
+    run("init", "--pre-commit", *newer)
+    assert ("v99.0" in path.read_text(), f"v{__version__}" in path.read_text()) == (True, False), "a newer release"
+    run("uninit")
+    assert path.read_text() == CONFIG + more
+
+
+def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(old: RepoBuilder, run: Run) -> None:
+    old.write("institutional.md", "# Norms\n\nAmounts are kept in cents.\n")
+    run("init", "--cloud", "copilot-cloud")
+    old.write(".memory/inbox/one.md", "## One\n\nText.\n")
+    assert (old.path / ".github" / "workflows" / "copilot-setup-steps.yml").exists()
+    left = [step["path"] for step in json.loads(run("uninit", "--json").stdout)["files"] if step["result"] == "left"]
+    assert left == ["institutional.md", ".memory", "AGENTS.md"]
+    assert sorted(path.name for path in (old.path / ".github").rglob("*") if path.is_file()) == ["test.yml"]
+    assert not (old.path / ".memory-ci-setup.sh").exists()
+
+
+def test_what_install_put_in_alone_is_left_to_uninstall(old: RepoBuilder, run: Run) -> None:
+    run("install")
+    run("init")
+    assert "`memory-ci uninstall` takes it out" in run("uninit").stdout
+    assert (old.path / ".gitattributes").exists()
 
 
 def test_the_workflow_asks_for_the_least_and_says_what_for(old: RepoBuilder, run: Run) -> None:
@@ -195,7 +229,7 @@ def test_an_empty_repository_has_no_older_work(run: Run, tmp_path: Path, monkeyp
 def test_a_terminal_is_asked_and_each_question_can_be_passed(
     old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "has_input", lambda: False)
+    monkeypatch.setattr(command, "_is_terminal", lambda: True)
     passed = CliRunner().invoke(main, ["init"], input="\n\n")
     assert passed.exit_code == 0, passed.output
     assert (old.path / "MEMORY.md").exists()

@@ -112,7 +112,7 @@ def init_repository(
 
 def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
     """Take out what `init` wrote where nobody changed it; memory stays. Raises as `init_repository`."""
-    return _apply(work_tree(workspace), list(_plan_out(work_tree(workspace))), dry_run)
+    return _apply(work_tree(workspace), list(_plan_out(work_tree(workspace), workspace.config.export.path)), dry_run)
 
 
 def _apply(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitStep, ...]:
@@ -192,7 +192,7 @@ def _calls_us(text: str) -> bool:
         return False
 
 
-def _plan_out(root: Path) -> Iterator[FileEdit]:
+def _plan_out(root: Path, exported: str) -> Iterator[FileEdit]:
     made = {**FILES, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}
     for path, text in made.items():
         before = _read(root, path)
@@ -203,6 +203,8 @@ def _plan_out(root: Path) -> Iterator[FileEdit]:
             yield FileEdit(path, before, before, remark, is_left=True)
     if any((root / ".memory").glob("*")):
         yield FileEdit(".memory", "", "", "memory stays", is_left=True)
+    if "<!-- memory-ci export: begin" in read_text(root / exported):
+        yield FileEdit(exported, "", "", "what memory was exported to it stays", is_left=True)
     for path in (PRE_COMMIT, GITHUB, GITLAB):
         before = _read(root, path)
         after = take_out(before) if before is not None else None
