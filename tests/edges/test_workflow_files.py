@@ -11,7 +11,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from memory_ci.flows.setup.ci_files import TAG, Release, github_workflow, gitlab_item
+from memory_ci.flows.setup.ci_files import TAG, Release, find_release, github_workflow, gitlab_item
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
@@ -61,6 +61,11 @@ def test_all_that_names_a_release_names_this_one() -> None:
     named += re.findall(r"default: (v\S+)", COMPONENT)
     assert len(named) > 8
     assert set(named) == {TAG}
+
+
+def test_once_the_package_names_its_repository_no_placeholder_is_left() -> None:
+    texts = [COMPONENT, *(path.read_text("utf-8") for path in WORKFLOWS)]
+    assert find_release() is None or not any("OWNER/" in text for text in texts)
 
 
 def split_component(place: Path) -> list[Path]:
