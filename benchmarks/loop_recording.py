@@ -205,7 +205,7 @@ class Story:
         sha = self.git("rev-parse", "origin/main")
         if self.act is None:
             return self._run_without_act(sha)
-        (copied,) = re.findall(r"```yaml\n( +name: memory\n.*?)```", GUIDE, re.DOTALL)
+        (copied,) = re.findall(r"```yaml\n( +# What was merged .*?)```", GUIDE, re.DOTALL)
         workflow = dedent(copied).replace("push: auto\n", "push: auto\n      install: skip\n")
         ran = self._on_act(workflow, "push", {"repository": HERE}, sha)
         return Scene(ran.jobs, ran.summary)
@@ -222,7 +222,7 @@ class Story:
             return Scene({"agent": "success"}, done.outputs["memory"])
         (steps,) = re.findall(r"```yaml\n( +- uses: actions/checkout@v6\n.*?my-agent.*?)```", GUIDE, re.DOTALL)
         steps = steps.replace("actions/checkout@v6", name_pinned("actions/checkout"))
-        steps = steps.replace("action/retrieve@v1\n", "action/retrieve@v1\n        with: {install: skip}\n")
+        steps = re.sub(r"(action/retrieve@\S+\n)", r"\1        with: {install: skip}\n", steps)
         head = "on: issues\npermissions: {}\njobs:\n  agent:\n    runs-on: ubuntu-24.04\n    steps:\n"
         ran = self._on_act(head + steps, "issues", payload, sha)
         return Scene(ran.jobs, ran.outputs["memory"])

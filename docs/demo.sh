@@ -25,7 +25,7 @@ cd "$scratch/shop"
 mkdir -p src/payments
 echo "def post(url): ..." > src/payments/client.py
 git add . && git commit -q -m "Add the payments client"
-run memory-ci init
+run memory-ci init </dev/null # on a terminal it asks
 git add . && git commit -q -m "Add memory"
 
 say "A branch whose author marks what was learned, merged as pull request 128"

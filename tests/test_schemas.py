@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from memory_ci.flows.setup.install import CONFIG_TEXT
+from memory_ci.flows.setup.init import CONFIG_TEXT
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan
 from memory_ci.records.run_line import RunLine

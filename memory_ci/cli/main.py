@@ -12,7 +12,8 @@ from memory_ci import __version__
 from memory_ci.cli.plain import reported
 
 COMMANDS = {
-    "init": ("setup", "Write the files a repository starts with."),
+    "init": ("init", "Set up memory in a repository, with hooks, CI and agents."),
+    "uninit": ("init", "Take out what init wrote."),
     "add": ("inbox", "Put a learning into the inbox."),
     "check": ("guard", "Check that every memory file is in order."),
     "doctor": ("setup", "Say what is set up, what works, and what to do about the rest."),

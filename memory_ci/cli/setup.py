@@ -27,59 +27,8 @@ Hooks of ours that you had changed were renamed, and are not run: docs/hooks.md 
 if TYPE_CHECKING:
     from memory_ci.flows.setup.hook_managers import Manager
     from memory_ci.flows.setup.steps import InstallStep
-    from memory_ci.flows.workspace import Workspace
 
-CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 SHELLS = ("bash", "zsh", "fish")
-
-
-@click.command("init")
-@click.option("--cloud", type=click.Choice(CLOUDS), help="Write what this cloud agent needs, too.")
-@dry_run_option
-@json_option
-def init_command(cloud: str | None, dry_run: bool, as_json: bool) -> None:
-    """Write the files a repository starts with.
-
-    .memory-ci.yaml, MEMORY.md and institutional.md. A file that is there is left as it is, so running this again
-    changes nothing. With --cloud, a script that installs this version and builds the index in a fresh container, the
-    committed hooks that the agent runs, and memory in AGENTS.md, which is read where nothing can be installed.
-
-    \b
-    Example:
-      memory-ci init
-      git add .memory-ci.yaml MEMORY.md institutional.md && git commit -m "Add memory"
-    """
-    from memory_ci.flows.setup.install import init_repository
-
-    where = workspace()
-    steps = init_repository(where, dry_run=dry_run)
-    more, remark = _set_up_cloud(where, cloud, dry_run) if cloud else ((), "")
-    if as_json:
-        echo_json({"dry_run": dry_run, "files": steps, **({"cloud": more, "remark": remark} if cloud else {})})
-        return
-    for step in steps:
-        would = "would be written" if dry_run and step.result == "written" else step.result
-        click.echo(f"{would:8} {step.path}")
-    if any(step.path == "MEMORY.md" and step.result == "kept" for step in steps):
-        click.echo("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
-    if any(step.result == "written" for step in steps) and not dry_run:
-        click.echo("\nCommit these files; `memory-ci record` takes up from there.")
-    if cloud:
-        show_steps(more, dry_run=dry_run, as_json=False)
-        click.echo("\nCommit them to the default branch." + (f" Then {remark}." if remark else ""))
-
-
-def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
-    """What became of each file, and what is left to be done by hand."""
-    from memory_ci.flows.serve.export import export
-    from memory_ci.flows.setup.cloud import find_remark, set_up_cloud
-    from memory_ci.flows.setup.install import MADE
-    from memory_ci.flows.setup.steps import InstallStep
-
-    steps = set_up_cloud(where, name, where.repo.git_dir / MADE, dry_run=dry_run)
-    block = export(where, None, dry_run=dry_run)
-    root = where.repo.root or Path()
-    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(root, name)
 
 
 @click.command("install")

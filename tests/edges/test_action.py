@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from memory_ci import __version__
 from tests.edges.runner import ActionRunner, load_yaml
 from tests.flows.project import IMPORTED_FROM, Project, make_project
 from tests.repos import RepoBuilder
@@ -21,7 +22,7 @@ ACTIONS = [ACTION, ACTION / "retrieve", ACTION / "verify"]
 WORKFLOW = ROOT / ".github" / "workflows" / "memory.yml"
 COMPONENT = ROOT / "templates" / "memory.yml"
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
-OURS = re.compile(r"OWNER/memory-ci/action(/verify|/retrieve)?@v\d+")
+OURS = re.compile(rf"OWNER/memory-ci/action(/verify|/retrieve)?@v{re.escape(__version__)}")
 NAMES = [path.relative_to(ROOT).as_posix() for path in ACTIONS]
 
 

@@ -12,6 +12,7 @@ from textwrap import dedent
 
 import pytest
 
+from memory_ci import __version__
 from memory_ci.store.edits import format_entry
 from tests.edges.act import CAN_RUN, ROOT, Act, Ran, finish, name_pinned
 from tests.extraction.engines.model_double import Answer as ModelAnswer
@@ -32,7 +33,9 @@ RULES = {
 }
 
 CHECKOUT = name_pinned("actions/checkout")
-(COPIED,) = re.findall(r"```yaml\n( +name: memory\n.*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL)
+(COPIED,) = re.findall(
+    r"```yaml\n( +# What was merged .*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL
+)
 WORKFLOW = dedent(COPIED).replace("push: auto\n", "push: auto\n      install: skip\n") + (
     "    secrets:\n      anthropic-api-key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
 )
@@ -62,7 +65,7 @@ jobs:
     steps:
       - uses: {CHECKOUT}
         with: {{fetch-depth: 0}}
-      - uses: OWNER/memory-ci/action@v1
+      - uses: OWNER/memory-ci/action@v{__version__}
         with: {{install: skip, push: auto}}
 """
 """The action in a job of one's own, which may write."""
@@ -77,7 +80,7 @@ jobs:
     runs-on: ubuntu-24.04
     steps:
       - uses: {CHECKOUT}
-      - uses: OWNER/memory-ci/action/retrieve@v1
+      - uses: OWNER/memory-ci/action/retrieve@v{__version__}
         with: {{install: skip, task: retry a failed charge in the client}}
 """
 

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
+
+from memory_ci.flows.setup.ci_files import TAG, Release, find_release, github_workflow, gitlab_item
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
@@ -38,12 +40,32 @@ def run_zizmor(*places: Path) -> str:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The workflow that the guide has to copy, in its place; `@v1` is a commit, for those who pin everything."""
-    (text,) = re.findall(r"```yaml\n( +name: memory\n.*?)```", GUIDE, re.DOTALL)
+    """The workflow that the guide has to copy, in its place; its tag is a commit, for those who pin everything."""
+    (text,) = re.findall(r"```yaml\n( +# What was merged .*?)```", GUIDE, re.DOTALL)
     place = tmp_path / ".github" / "workflows" / "memory.yml"
     place.parent.mkdir(parents=True)
-    place.write_text(dedent(text).replace("@v1", f"@{'a' * 40}"))
+    place.write_text(dedent(text).replace(f"@{TAG}", f"@{'a' * 40}"))
     return place
+
+
+def test_the_guide_shows_what_init_writes() -> None:
+    release = Release("https://github.com", "OWNER/memory-ci", TAG)
+    assert indent(github_workflow(release, "main"), "   ") in GUIDE
+    assert indent(gitlab_item(release), "   ") in GUIDE
+
+
+def test_all_that_names_a_release_names_this_one() -> None:
+    texts = [path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *WORKFLOWS)]
+    named = [tag for text in texts for tag in re.findall(r"OWNER/memory-ci\S*@([^\s`]+)", text)]
+    named += [tag for text in texts for tag in re.findall(r"OWNER/memory-ci\n +rev: (\S+)", text)]
+    named += re.findall(r"default: (v\S+)", COMPONENT)
+    assert len(named) > 8
+    assert set(named) == {TAG}
+
+
+def test_once_the_package_names_its_repository_no_placeholder_is_left() -> None:
+    texts = [COMPONENT, *(path.read_text("utf-8") for path in WORKFLOWS)]
+    assert find_release() is None or not any("OWNER/" in text for text in texts)
 
 
 def split_component(place: Path) -> list[Path]:

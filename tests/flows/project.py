@@ -13,7 +13,7 @@ from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.record.upkeep import plan_upkeep_alone
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
-from memory_ci.flows.setup.install import init_repository
+from memory_ci.flows.setup.init import init_repository
 from memory_ci.flows.workspace import Workspace, open_workspace
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Step

@@ -232,7 +232,7 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
         yield Probe("ci", "skip", what, "optional: let any CI run `memory-ci ci --provider none` (docs/ci.md)")
     elif not ours:
         what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
-        yield Probe("ci", "warn", what, "Copy the workflow of docs/ci.md to .github/workflows/memory.yml.")
+        yield Probe("ci", "warn", what, "memory-ci init --ci github (or gitlab)")
     for path, pins in ours.items():
         yield from _judge_pins("ci", path, pins) or (Probe("ci", "ok", f"{path} runs memory-ci{_say_pins(pins)}"),)
 

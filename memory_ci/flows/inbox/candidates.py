@@ -25,12 +25,16 @@ from memory_ci.store.manual_notes import demote_headings
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """The suggestions of a range of merged work, the best first; `since` is where it begins (None: at the root)."""
+    """The suggestions of a range of merged work, the best first; `since` is where it begins (None: at the root).
+
+    `changes` is the number of merged changes in it.
+    """
 
     ref: str
     base: str
     since: str | None
     found: tuple[Suggestion, ...]
+    changes: int = 0
 
 
 def list_candidates(
@@ -47,7 +51,8 @@ def list_candidates(
     plan = plan_record(workspace, asked, today, lambda done, count: None, environ)
     entries = [place.entry for place in load_memory(workspace, None).located]
     unwanted = {line.split()[0] for line in parse_rejected(_read_declined(work_tree(workspace)))}
-    return Candidates(ref, base, plan.since, tuple(list_suggestions(plan.judged, unwanted, entries)))
+    found = tuple(list_suggestions(plan.judged, unwanted, entries))
+    return Candidates(ref, base, plan.since, found, plan.counts.merged_changes)
 
 
 def accept(

@@ -1,4 +1,4 @@
-"""Init: the files a repository starts with. Install: the merge driver, the attributes that call it, and native hooks.
+"""Install: the merge driver, the attributes that call it, and native hooks.
 
 Uninstall takes out just what install put there.
 """
@@ -10,11 +10,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
-import msgspec
-
-from memory_ci.config import CONFIG_FILE
 from memory_ci.flows.setup.agents import Wish, local_files, plan_agents, plan_agents_out, put_agent
 from memory_ci.flows.setup.clients import AGENTS
 from memory_ci.flows.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
@@ -23,7 +19,6 @@ from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.blobs import list_staged
 from memory_ci.gitrepo.repo import Repository, find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
-from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, INBOX, ORDER
 
 SECTION = "merge.memory-ci"
@@ -39,30 +34,6 @@ USER_MADE = ".local/state/memory-ci/made"
 """The same in the home, for what is the user's."""
 
 AGENT_FILES = tuple({file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file})
-
-CONFIG_TEXT = """\
-# memory-ci: every key is optional; these are the defaults. All keys: docs/configuration.md of memory-ci.
-
-# extraction:
-#   max_entries_per_change: 3       # how many learnings one merged change may add
-#   trusted_authors: ['*']          # whose marks become memory: globs over "Name <e-mail>"
-
-# retrieve:
-#   max_chars: 8000                 # how much ranked memory an agent's job is given
-#   institutional_max_chars: 4000   # how much of institutional.md, which is always given
-"""
-PROJECT_TEXT = """\
-# Memory
-
-<!-- What this project has learned, one entry each. `memory-ci record` adds to it from merged work;
-     `memory-ci add` puts an entry into the inbox. Edit entries as you like: the files are the truth. -->
-"""
-INSTITUTIONAL_TEXT = """\
-# Institutional memory
-
-<!-- Norms that always hold. Every agent's job is given all of this, so keep it short. -->
-"""
-FILES = {CONFIG_FILE: CONFIG_TEXT, "MEMORY.md": PROJECT_TEXT, "institutional.md": INSTITUTIONAL_TEXT}
 
 
 def install(
@@ -229,25 +200,3 @@ def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
 
 def _exclude_file(repo: Repository) -> Path:
     return repo.common_dir / EXCLUDE
-
-
-class InitStep(msgspec.Struct, frozen=True):
-    """One file and what became of it."""
-
-    path: str
-    result: Literal["written", "kept"]
-
-
-def init_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
-    """Write the files that are missing; with `dry_run` only say which.
-
-    Raises RepositoryError (bare-repository, write-failed).
-    """
-    root = work_tree(workspace)
-    steps = []
-    for path, text in FILES.items():
-        exists = (root / path).exists()
-        if not exists and not dry_run:
-            write_file(root / path, text.encode(), root)
-        steps.append(InitStep(path, "kept" if exists else "written"))
-    return tuple(steps)

@@ -1,0 +1,76 @@
+"""Preview: what older work would give, before anything of memory-ci is in a repository. Nothing is sent or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from memory_ci.errors import EngineError, RepositoryError, UsageError
+from memory_ci.flows.inbox.candidates import list_candidates
+from memory_ci.flows.record.learn import LearnRun, Offer
+from memory_ci.flows.record.learner import OnProgress
+from memory_ci.flows.record.run import RecordOptions
+from memory_ci.flows.workspace import Workspace
+from memory_ci.text import plural
+
+SHOWN = 3
+EXAMPLE = "an example: no model is set up here"
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The merged changes of a stretch of history, what in them looks like a learning, and what a model would cost.
+
+    `candidates` are titles, the best first. `offer` is None where no model may read here; `reason` says why.
+    """
+
+    history: str
+    changes: int
+    candidates: tuple[str, ...]
+    offer: Offer | None
+    reason: str
+
+    def lines(self) -> Iterator[str]:
+        yield f"Since {self.history}: {plural(self.changes, 'merged change')}."
+        if not self.changes:
+            return
+        yield f"Without a model: {plural(len(self.candidates), 'candidate')}, for you to accept or decline."
+        yield from (f"  {title}" for title in self.candidates[:SHOWN])
+        if self.candidates:
+            yield f"  see them all: memory-ci candidates --since {self.history}"
+        if self.offer is None:
+            yield f"With a model: not here: {self.reason}."
+            return
+        offer = self.offer
+        price = "price unknown" if offer.cost_usd is None else f"about {offer.cost_usd:.2f} USD"
+        what = f"{plural(offer.windows, 'question')}, {offer.input_tokens} tokens in"
+        yield f"With a model: {what}, {price} ({offer.engine}: {self.reason})."
+        if offer.windows:
+            yield f"  ask it: memory-ci learn --since {self.history}"
+
+
+def preview_history(
+    workspace: Workspace, history: str, now: datetime, environ: Mapping[str, str], progress: OnProgress
+) -> Preview:
+    """What the work since `history` (an age, or a revision) would give. Raises as `plan_record` does."""
+    options = RecordOptions(since=history)
+    try:
+        found = list_candidates(workspace, options, now.date(), environ)
+    except RepositoryError as error:
+        if error.slug != "unborn-branch":
+            raise
+        return Preview(history, 0, (), None, error.message)
+    titles = tuple(one.candidate.title for one in found.found)
+    offer, reason = None, ""
+    for engine in (None, "anthropic"):
+        try:
+            offer = LearnRun(workspace, replace(options, engine=engine), now, environ).offer(progress)
+            reason = offer.reason if engine is None else EXAMPLE
+            break
+        except (UsageError, EngineError) as error:
+            reason = error.message
+            if error.slug != "no-model":
+                break
+    return Preview(history, found.changes, titles, offer, reason)

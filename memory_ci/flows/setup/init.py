@@ -1,0 +1,257 @@
+"""Init: the files a repository starts with, our hooks for pre-commit, and CI. Uninit: out again, byte for byte.
+
+What is written is planned as a whole first, so that what cannot be merged is refused before anything is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from difflib import unified_diff
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import RepositoryError, UsageError
+from memory_ci.flows.setup import ci_files
+from memory_ci.flows.setup.blocks import WHOLE, fence, is_changed, list_blocks, take_out
+from memory_ci.flows.setup.ci_files import BY_HAND, Release
+from memory_ci.flows.setup.clients import AGENTS
+from memory_ci.flows.setup.cloud import COPILOT, COPILOT_FILE, OURS, SCRIPT, SCRIPT_FILE
+from memory_ci.flows.setup.steps import read_text
+from memory_ci.flows.workspace import Workspace, work_tree
+from memory_ci.gitrepo.repo import find_setting, follow_symbolic, head_branch
+from memory_ci.store.files import write_file
+from memory_ci.store.yamltext import YamlTextError, list_tokens
+
+PRE_COMMIT = ".pre-commit-config.yaml"
+GITHUB = ".github/workflows/memory.yml"
+GITLAB = ".gitlab-ci.yml"
+Ci = Literal["github", "gitlab", "none"]
+CHANGED = "what `init` wrote there was changed: it stays as it is"
+TAKEN = "our lines are out, and the rest is as it was"
+INSTALLED = "memory-ci/init"
+"""In the git directory: says that `init` ran `install`, so that `uninit` takes that out, too."""
+
+CONFIG_TEXT = """\
+# memory-ci: every key is optional; these are the defaults. All keys: docs/configuration.md of memory-ci.
+
+# extraction:
+#   max_entries_per_change: 3       # how many learnings one merged change may add
+#   trusted_authors: ['*']          # whose marks become memory: globs over "Name <e-mail>"
+
+# retrieve:
+#   max_chars: 8000                 # how much ranked memory an agent's job is given
+#   institutional_max_chars: 4000   # how much of institutional.md, which is always given
+"""
+PROJECT_TEXT = """\
+# Memory
+
+<!-- What this project has learned, one entry each. `memory-ci record` adds to it from merged work;
+     `memory-ci add` puts an entry into the inbox. Edit entries as you like: the files are the truth. -->
+"""
+INSTITUTIONAL_TEXT = """\
+# Institutional memory
+
+<!-- Norms that always hold. Every agent's job is given all of this, so keep it short. -->
+"""
+FILES = {CONFIG_FILE: CONFIG_TEXT, "MEMORY.md": PROJECT_TEXT, "institutional.md": INSTITUTIONAL_TEXT}
+
+
+class InitWish(msgspec.Struct, frozen=True):
+    """What is to be set up besides the files of memory; hooks and CI run `release`."""
+
+    pre_commit: bool = False
+    ci: Ci = "none"
+    release: Release | None = None
+
+
+MEMORY_ALONE = InitWish()
+
+
+class InitStep(msgspec.Struct, frozen=True):
+    """One file and what became of it; `remark` is what a person should know or do, `diff` what changes in it."""
+
+    path: str
+    result: Literal["written", "kept", "removed", "left"]
+    remark: str = ""
+    diff: str = ""
+
+
+class FileEdit(NamedTuple):
+    """A file as it is and as it will be, None for no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+    remark: str = ""
+    is_left: bool = False
+
+    def step(self) -> InitStep:
+        if self.before == self.after:
+            return InitStep(self.path, "left" if self.is_left else "kept", self.remark)
+        names = "/dev/null" if self.before is None else f"a/{self.path}", f"b/{self.path}"
+        old, new = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
+        lines = [line if line.endswith("\n") else f"{line}\n" for line in unified_diff(old, new, *names)]
+        return InitStep(self.path, "removed" if self.after is None else "written", self.remark, "".join(lines))
+
+
+def init_repository(
+    workspace: Workspace, wish: InitWish = MEMORY_ALONE, *, dry_run: bool = False
+) -> tuple[InitStep, ...]:
+    """Write the files that are missing, and put ours into those of pre-commit and CI. Again, it changes nothing.
+
+    Raises UsageError (cannot-merge) and RepositoryError (bare-repository, outside-repository, not-a-file) before
+    anything is written; RepositoryError (write-failed).
+    """
+    return _apply(work_tree(workspace), list(_plan(workspace, wish)), dry_run)
+
+
+def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
+    """Take out what `init` wrote where nobody changed it; memory stays. Raises as `init_repository`."""
+    return _apply(work_tree(workspace), list(_plan_out(work_tree(workspace), workspace.config.export.path)), dry_run)
+
+
+def _apply(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitStep, ...]:
+    for edit in edits if not dry_run else ():
+        if edit.before == edit.after:
+            continue
+        if edit.after is not None:
+            write_file(root / edit.path, edit.after.encode("utf-8", "surrogateescape"), root)
+            continue
+        (root / edit.path).unlink()
+        with suppress(OSError):  # not empty: others have files there
+            for folder in list(Path(edit.path).parents)[:-1]:
+                (root / folder).rmdir()
+    return tuple(edit.step() for edit in edits)
+
+
+def _plan(workspace: Workspace, wish: InitWish) -> Iterator[FileEdit]:
+    root, release = work_tree(workspace), wish.release
+    for path, text in FILES.items():
+        before = "" if (root / path).exists() else None  # whatever it holds
+        yield FileEdit(path, before, text if before is None else before)
+    if release is None:
+        return
+    if wish.pre_commit:
+        edit = _merge(
+            root,
+            PRE_COMMIT,
+            ci_files.whole_pre_commit(release),
+            ci_files.pre_commit_item(release),
+            lambda text: ci_files.add_pre_commit(text, release),
+        )
+        missing = ci_files.list_missing_types(edit.after or "")
+        remark = f"add to its default_install_hook_types: {', '.join(missing)}" if missing else edit.remark
+        yield edit._replace(remark=remark)
+    if wish.ci == "gitlab":
+        whole = ci_files.whole_gitlab(release)
+        yield _merge(root, GITLAB, whole, whole, lambda text: ci_files.add_gitlab(text, release))
+    if wish.ci == "github":
+        text = ci_files.github_workflow(release, default_branch(workspace))
+        others = [path.relative_to(root).as_posix() for path in sorted((root / GITHUB).parent.glob("*.y*ml"))]
+        calling = next((one for one in others if one != GITHUB and _calls_us(read_text(root / one))), None)
+        if calling is None:
+            yield _merge(root, GITHUB, text, text, None)
+        else:
+            yield FileEdit(calling, "", "", "it runs memory-ci already")
+
+
+def _merge(root: Path, path: str, whole: str, part: str, add: Callable[[str], str] | None) -> FileEdit:
+    """The file with ours in it. Raises UsageError (cannot-merge), with what to paste."""
+    before = _read(root, path)
+    if before is None:
+        return FileEdit(path, None, fence(whole, WHOLE))
+    if is_changed(before):
+        return FileEdit(path, before, before, CHANGED)
+    rest = take_out(before)
+    try:
+        if rest is None:
+            after = fence(whole, WHOLE)
+        elif _calls_us(rest):
+            return FileEdit(path, before, before, "it runs memory-ci already")
+        elif add is None:
+            raise YamlTextError(0, "it is there, and is not ours to replace")
+        else:
+            after = add(rest)
+    except YamlTextError as error:
+        message = f"{path}:{error.line + 1}: memory-ci cannot be put in: {error.reason}"
+        hint = f"Put this in yourself, then run the same command again:\n\n{part}"
+        raise UsageError(message, slug="cannot-merge", hint=hint) from error
+    return FileEdit(path, before, before if list_blocks(after) == list_blocks(before) else after)
+
+
+def _calls_us(text: str) -> bool:
+    """Whether a YAML file calls memory-ci. One that cannot be read does not."""
+    try:
+        return any(token.kind == "Scalar" and BY_HAND.search(token.value) for token in list_tokens(text))
+    except YamlTextError:
+        return False
+
+
+def _plan_out(root: Path, exported: str) -> Iterator[FileEdit]:
+    made = {**FILES, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}
+    for path, text in made.items():
+        before = _read(root, path)
+        if before == text:
+            yield FileEdit(path, before, None)
+        elif before is not None and (path in FILES or OURS in before):
+            remark = "it holds what others wrote" if path in FILES else CHANGED
+            yield FileEdit(path, before, before, remark, is_left=True)
+    if any((root / ".memory").glob("*")):
+        yield FileEdit(".memory", "", "", "memory stays", is_left=True)
+    if "<!-- memory-ci export: begin" in read_text(root / exported):
+        yield FileEdit(exported, "", "", "what memory was exported to it stays", is_left=True)
+    for path in (PRE_COMMIT, GITHUB, GITLAB):
+        before = _read(root, path)
+        after = take_out(before) if before is not None else None
+        if before != after:
+            yield FileEdit(path, before, after, CHANGED if after and list_blocks(after) else TAKEN if after else "")
+        elif before is not None and (list_blocks(before) or _calls_us(before)):
+            remark = CHANGED if list_blocks(before) else "memory-ci is called there, and `init` did not write that"
+            yield FileEdit(path, before, before, remark, is_left=True)
+
+
+def _read(root: Path, path: str) -> str | None:
+    """The text of a file, None for no file. Raises RepositoryError: not-a-file, outside-repository."""
+    if (root / path).is_symlink():
+        message, hint = f"{path} is a symbolic link", "Put a regular file in its place."
+        raise RepositoryError(message, slug="outside-repository", hint=hint)
+    return read_text(root / path) if (root / path).exists() else None
+
+
+# -- what is likely to be wanted
+
+
+def default_branch(workspace: Workspace) -> str:
+    """The default branch as the clone knows it, else the one that is checked out."""
+    found = follow_symbolic(workspace.repo, "refs/remotes/origin/HEAD").removeprefix("refs/remotes/origin/")
+    return found if found != "HEAD" else (head_branch(workspace.repo) or "main").removeprefix("refs/heads/")
+
+
+def guess_ci(workspace: Workspace) -> Ci:
+    """The CI that files or the remote's address speak of."""
+    root, url = work_tree(workspace), find_setting(workspace.repo, "remote.origin.url") or ""
+    if (root / GITLAB).exists() or re.search("gitlab", url, re.IGNORECASE):
+        return "gitlab"
+    return "github" if (root / ".github").is_dir() or re.search("github", url, re.IGNORECASE) else "none"
+
+
+def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
+    """The agents that have a folder of their own here or in the home."""
+    places = {
+        agent.name: {(root, part.file) for part in agent.parts} | {(home, part.user) for part in agent.parts}
+        for agent in AGENTS
+    }
+    return tuple(
+        name
+        for name, files in places.items()
+        if any(
+            (top / Path(file).parts[0]).is_dir()
+            for top, file in files
+            if file.startswith(".") and "/" in file and not file.startswith((".github", ".vscode", ".config"))
+        )
+    )
