@@ -151,7 +151,11 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
 
     `salt` is 32 hexadecimal digits, for a repository that has none. Raises what the writer raises.
     """
-    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
+    from memory_ci.gitrepo.writer import (  # GitPython: 75 ms, only to write
+        PlannedCommit,
+        choose_identity,
+        commit_series,
+    )
 
     plan = plan_forget(workspace, meant, home)
     ref, tip = branch_tip(workspace, None)
@@ -161,9 +165,9 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
     files[REJECTED_FILE] = _with_lines(workspace, tip, files.get(REJECTED_FILE), lines)
     told = f"{plural(len(files) - 1, 'file')} changed, and a tombstone."
     message = f"memory: forget ({meant.what})\n\n{told}\n\n{STEP}: forget\n"
-    tip = commit_series(
-        workspace.repo, ref=ref, expected=tip, commits=[PlannedCommit(files, message)], identity=MEMORY_CI, when=now
-    )
+    identity = choose_identity(workspace.config.publish, in_actions=False)
+    commits = [PlannedCommit(files, message)]
+    tip = commit_series(workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now)
     copied = dict.fromkeys([*_copied(workspace), *lines])
     write_file(copy_path(workspace), "".join(f"{line}\n" for line in copied).encode())
     for _, stored, own in rewrite_sessions(workspace, target):

@@ -77,9 +77,18 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
         *((*_find_foreign(sides), *_find_forged(sides), *_find_claims(sides)) if is_fork else ()),
         *find_touched(*sides),
         *find_machine_priorities(*sides),
+        *_find_unbound(sides),
         *_prove_index(sides.workspace, tip),
     )
     return replace(report, findings=found)
+
+
+def _find_unbound(sides: Sides) -> Iterator[Finding]:
+    """That the change takes out the policy which the base extends."""
+    before, after = (workspace_at(sides.workspace.repo, side.sha).config.extends for side in sides)
+    if before and not after:
+        message = f"the policy {before.partition(' ')[0]} is no longer extended"
+        yield Finding(CONFIG_FILE, 1, "policy-removed", message, "Let whoever owns the policy agree.")
 
 
 def _default_base(repo: Repository) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.flows.publish.cadence import find_shortage, find_wait
 from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.apply import Applied, apply_plan, without_source
@@ -28,6 +28,7 @@ from memory_ci.gitrepo.merges import fast_forward, private_ref
 from memory_ci.gitrepo.network import DEEPER, PushOutcome, Remote, deepen, fetch_tip, push_tip
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.records.config import PublishConfig
 from memory_ci.records.names import HEADS
 from memory_ci.records.plan import Plan, Published
 from memory_ci.rendering.pull_request import TITLE
@@ -94,6 +95,7 @@ def land(run: Run, mode: str, send: Send) -> Published:
             if is_own_push(run, base):
                 return Published(mode, base, tries=tries, reason="nothing but memory was pushed: nothing to do")
             here = workspace_at(run.workspace.repo, base)
+            refuse_mode(here.config.publish, mode)
             if not run.at_once and (wait := find_wait(here, (base,), run.now)):
                 return Published(mode, base, tries=tries, reason=wait, is_paused=True)
             plan, applied = perform(run, ref)
@@ -138,6 +140,13 @@ def fetch(run: Run, branch: str, ref: str) -> str:
     """The tip of a branch of the remote, now also in `ref`. Raises EngineError (remote-failed)."""
     fetch_tip(run.workspace.repo, run.remote, branch, ref)
     return resolve_commit(run.workspace.repo, ref)
+
+
+def refuse_mode(settings: PublishConfig, mode: str) -> None:
+    """Raises UsageError (policy-forbids) for a way to publish that the settings do not allow."""
+    if settings.allowed and mode not in ("none", *settings.allowed):
+        message = f"publishing by {mode} is not allowed here: publish.allowed is {', '.join(settings.allowed)}"
+        raise UsageError(message, slug="policy-forbids", hint=f"Say --push {settings.allowed[0]}, or set publish.mode.")
 
 
 def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied]:

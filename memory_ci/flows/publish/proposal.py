@@ -14,7 +14,17 @@ from msgspec.structs import replace
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.publish.cadence import find_hold, find_shortage, find_wait
 from memory_ci.flows.publish.carry_over import Carried, carry_over, list_lost
-from memory_ci.flows.publish.landing import Run, contended, fetch, is_own_push, named, perform, refusal, request_options
+from memory_ci.flows.publish.landing import (
+    Run,
+    contended,
+    fetch,
+    is_own_push,
+    named,
+    perform,
+    refusal,
+    refuse_mode,
+    request_options,
+)
 from memory_ci.flows.publish.pull_request import (
     CLOSED,
     Built,
@@ -59,6 +69,7 @@ def propose(run: Run, reason: str = "") -> Published:
         with private_ref(run.workspace.repo, PRIVATE) as ref, private_ref(run.workspace.repo, PRIVATE) as theirs:
             base = fetch(run, run.branch, ref)
             settings = workspace_at(run.workspace.repo, base).config
+            refuse_mode(settings.publish, "pr")
             here, standing = Workspace(run.workspace.repo, settings), find_request_state(run, settings)
             boxes = standing.boxes
             if is_own_push(run, base) and (standing.open or not boxes.unticked):

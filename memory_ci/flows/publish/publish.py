@@ -8,9 +8,9 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
+from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.flows.publish.cadence import is_by_hand
-from memory_ci.flows.publish.landing import Pace, Planner, Run, fetch, land, send_by_api, send_by_push
+from memory_ci.flows.publish.landing import Pace, Planner, Run, fetch, land, refuse_mode, send_by_api, send_by_push
 from memory_ci.flows.publish.proposal import find_pause, propose
 from memory_ci.flows.publish.pull_request import find_request_state
 from memory_ci.flows.publish.replan import COVERED, is_covered
@@ -43,9 +43,7 @@ def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
     """The mode asked for, or else the one that is committed on the branch."""
     settings = _settings(workspace, branch_name(workspace, options.ref))
     mode = options.mode or settings.mode
-    if settings.allowed and mode not in ("none", *settings.allowed):
-        message = f"publishing by {mode} is not allowed here: publish.allowed is {', '.join(settings.allowed)}"
-        raise UsageError(message, slug="policy-forbids", hint="Name one of these: --push, or publish.mode.")
+    refuse_mode(settings, mode)
     return mode
 
 

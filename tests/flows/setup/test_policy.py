@@ -8,12 +8,14 @@ import pytest
 
 from memory_ci.config import CONFIG_FILE, POLICY_FILE
 from memory_ci.errors import MemoryCIError, UsageError
+from memory_ci.flows.guard.verify import verify_change
 from memory_ci.flows.model import choose_model
 from memory_ci.flows.publish.publish import PublishOptions, publish_mode
 from memory_ci.flows.setup.policy import SOURCE_FILE, pin_policy
 from memory_ci.flows.workspace import workspace_at, workspace_here
 from memory_ci.records.config import Config
 from tests.flows.project import Project
+from tests.flows.remote import Publisher, make_remote
 from tests.repos import RepoBuilder, make_repo
 
 POLICY = """engine:
@@ -143,3 +145,23 @@ def test_an_older_memory_ci_refuses(project: Project) -> None:
     project.write(CONFIG_FILE, 'minimum_version: "99.0"\n')
     with pytest.raises(UsageError, match=r"memory-ci 99\.0 or newer is asked for here"):
         workspace_here(project.workspace.repo)
+
+
+def test_a_change_that_takes_the_policy_out_is_a_finding(project: Project, platform: RepoBuilder) -> None:
+    extend(project, platform)
+    project.branch("free")
+    project.commit("Be free", {CONFIG_FILE: "", POLICY_FILE: None})
+    codes = [finding.code for finding in verify_change(project.workspace, "main", "HEAD").findings]
+    assert codes == ["policy-removed"]
+
+
+def test_the_remote_decides_how_may_be_published_whatever_stands_here(
+    project: Project, platform: RepoBuilder, tmp_path: Path
+) -> None:
+    extend(project, platform)
+    remote = make_remote(project, tmp_path / "remote.git")
+    project.commit("Be free", {CONFIG_FILE: "", POLICY_FILE: None})
+    tip = remote.sha("main")
+    with pytest.raises(UsageError, match="publishing by push is not allowed here"):
+        Publisher(project)("push")
+    assert remote.sha("main") == tip
