@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import os
+import shutil
 import signal
 import socket
 import time
@@ -46,6 +47,19 @@ settings.load_profile("house-ci" if os.environ.get("CI") else "house")
 
 WORTH_WORKERS = 100_000
 """Bytes of test files. With fewer chosen, a worker would take longer to start than it saves."""
+
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a directory of its own in it
+"""Linux keeps these files in memory: thousands of small repositories are made and removed sooner than on a disk."""
+
+ENOUGH = 2 * 2**30
+"""Bytes that must be free there; a container may have 64 MiB in all. A worker keeps about 120 MiB at a time."""
+
+
+def pytest_configure() -> None:
+    is_free = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
+    if is_free and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:  # tests start programs that they write
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

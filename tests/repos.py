@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Self
 
 FileText = str | bytes | None
 AUTHOR = "Ann Author <ann@example.com>"
@@ -97,6 +99,11 @@ class RepoBuilder:
         """A bare clone at `path`."""
         self.git("clone", "-q", "--bare", str(self.path), str(path))
         return RepoBuilder(path, self.clock)
+
+    def copy(self, path: Path) -> Self:
+        """The same repository at another place: copying is cheaper than building."""
+        shutil.copytree(self.path, path, symlinks=True)
+        return type(self)(path, Clock(self.clock.now))
 
     def at(self, when: datetime) -> RepoBuilder:
         """Set the time of the next commit."""

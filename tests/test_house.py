@@ -13,7 +13,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +108,14 @@ def test_every_contract_has_a_violation_planted() -> None:
     assert {contract for contract, _, _ in VIOLATIONS} == set(CONTRACTS)
 
 
-def test_no_public_class_name_stands_twice() -> None:
-    paths = [path for path in (ROOT / "memory_ci").rglob("*.py") if "sources" not in path.parts]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
-    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "memory_ci").rglob("*.py")}
+
+
+def test_no_public_class_name_stands_twice(trees: dict[Path, ast.Module]) -> None:
+    own = [tree for path, tree in trees.items() if "sources" not in path.parts]
+    names = Counter(node.name for tree in own for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set()
 
 
@@ -166,11 +169,11 @@ def find_slugs(tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
             yield from (literal for literal in literals if isinstance(literal, str))
 
 
-@cache
-def list_slugs() -> set[str]:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "memory_ci").rglob("*.py")]
-    public = {name: position for tree in trees for name, position in find_positions(tree) if not name.startswith("_")}
-    return {slug for tree in trees for slug in find_slugs(tree, public | dict(find_positions(tree)))}
+@pytest.fixture(scope="module")
+def slugs(trees: dict[Path, ast.Module]) -> set[str]:
+    own = [(tree, dict(find_positions(tree))) for tree in trees.values()]
+    public = {name: at for _, positions in own for name, at in positions.items() if not name.startswith("_")}
+    return {slug for tree, positions in own for slug in find_slugs(tree, public | positions)}
 
 
 def list_headings(path: Path) -> set[str]:
@@ -200,18 +203,17 @@ class Reader:
     assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
 
 
-def test_every_slug_has_a_heading_in_the_manual() -> None:
-    slugs = list_slugs()
+def test_every_slug_has_a_heading_in_the_manual(slugs: set[str]) -> None:
     assert slugs
     assert sorted(slugs - list_headings(ROOT / "docs" / "errors.md")) == []
 
 
-def test_every_slug_of_the_manual_is_still_in_use() -> None:
+def test_every_slug_of_the_manual_is_still_in_use(slugs: set[str]) -> None:
     written = {
         heading for heading in list_headings(ROOT / "docs" / "errors.md") if re.fullmatch(r"[a-z0-9-]+", heading)
     }
     assert written
-    assert sorted(written - list_slugs()) == []
+    assert sorted(written - slugs) == []
 
 
 MANUALS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").glob("*.md")])

@@ -36,7 +36,7 @@ MAX_PATH_TERMS = 20
 MAX_WEIGHED = 60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
 MAX_CHARS = 20_000  # How much of a task is read once code and logs are out; people write less.
 POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
-NUMBERED = re.compile(r"(?<=[^\W_]-)[a-z]+\d+|[a-z]+\d+(?=-[^\W_])")
+NUMBERED = re.compile(r"(?<=[^\W_]-)[a-z]+\d+|(?<![a-z])[a-z]+\d+(?=-[^\W_])")
 """`o1` of `o1-preview`: the index has it whole, identifier_parts gives `o` and `1`."""
 
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)

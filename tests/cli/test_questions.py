@@ -12,7 +12,7 @@ import pytest
 from memory_ci.gitrepo import process
 from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
-from tests.flows.project import Project
+from tests.flows.project import Project, copy_project
 from tests.make import make_entry
 
 
@@ -72,14 +72,24 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
     return found
 
 
-@pytest.fixture
-def toy(project: Project, run: Run) -> Project:
-    """A small history: code, a merged decision, entries that cite code, and what a run recorded of all that."""
+@pytest.fixture(scope="module")
+def toy_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("toy") / "shop")
     cite = f"src/client.py@{project.sha()[:12]}"
     entries = [make_entry(1, title="Charge a card once", cites=(cite,)), make_entry(2, title="Dates are in UTC")]
     project.commit("Learn", {"MEMORY.md": "\n".join(map(format_entry, entries))})
-    assert run("record", "--engine", "rules").exit_code == 0
+    project.record()
+    project.git("repack", "-adq")
     return project
+
+
+@pytest.fixture
+def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A small history: code, a merged decision, entries that cite code, and what a run recorded of all that."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
+    copy = copy_project(toy_template, tmp_path / "shop")
+    monkeypatch.chdir(copy.path)
+    return copy
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,6 +119,14 @@ def memory(body: str) -> str:
     return format_entry(make_entry(1, title="Zebra crossing", body=body))
 
 
+@contextmanager
+def without_hooks(project: Project) -> Iterator[None]:
+    """What leads up to a test starts no hook: each start of a tool takes longer than all that git does."""
+    project.git("config", "core.hooksPath", os.devnull)
+    yield
+    project.git("config", "--unset", "core.hooksPath")
+
+
 def trailers(project: Project, rev: str = "HEAD") -> list[str]:
     found = project.git("log", "-1", "--format=%(trailers:only,unfold)", rev).splitlines()
     return [line for line in found if line.startswith("Memory-")]
@@ -163,11 +172,11 @@ def test_what_is_not_staged_stops_nothing_and_stays(project: Project) -> None:
 
 
 def test_a_merge_brings_nothing_in_that_a_commit_may_not(project: Project) -> None:
-    project.branch("side")
-    project.write("MEMORY.md", memory(BAD["overrides-instructions"]))
-    project.git("commit", "-q", "--no-verify", "-a", "-m", "x")
-    project.checkout("main")
-    project.git("commit", "-q", "--allow-empty", "-m", "y")
+    with without_hooks(project):
+        project.branch("side")
+        project.commit("x", {"MEMORY.md": memory(BAD["overrides-instructions"])})
+        project.checkout("main")
+        project.commit("y")
     assert "MEMORY.md:" in refused(project, "merge", "--no-edit", "side")
 
 
@@ -190,10 +199,11 @@ def test_a_commit_says_what_it_was_given_and_the_index_follows(
 
 
 def test_merge_and_rebase_go_their_way(project: Project) -> None:
-    project.branch("side")
-    project.commit("Side", {fragment_path(make_id(2)): format_entry(make_entry(2))})
-    project.branch("other", "main")
-    project.commit("Other", {fragment_path(make_id(3)): format_entry(make_entry(3))})
+    with without_hooks(project):
+        project.branch("side")
+        project.commit("Side", {fragment_path(make_id(2)): format_entry(make_entry(2))})
+        project.branch("other", "main")
+        project.commit("Other", {fragment_path(make_id(3)): format_entry(make_entry(3))})
     record_injected(project.workspace, [make_id(1)], NOW)
     project.git("merge", "-q", "--no-edit", "side")
     assert trailers(project) == [f"Memory-Retrieved: {make_id(1)}"]
@@ -205,7 +215,8 @@ def test_merge_and_rebase_go_their_way(project: Project) -> None:
 
 
 def test_a_linked_work_tree_is_checked_by_its_own_index(project: Project, tmp_path: Path) -> None:
-    linked = Project(project.worktree(tmp_path / "linked", "side").path)
+    with without_hooks(project):
+        linked = Project(project.worktree(tmp_path / "linked", "side").path)
     project.write("MEMORY.md", memory(BAD["credential"]))
     project.git("add", "MEMORY.md")
     record_injected(linked.workspace, [make_id(4)], NOW)
@@ -223,8 +234,8 @@ def test_trailers_never_stop_a_commit(project: Project, fault: str) -> None:
         record_path(project.workspace).mkdir(parents=True)
         record_path(project.workspace).with_name("warmed").mkdir()
     else:
-        project.git("rm", "-q", "--cached", ".memory-ci.yaml")
-        project.git("commit", "-q", "--no-verify", "-m", "w")
+        with without_hooks(project):
+            project.commit("w", {".memory-ci.yaml": None})
         project.write(".memory-ci.yaml", "scopes: [\n")
     before = project.sha()
     project.git("commit", "-q", "--allow-empty", "-m", "x")
@@ -237,7 +248,8 @@ def test_trailers_never_stop_a_commit(project: Project, fault: str) -> None:
 def test_a_push_takes_sessions_along(project: Project, tmp_path: Path) -> None:
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"x\n"}, NOW)
-    project.git("commit", "-q", "--no-verify", "--allow-empty", "-m", "x")
+    with without_hooks(project):
+        project.commit("x")
     project.git("push", "-q", "origin", "main")
     assert "refs/memory-ci/sessions/codex/s1" in project.git("ls-remote", "origin")
 
@@ -249,7 +261,8 @@ def test_the_native_hooks_and_a_tool_live_together_whoever_comes_first(
     project: Project, tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
-    project.commit("Without hooks of ours", {".pre-commit-config.yaml": IDLE})
+    with without_hooks(project):
+        project.commit("Without hooks of ours", {".pre-commit-config.yaml": IDLE})
     hooks = project.path / ".git/hooks"
     theirs = {path.name: path.read_bytes() for path in hooks.iterdir()}
     for _ in range(2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from memory_ci.records.retrieval import Retrieval
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
-from tests.repos import Clock, RepoBuilder, make_repo
+from tests.repos import RepoBuilder, make_repo
 
 IMPORTED_FROM = str(Path(memory_ci.__file__).parent.parent)
 """PYTHONPATH of processes that shall run the package under test: the checkout, or that of an installed wheel."""
@@ -97,8 +96,7 @@ class Project(RepoBuilder):
 
 def copy_project(template: Project, path: Path) -> Project:
     """The same repository at another place: copying is cheaper than building."""
-    shutil.copytree(template.path, path, symlinks=True)
-    return Project(path, Clock(template.clock.now))
+    return template.copy(path)
 
 
 def make_project(path: Path) -> Project:

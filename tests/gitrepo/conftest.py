@@ -13,12 +13,17 @@ from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.repos import RepoBuilder, make_repo
 
 
-@pytest.fixture
-def builder(tmp_path: Path) -> RepoBuilder:
-    """A repository on `main` with one commit."""
-    repo = make_repo(tmp_path / "repo")
+@pytest.fixture(scope="session")
+def builder_template(tmp_path_factory: pytest.TempPathFactory) -> RepoBuilder:
+    repo = make_repo(tmp_path_factory.mktemp("template") / "repo")
     repo.commit("Begin", {"README.md": "hello\n"})
     return repo
+
+
+@pytest.fixture
+def builder(builder_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
+    """A repository on `main` with one commit."""
+    return builder_template.copy(tmp_path / "repo")
 
 
 @pytest.fixture

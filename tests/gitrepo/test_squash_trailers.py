@@ -22,8 +22,14 @@ Calls = Callable[[], list[str]]
 
 
 @pytest.fixture
-def builder(builder: RepoBuilder) -> RepoBuilder:
+def builder(topic_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
     """`main` with a file, and a branch `topic` of two commits on it, of which the first has trailers."""
+    return topic_template.copy(tmp_path / "repo")
+
+
+@pytest.fixture(scope="module")
+def topic_template(builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory) -> RepoBuilder:
+    builder = builder_template.copy(tmp_path_factory.mktemp("topic") / "repo")
     builder.commit("Code", {"app.py": LINES})
     builder.branch("topic")
     builder.commit(f"Retry\n\n{TRAILERS}", {"app.py": LINES.replace("line 3\n", "retry\n")})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +116,15 @@ def test_small_words_of_another_language_are_left_out_where_a_task_is_in_it(task
 
 def test_words_with_many_forms_are_asked_by_their_stems() -> None:
     assert build_terms("удалить колонку лог") == ("удал*", "коло*", "лог")
+
+
+def test_the_cost_of_one_long_word_grows_with_its_letters_only() -> None:
+    def cost(letters: int) -> float:
+        start = time.process_time()
+        build_terms("x" * letters)
+        return time.process_time() - start
+
+    assert min(cost(16_000) for _ in range(2)) < 30 * min(cost(2_000) for _ in range(3)) + 0.01
 
 
 def test_a_long_word_that_no_entry_holds_is_asked_by_its_stem() -> None:

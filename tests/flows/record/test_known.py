@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -11,18 +13,24 @@ from memory_ci.flows.record.apply import apply_plan
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Change, Plan
 from memory_ci.store.edits import format_entry
-from tests.flows.project import NOW, Project
+from tests.flows.project import NOW, Project, copy_project
 from tests.make import make_entry, make_id
 
 TITLE = "Caches are per tenant rather than global"
 MARKED = f"feat: cache\n\nDecision: {TITLE}\n"
 
 
-@pytest.fixture
-def shop(project: Project) -> Project:
-    """A project whose past is recorded."""
+@pytest.fixture(scope="module")
+def shop_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("recorded") / "shop")
     project.record()
     return project
+
+
+@pytest.fixture
+def shop(shop_template: Project, tmp_path: Path) -> Project:
+    """A project whose past is recorded."""
+    return copy_project(shop_template, tmp_path / "shop")
 
 
 def note(project: Project, number: int, scope: str) -> None:
