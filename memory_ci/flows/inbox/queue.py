@@ -18,12 +18,11 @@ from memory_ci.flows.draft import Draft
 from memory_ci.flows.edits import name_edits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.forgotten import HEADER, REJECTED_FILE, read_rejected
-from memory_ci.flows.record.maintainer_decisions import TITLE_WIDTH
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.record.upkeep import names_of, promote_globally
 from memory_ci.flows.serve.anchor_verdicts import judge_located
 from memory_ci.flows.workspace import Workspace, branch_tip, memory_test, workspace_at
-from memory_ci.gitrepo.history import STEP, find_addition, find_cursor
+from memory_ci.gitrepo.history import find_addition, find_cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.episodes import combine, count_usage
@@ -37,12 +36,11 @@ from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Located
 from memory_ci.records.question import Question, QuestionKind
 from memory_ci.rendering.why import say_verdict
-from memory_ci.text import plural, shorten
+from memory_ci.text import plural
 
 PROPOSED: frozenset[QuestionKind] = frozenset({"candidate", "quarantined"})
 STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
 KEPT: frozenset[QuestionKind] = STALE | {"contradiction", "unused", "promotion"}
-ASK = f"memory: note what this week asks\n\n{STEP}: ask\n"
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -116,10 +114,12 @@ def list_questions(
     yield from best.values()
 
 
-def find_week(workspace: Workspace, base: str, found: Iterable[Question], today: date) -> Week:
-    """Those of the questions that this week asks, by what the commit says was asked."""
+def find_week(
+    workspace: Workspace, base: str, found: Iterable[Question], today: date, lines: Iterable[str] = ()
+) -> Week:
+    """Those of the questions that this week asks, by what the commit and more lines say was asked."""
     per_week = workspace.config.review.per_week
-    return choose_week(found, read_rejected(workspace.at(base)), today, per_week)
+    return choose_week(found, (*read_rejected(workspace.at(base)), *lines), today, per_week)
 
 
 def note_asked(
@@ -127,13 +127,14 @@ def note_asked(
     base: str,
     asked: Sequence[Question],
     answered: Sequence[Question],
-    never: Sequence[Question],
     today: date,
+    more: Iterable[str] = (),
 ) -> bytes:
-    """REJECTED_FILE of a commit, with the lines of what was asked, what was answered, and what is over for good."""
+    """REJECTED_FILE of a commit, with the lines of what was asked and what was answered, and with more lines."""
     text = workspace.at(base).read([REJECTED_FILE]).get(REJECTED_FILE, HEADER.encode()).decode("utf-8", "replace")
-    lines = [*text.splitlines(), *(f"{one.key} {shorten(one.title, TITLE_WIDTH)}" for one in never)]
-    noted = note_week(dict.fromkeys(lines), (*asked, *answered), {one.key for one in answered}, today)
+    noted = note_week(
+        dict.fromkeys((*text.splitlines(), *more)), (*asked, *answered), {one.key for one in answered}, today
+    )
     return "\n".join((*noted, "")).encode()
 
 

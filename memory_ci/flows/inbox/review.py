@@ -17,6 +17,7 @@ from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.inbox.add import Added, add_entry, draft_entry, split_text
 from memory_ci.flows.inbox.queue import STALE, Queue, note_asked
 from memory_ci.flows.record.apply import Applied, Beside, apply_plan, preview_plan
+from memory_ci.flows.record.maintainer_decisions import TITLE_WIDTH
 from memory_ci.flows.record.upkeep import promote_globally
 from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.gitrepo.repo import find_setting
@@ -28,7 +29,7 @@ from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, Plan
 from memory_ci.records.question import Answer, Question
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
-from memory_ci.text import plural
+from memory_ci.text import plural, shorten
 
 KEPT, RETIRED = "kept in a review: it holds for the code as it is", "retired in a review: it does not hold any more"
 
@@ -82,7 +83,8 @@ def answer(
     done = [one for ones in answers.said.values() for one in ones]
     if done or answers.skipped:
         asked = (*queue.week.shown, *answers.skipped)
-        files[REJECTED_FILE] = note_asked(workspace, queue.base, asked, done, answers.to("never"), today)
+        over = [f"{one.key} {shorten(one.title, TITLE_WIDTH)}" for one in answers.to("never")]
+        files[REJECTED_FILE] = note_asked(workspace, queue.base, asked, done, today, over)
     told = ", ".join(f"{verb} {plural(len(ones), 'question')}" for verb, ones in answers.said.items() if ones)
     name, mail = (find_setting(workspace.repo, f"user.{key}") for key in ("name", "email"))
     beside = Beside(f"memory: {told or 'put off what was asked'}\n", files, f"{name} <{mail}>" if name and mail else "")

@@ -141,7 +141,7 @@ def test_a_week_asks_five_and_answers_bring_no_more(project: Project) -> None:
 def test_what_nobody_answers_is_asked_again_after_ninety_days(project: Project) -> None:
     rules(project, 8)
     first, queue = week_of(project), queue_of(project, "9y")
-    project.commit("Ask", {REJECTED_FILE: note_asked(project.workspace, queue.base, queue.week.shown, (), (), TODAY)})
+    project.commit("Ask", {REJECTED_FILE: note_asked(project.workspace, queue.base, queue.week.shown, (), TODAY)})
     assert week_of(project, TODAY + timedelta(days=1)) == first
     assert set(week_of(project, TODAY + timedelta(days=7))) == {f"{name}_pay" for name in WORDS} - set(first)
     assert len(week_of(project, TODAY + timedelta(days=89))) == 3
