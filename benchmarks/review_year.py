@@ -29,6 +29,7 @@ from memory_ci.flows.workspace import Workspace, load_memory, open_workspace
 from memory_ci.records.question import Answer, Question
 
 WHO = {"NAME": "Ann", "EMAIL": "ann@example.com"}
+MEMORY = (".memory-ci.yaml", "MEMORY.md", "institutional.md", ".memory")
 QUARTER = 13  # Weeks of a row of the table.
 
 
@@ -53,16 +54,17 @@ class Replay:
         """A branch with the files of a change, and memory-ci set up."""
         self.git("config", "user.name", WHO["NAME"])
         self.git("config", "user.email", WHO["EMAIL"])
+        self.git("sparse-checkout", "set", "--no-cone", *(f"/{name}" for name in MEMORY))  # the rest is not looked at
         self.git("checkout", "-q", "--orphan", "replay", self.changes[at][0])
         (self.path / ".memory-ci.yaml").write_text("{}\n")
-        self.git("add", "-A", "-f")
+        self.git("add", "-f", "--sparse", ".memory-ci.yaml")
         self.git("commit", "-q", "-m", "Begin", environ=self._environ(self.changes[at][2]))
 
     def bring(self, at: int) -> None:
         """One change as one commit: the files that it has, beside those of memory."""
         sha, parents, when = self.changes[at]
         told = self.git("log", "--reverse", "--format=%B", f"{sha}^1..{sha}") if parents else ""
-        kept = self.git("ls-files", "-s", "--", ".memory-ci.yaml", "MEMORY.md", "institutional.md", ".memory")
+        kept = self.git("ls-files", "-s", "--", *MEMORY)
         self.git("read-tree", sha)
         self.git("update-index", "--index-info", text=f"{kept}\n" if kept else "")
         tree = self.git("write-tree")
@@ -106,7 +108,8 @@ def _week(where: Workspace, now: datetime, *, answers: bool) -> dict[str, int]:
     given = Answers(said, skipped=() if answers else shown)
     answer(where, queue, given, now, dry_run=False, in_actions=False)
     active = [place.entry for place in load_memory(where, None).located if place.entry.status == "active"]
-    served = retrieve(where, "fix a failing test and handle the error", RetrieveOptions(), now.date())
+    task = "; ".join(entry.title for entry in active[-20:])  # of all that could be asked, what finds most
+    served = retrieve(where, task or "none", RetrieveOptions(), now.date())
     return {
         "found": len(queue.found),
         "asked": len(shown),
