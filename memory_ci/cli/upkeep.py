@@ -1,27 +1,19 @@
-"""Commands that keep memory in shape, one commit each: compact, promote, retire, review, migrate."""
+"""Commands that keep memory in shape, one commit each: compact, promote, retire, migrate."""
 
 from __future__ import annotations
 
 import os
-import sys
-import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from memory_ci.cli.common import dry_run_option, engine_option, json_option, show
 from memory_ci.cli.plain import committed_workspace, now, today, workspace
-from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import EngineName
-from memory_ci.records.names import short_branch
 from memory_ci.records.plan import Step
 from memory_ci.rendering.plan import render_plan
-from memory_ci.rendering.table import printable, printable_lines
-
-if TYPE_CHECKING:
-    from memory_ci.flows.inbox.add import Added
-    from memory_ci.flows.inbox.review import StaleEntry, StaleReview
+from memory_ci.rendering.table import printable
 
 branch_option = click.option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
 
@@ -118,72 +110,6 @@ def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bo
       memory-ci retire --stale --after 180
     """
     run_upkeep("retire", branch, dry_run, as_json, after_days if stale else None)
-
-
-@click.command("review")
-@click.option("--stale", is_flag=True, required=True, help="The entries whose code has changed or is gone.")
-@click.option("--keep", multiple=True, metavar="ID", help="It holds: anchor it in the code as it is. Repeatable.")
-@click.option("--retire", multiple=True, metavar="ID", help="It does not hold any more: retire it. Repeatable.")
-@upkeep_options
-def review_command(
-    stale: bool, keep: tuple[str, ...], retire: tuple[str, ...], branch: str | None, dry_run: bool, as_json: bool
-) -> None:
-    """Walk through the entries whose code has changed or is gone.
-
-    Of each you are asked: keep it (it is anchored in the code as it is now), edit it (the new text goes into the
-    inbox, and takes its place once it is folded), retire it, or skip it. What is kept becomes one commit, what is
-    retired another. With --keep, --retire or --json, and where nobody can answer, nothing is asked.
-
-    \b
-    Example:
-      memory-ci review --stale
-      memory-ci review --stale --keep 3f2ab91c --retire 9d0c3f2a --dry-run
-    """
-    from memory_ci.flows.inbox.review import answer_review, list_stale, plan_review
-
-    where = committed_workspace()
-    review = list_stale(where, branch)
-    notes: list[Added] = []
-    if not (keep or retire or as_json) and _can_answer():
-        keep, retire = _ask(review, notes, dry_run=dry_run)
-    plan = plan_review(where, review, keep, retire, today())
-    done = answer_review(where, plan, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ)
-    told = [line for one in review.stale for line in _tell(one)] if not plan.steps and not notes else []
-    told += [f"{'Would write' if dry_run else 'Wrote'} {note.path}" for note in notes]
-    told += [
-        f"{'Would commit' if dry_run else 'Committed'} on {short_branch(plan.ref)}: {one}" for one in done.subjects
-    ]
-    lines = [printable(line) for line in told] or ["No entry is stale."]
-    show({"stale": review.stale, "plan": plan, "notes": notes, "applied": None if dry_run else done}, lines, as_json)
-
-
-def _can_answer() -> bool:
-    return sys.stdin.isatty()
-
-
-def _tell(one: StaleEntry) -> list[str]:
-    from memory_ci.rendering.why import say_verdict
-
-    place = one.located
-    marks = [f"  {say_verdict(verdict)}" for verdict in one.verdicts if verdict.kind in MARKED]
-    return [f"{place.entry.id[:8]} {place.entry.title} ({place.path}:{place.line})", *marks]
-
-
-def _ask(review: StaleReview, notes: list[Added], *, dry_run: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(the ids to keep, those to retire); what is edited is put into the inbox, and into `notes`."""
-    from memory_ci.flows.inbox.review import reword
-
-    answers: dict[str, list[str]] = {"k": [], "r": []}
-    for one in review.stale:
-        entry = one.located.entry
-        click.echo("".join(f"{printable(line)}\n" for line in _tell(one)) + printable_lines(entry.body))
-        answer = click.prompt("keep, edit, retire, skip, quit", type=click.Choice("kersq"), default="s")
-        if answer == "q":
-            break
-        if answer == "e" and (text := click.edit(f"{entry.title}\n\n{entry.body}\n", extension=".md")):
-            notes.append(reword(workspace(), one.located, str(uuid.uuid4()), text, today(), dry_run=dry_run))
-        answers.get(answer, []).append(entry.id)
-    return tuple(answers["k"]), tuple(answers["r"])
 
 
 @click.command("migrate")

@@ -79,7 +79,6 @@ def list_suggestions(
     the newest, which a run comes to last. What nothing speaks for is left out.
     """
     found: list[Suggestion] = []
-    weights: dict[str, float] = {}
     for one in judged:
         candidate = one.candidate
         key, weight = content_key(candidate.title, candidate.body), _weight(one)
@@ -91,10 +90,9 @@ def list_suggestions(
         if at is not None:
             found[at] = replace(found[at], changes=tuple(dict.fromkeys((*found[at].changes, one.change))))
         elif len(found) < MAX_COMPARED and (candidate.accepted or not find_restated(candidate, existing)):
-            weights[key] = weight
-            found.append(Suggestion(key, candidate, one.reason, (one.change,)))
+            found.append(Suggestion(key, candidate, one.reason, (one.change,), weight))
     found.reverse()
-    return sorted(found, key=lambda one: (-len(one.changes), -weights[one.key]))
+    return sorted(found, key=lambda one: (-len(one.changes), -one.weight))
 
 
 def _weight(one: Judged) -> float:

@@ -69,12 +69,16 @@ MAX_SUGGESTIONS = 5
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """A candidate that a person may accept: a hash of what it says, why it was not written, the changes that say it."""
+    """A candidate that a person may accept: a hash of what it says, why it was not written, the changes that say it.
+
+    `weight` is what speaks for it, 0 for one that was quarantined.
+    """
 
     key: str
     candidate: Candidate
     reason: str
     changes: tuple[str, ...]
+    weight: float = 0.0
 
     @property
     def is_accepted(self) -> bool:

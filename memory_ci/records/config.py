@@ -158,6 +158,12 @@ class StageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str = "INTENT.md"
 
 
+class ReviewConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many questions people are asked in one week, in all places together (docs/reviewing.md)."""
+
+    per_week: Annotated[int, msgspec.Meta(ge=0, le=100)] = 5
+
+
 class EpisodesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether each merged change is noted as an episode, and how episodes are kept and ranked (docs/episodes.md).
 
@@ -226,6 +232,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     global_: GlobalConfig = GlobalConfig()
     stage: StageConfig = StageConfig()
     episodes: EpisodesConfig = EpisodesConfig()
+    review: ReviewConfig = ReviewConfig()
     nudge: NudgeConfig = NudgeConfig()
     health: HealthConfig = HealthConfig()
     ci: CiConfig = CiConfig()

@@ -15,6 +15,7 @@ import msgspec
 from memory_ci.records.candidate import Suggestion
 from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
+from memory_ci.records.question import Question
 from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten
 
@@ -80,7 +81,7 @@ class Proposed(msgspec.Struct, frozen=True):
     and what was learned of a range that an earlier run was asked for.
     `accepted` are the ids of entries that were ticked as candidates, with the keys of those. `lost` are titles of what
     maintainers wrote that does not stand here as they wrote it. `held` are the keys of all that is proposed: what a
-    later run compares, should this pull request be closed.
+    later run compares, should this pull request be closed. `questions` are those of the week that are no candidates.
     """
 
     plan: Plan
@@ -92,6 +93,7 @@ class Proposed(msgspec.Struct, frozen=True):
     declined: Declined | None = None
     lost: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
+    questions: tuple[Question, ...] = ()
     accepted: Mapping[str, str] = {}
 
 
@@ -141,7 +143,13 @@ def _lines(proposed: Proposed) -> Iterator[str]:
     yield from _kept(proposed.kept)
     yield from _titles("Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost)
     yield from _rejected(proposed.rejected)
-    yield from _boxes(proposed.suggestions, proposed.links)
+    if proposed.suggestions or proposed.questions:
+        yield from ("", "### Waiting for you", "")
+        yield "Tick a candidate, and the next run writes it. Untick an entry that does not hold, and it takes it out."
+        yield "What you leave is not asked again for 90 days. `memory-ci review` has more answers."
+        yield ""
+        yield from _boxes(proposed.suggestions, proposed.links)
+        yield from _questions(proposed.questions)
     if proposed.declined is not None:
         yield from _declined(proposed.declined, proposed.links)
     yield ""
@@ -248,8 +256,6 @@ def _link(match: re.Match[str], links: Links) -> str:
 
 def _boxes(suggestions: Sequence[Suggestion], links: Links) -> Iterator[str]:
     """A box for each candidate: what people tick is written by the next run."""
-    if suggestions:
-        yield from ("", "### Candidates: tick what is right, and the next run writes it", "")
     for one in suggestions:
         candidate = one.candidate
         said = f" (said in {len(one.changes)} changes)" if len(one.changes) > 1 else ""
@@ -259,6 +265,15 @@ def _boxes(suggestions: Sequence[Suggestion], links: Links) -> Iterator[str]:
         quote = candidate.quotes[0].text if candidate.quotes else ""
         told = [f"said: {code(shorten(quote, QUOTE_WIDTH))}"] if quote else []
         yield f"  - {', '.join((*told, *origins))}; {code(one.reason)}"
+
+
+def _questions(questions: Sequence[Question]) -> Iterator[str]:
+    """A ticked box for each entry that may not hold; what was quarantined has none: nobody may write it as it is."""
+    for one in questions:
+        title, why = code(shorten(one.title, TITLE_WIDTH)), code(shorten(one.why, QUOTE_WIDTH))
+        place = one.located
+        yield f"- [x] {title} <!-- entry {place.entry.id} -->" if place else f"- {title}"
+        yield f"  - {one.kind}: {why}"
 
 
 def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:

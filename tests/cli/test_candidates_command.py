@@ -27,7 +27,7 @@ def test_it_lists_accepts_and_declines(worked: Project, run: Run) -> None:
     assert (dry.exit_code, worked.status()) == (0, "")
     done = run("candidates", "--accept", "1", "--never", "2")
     assert "Wrote .memory/inbox/" in done.stdout
-    assert "Wrote .memory/rejected.txt" in done.stdout
+    assert "Committed on main: memory: accept 1 question, never 1 question" in done.stdout
     assert run("candidates").stdout.startswith("No candidates in the work")
 
 
@@ -45,7 +45,7 @@ def test_an_editor_left_without_saving_accepts_nothing(
     monkeypatch.setenv("VISUAL", editor)
     done = run("candidates", "--accept", "1", "--edit", "--never", "2")
     assert (done.exit_code, f"[{slug}]" in done.stderr) == ((2, True) if slug else (0, False))
-    assert (worked.status() == "") == bool(slug)
+    assert (worked.git("log", "-1", "--format=%s").startswith("memory: ")) == (not slug)
 
 
 def test_a_number_that_is_not_listed_is_refused(worked: Project, run: Run) -> None:

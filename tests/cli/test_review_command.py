@@ -20,8 +20,8 @@ def test_stale_entries_are_listed_and_answered_without_a_terminal(project: Proje
     project.commit("Remember", {"MEMORY.md": format_entry(entry)})
     edit = project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
     listed = run("review", "--stale")
-    assert listed.stdout.splitlines() == [
-        "00000001 Pay \\x1b[2Jonce (MEMORY.md:1)", f"  changed: src/pay.py, edited in {edit[:7]}"
+    assert listed.stdout.splitlines()[:2] == [
+        " 1. 00000001 Pay \\x1b[2Jonce (MEMORY.md:1)", f"    changed: src/pay.py, edited in {edit[:7]}"
     ]  # fmt: skip
     assert json.loads(run("review", "--stale", "--json").stdout)["stale"][0]["located"]["entry"]["id"] == make_id(1)
     dry = run("review", "--stale", "--retire", make_id(1), "--dry-run")
@@ -29,7 +29,7 @@ def test_stale_entries_are_listed_and_answered_without_a_terminal(project: Proje
     done = run("review", "--stale", "--keep", make_id(1))
     assert done.stdout.startswith("Committed on main: "), done.stderr
     assert run("review", "--stale").stdout == "No entry is stale.\n"
-    assert run("review").exit_code == 2
+    assert run("review").stdout == "Nothing waits for you this week.\n"
 
 
 def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
@@ -40,7 +40,7 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "1()\n2()\n3()\n4()\n"})
     answers = iter("kers")
-    monkeypatch.setattr("memory_ci.cli.upkeep._can_answer", lambda: True)
+    monkeypatch.setattr("memory_ci.cli.review._can_answer", lambda: True)
     monkeypatch.setattr(click, "prompt", lambda *_, **__: next(answers))
     monkeypatch.setattr(click, "edit", lambda text, **_: text.replace("Pay 2", "Pay twice"))
     before = project.sha()

@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError
-from memory_ci.flows.inbox.candidates import list_candidates
+from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.flows.record.learn import LearnRun, Offer
 from memory_ci.flows.record.learner import OnProgress
-from memory_ci.flows.record.run import RecordOptions
+from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace
 from memory_ci.text import plural
 
@@ -57,12 +57,12 @@ def preview_history(
     """What the work since `history` (an age, or a revision) would give. Raises as `plan_record` does."""
     options = RecordOptions(since=history)
     try:
-        found = list_candidates(workspace, options, now.date(), environ)
+        plan = plan_record(workspace, replace(options, engine="rules"), now.date(), progress, environ)
     except RepositoryError as error:
         if error.slug != "unborn-branch":
             raise
         return Preview(history, 0, (), None, error.message)
-    titles = tuple(one.candidate.title for one in found.found)
+    titles = tuple(one.candidate.title for one in list_suggestions(plan.judged, ()))
     offer, reason = None, ""
     for engine in (None, "anthropic"):
         try:
@@ -73,4 +73,4 @@ def preview_history(
             reason = error.message
             if error.slug != "no-model":
                 break
-    return Preview(history, found.changes, titles, offer, reason)
+    return Preview(history, plan.counts.merged_changes, titles, offer, reason)

@@ -7,11 +7,14 @@ moves only from where it was read. What becomes of its pull request: `flows.publ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.forgotten import REJECTED_FILE, read_rejected
+from memory_ci.flows.inbox.queue import KEPT, PROPOSED, find_week, list_questions, note_asked
 from memory_ci.flows.publish.cadence import find_hold, find_shortage, find_wait
 from memory_ci.flows.publish.carry_over import Carried, carry_over, list_lost
 from memory_ci.flows.publish.landing import (
@@ -53,10 +56,12 @@ from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.merges import private_ref
 from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, list_remote_branches, push_tip
 from memory_ci.gitrepo.repo import is_ancestor, resolve_commit
+from memory_ci.lifecycle.queue import ASKED
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan, Published
 from memory_ci.text import plural
 
+ASKING = f"memory: note what this week asks\n\n{STEP}: ask\n"
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
 
 
@@ -157,7 +162,9 @@ def _bring_parts(
     rejected = merge_verdicts(parts.verdicts, parts.branches).rejected
     rest = part_of_plan(plan, parts.teams, "")
     with private_ref(here.repo, PRIVATE, parts.built.base) as ref:
-        built = parts.make(ref, rest, parts.verdicts._replace(rejected=rejected), covers=not waits)
+        lines = (*rejected, *(line for line in parts.built.rejected if ASKED.match(line)))
+        stays = parts.verdicts._replace(rejected=tuple(dict.fromkeys(lines)))
+        built = parts.make(ref, rest, stays, covers=not waits)._replace(questions=parts.built.questions)
         done = _bring(run, here.config, built, old, standing, reason)
     return done and replace(done, reason="; ".join(filter(None, (done.reason, *said))), plan=plan)
 
@@ -171,7 +178,9 @@ def find_pause(run: Run, here: Workspace, standing: RequestState, tips: tuple[st
 def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Built | str:
     """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
     workspace = workspace_at(run.workspace.repo, base)
-    carried = _carry(run, workspace, ref, base, verdicts)
+    asked = tuple(line for line in verdicts.rejected if ASKED.match(line))
+    decided = verdicts._replace(rejected=tuple(line for line in verdicts.rejected if line not in asked))
+    carried = _carry(run, workspace, ref, base, decided)
     try:
         plan, applied = perform(run, ref, base if carried.files else None)
     except RepositoryError as error:
@@ -179,23 +188,42 @@ def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Buil
             raise
         return error.message  # what another job planned knows nothing of their words, which go before it
     lost = list_lost(workspace, applied.tip, verdicts)
-    return Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
+    built = Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
+    return built if built.tip == base else _ask(run, workspace, ref, built, asked)
+
+
+def _ask(run: Run, workspace: Workspace, ref: str, built: Built, asked: tuple[str, ...]) -> Built:
+    """With the questions of the week, and the commit that says what was asked, which never stands alone."""
+    today, tip = run.now.astimezone(UTC).date(), built.tip
+    found = tuple(list_questions(workspace, tip, built.plan.judged, run.now, PROPOSED | KEPT - {"promotion"}))
+    week = find_week(workspace, tip, found, today, asked)
+    data = note_asked(workspace, tip, week.shown, (), today, asked)
+    if (week.shown or asked) and data != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE):
+        tip = _commit(run, workspace, ref, tip, {REJECTED_FILE: data}, ASKING)
+    lines = tuple(line for line in read_rejected(workspace.at(tip)) if ASKED.match(line))
+    return built._replace(tip=tip, questions=week.shown, rejected=tuple(dict.fromkeys((*built.rejected, *lines))))
+
+
+def _commit(
+    run: Run, workspace: Workspace, ref: str, base: str, files: Mapping[str, bytes | None], message: str
+) -> str:
+    from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
+
+    return commit_series(
+        workspace.repo,
+        ref=ref,
+        expected=base,
+        commits=[PlannedCommit(files, message)],
+        identity=choose_identity(workspace.config.publish, in_actions="GITHUB_ACTIONS" in run.environ),
+        when=run.now,
+    )
 
 
 def _carry(run: Run, workspace: Workspace, ref: str, base: str, verdicts: MaintainerDecisions) -> Carried:
     """Commit on a ref that is at `base` what is to stay of a branch."""
-    from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
-
     carried = carry_over(workspace, base, verdicts)
     if carried.files:
-        commit_series(
-            workspace.repo,
-            ref=ref,
-            expected=base,
-            commits=[PlannedCommit(carried.files, CARRIED)],
-            identity=choose_identity(workspace.config.publish, in_actions="GITHUB_ACTIONS" in run.environ),
-            when=run.now,
-        )
+        _commit(run, workspace, ref, base, carried.files, CARRIED)
     return carried
 
 

@@ -22,9 +22,11 @@ from memory_ci.flows.record.apply import trim_plan
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
-from memory_ci.records.candidate import MAX_SUGGESTIONS, Suggestion
+from memory_ci.lifecycle.queue import ASKED
+from memory_ci.records.candidate import Suggestion
 from memory_ci.records.config import Config, PublishConfig, Quotes
 from memory_ci.records.plan import Plan, Published
+from memory_ci.records.question import Question
 from memory_ci.rendering.pull_request import (
     TITLE,
     Boxes,
@@ -57,7 +59,8 @@ NEEDED = {
 
 
 class Built(NamedTuple):
-    """The branch made anew: what it adds to `base`, what of it maintainers decided, and titles of what they lost."""
+    """The branch made anew: what it adds to `base`, what of it maintainers decided, titles of what they lost, and what
+    the week asks of people."""
 
     base: str
     tip: str
@@ -66,6 +69,7 @@ class Built(NamedTuple):
     rejected: tuple[str, ...] = ()
     carried: Carried = Carried()
     lost: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
 
 
 class RequestState(NamedTuple):
@@ -208,22 +212,22 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
         kept=(*((one.title, one.id) for one in built.carried.entries), *((path, "") for path in built.carried.paths)),
-        rejected=tuple(line for line in built.rejected if not TOMBSTONE.match(line)),
+        rejected=tuple(line for line in built.rejected if not TOMBSTONE.match(line) and not ASKED.match(line)),
         lost=built.lost,
         effect=effect,
         links=_links(run),
         held=tuple(sorted(list_keys(built))),
         accepted=accepted,
         suggestions=tuple(one for one in suggestions if one.key not in accepted.values()),
+        questions=tuple(one for one in built.questions if one.kind != "candidate"),
         declined=_declined(built, standing.declined) if standing.declined else None,
     )
 
 
 def _list_suggestions(built: Built, quotes: Quotes) -> tuple[Suggestion, ...]:
-    """What people accepted, and the best of what else was proposed, without what they took out before."""
-    found = list_suggestions(built.plan.judged, {line.split()[0] for line in built.rejected})
-    accepted = [one for one in found if one.is_accepted]
-    shown = (*accepted, *[one for one in found if not one.is_accepted][:MAX_SUGGESTIONS])
+    """What people accepted, and the candidates of which this week asks."""
+    found = [one for one in list_suggestions(built.plan.judged) if one.is_accepted]
+    shown = (*found, *(one.suggestion for one in built.questions if one.suggestion and one.suggestion.weight))
     if quotes == "full":
         return shown
     return tuple(replace(one, candidate=replace(one.candidate, quotes=())) for one in shown)

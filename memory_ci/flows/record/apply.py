@@ -21,6 +21,17 @@ from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.edits import apply_changes
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """Files that go with the first commit of a plan, or are one of their own where it has none.
+
+    `by` is who commits (`NAME <MAIL>`), if not who commits memory else.
+    """
+
+    message: str
+    files: Mapping[str, bytes | None]
+    by: str = ""
+
+
 class Applied(msgspec.Struct, frozen=True):
     """What was committed: the new tip of the branch (the old one if nothing changed), and what commits say first."""
 
@@ -44,7 +55,13 @@ def parse_plan(data: bytes) -> Plan:
 
 
 def apply_plan(
-    workspace: Workspace, plan: Plan, now: datetime, *, in_actions: bool = False, covers: bool = True
+    workspace: Workspace,
+    plan: Plan,
+    now: datetime,
+    *,
+    in_actions: bool = False,
+    covers: bool = True,
+    beside: Beside | None = None,
 ) -> Applied:
     """Perform a plan: one commit with entries and episodes, and one for each step of upkeep; all or none of them.
 
@@ -59,16 +76,19 @@ def apply_plan(
         commit_series,
     )
 
-    prepared = _prepare(workspace, plan, _day(now))
+    prepared = _prepare(workspace, plan, _day(now), beside)
     preview = Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
     if not prepared:
         return preview
+    config = workspace_at(workspace.repo, plan.base).config.publish
+    if beside and beside.by:
+        config = replace(config, author=beside.by)
     tip = commit_series(
         workspace.repo,
         ref=plan.ref,
         expected=plan.base,
         commits=[PlannedCommit(files, message if covers else without_source(message)) for message, files in prepared],
-        identity=choose_identity(workspace_at(workspace.repo, plan.base).config.publish, in_actions=in_actions),
+        identity=choose_identity(config, in_actions=in_actions),
         when=now,
     )
     return replace(preview, tip=tip)
@@ -79,9 +99,9 @@ def without_source(message: str) -> str:
     return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
 
 
-def preview_plan(workspace: Workspace, plan: Plan, now: datetime) -> Applied:
+def preview_plan(workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None = None) -> Applied:
     """What apply_plan would commit, after every check it makes; nothing is written."""
-    prepared = _prepare(workspace, plan, _day(now))
+    prepared = _prepare(workspace, plan, _day(now), beside)
     return Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
 
 
@@ -89,7 +109,9 @@ def _day(now: datetime) -> date:
     return now.astimezone(UTC).date()
 
 
-def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, dict[str, bytes | None]]]:
+def _prepare(
+    workspace: Workspace, plan: Plan, today: date, beside: Beside | None = None
+) -> list[tuple[str, dict[str, bytes | None]]]:
     """The message and the files of each commit, for a plan that has been checked against its tree."""
     ref, tip = branch_tip(workspace, plan.ref)
     if tip != plan.base:
@@ -114,6 +136,9 @@ def _prepare(workspace: Workspace, plan: Plan, today: date) -> list[tuple[str, d
         prepared.append((render_commit_message(steps, plan, len(told)), files))
     if prepared and workspace.config.export.record:
         prepared[-1][1].update(_export(workspace, tip, changes, content))
+    if beside and beside.files:
+        message, files = prepared[0] if prepared else (beside.message, {})
+        prepared[:1] = [(message, files | dict(beside.files))]
     return prepared
 
 

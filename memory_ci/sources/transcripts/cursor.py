@@ -32,7 +32,7 @@ from memory_ci.sources.transcripts.prose import read_lines
 TAKES_ROOTS = True
 """`read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own."""
 
-ROLES = {"user", "assistant"}
+ROLES = ("user", "assistant")  # not a set: what a record holds there may be no word
 PATHS = ("path", "target_file", "file_path", "target_notebook")
 OPEN, CLOSE = "<user_query>", "</user_query>"
 NOTIFIED = "<system_notification"

@@ -13,8 +13,8 @@ from memory_ci.extraction.tombstones import format_tombstones, parse_tombstones
 from memory_ci.flows.forget.forget import ForgetPlan, Meant, apply_forget, find_meant, plan_forget
 from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.inbox.add import add_entry
-from memory_ci.flows.inbox.candidates import list_candidates
 from memory_ci.flows.inbox.importer import ImportOptions, import_memory
+from memory_ci.flows.inbox.queue import list_queue
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.referee import find_objections
@@ -172,7 +172,7 @@ def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: 
     assert "umbra" not in json.dumps(model.documents).casefold()
     assert "umbra" not in msgspec.json.encode(plan).decode().casefold()
     apply_plan(project.workspace, plan, NOW)
-    found = list_candidates(project.workspace, RecordOptions(since), TODAY, {})
+    found = list_queue(project.workspace, RecordOptions(since), NOW, {})
     assert "umbra" not in msgspec.json.encode(found).decode().casefold()
     legacy = tmp_path / "MEMORY.md"
     legacy.write_text(f"# Memory\n\n## [2026-03-01] Corrective Learning\n**Prevention:** {say('title')}\n")

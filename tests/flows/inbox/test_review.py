@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.anchors import anchor_entries
-from memory_ci.flows.inbox.review import answer_review, list_stale, plan_review, reword
+from memory_ci.flows.inbox.queue import STALE, Queue, list_queue
+from memory_ci.flows.inbox.review import AnsweredReview, Answers
+from memory_ci.flows.inbox.review import answer as say
+from memory_ci.flows.record.run import RecordOptions
 from memory_ci.records.entry import Entry
+from memory_ci.records.question import Question
 from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id
@@ -30,10 +33,23 @@ def shop(project: Project) -> Project:
     return project
 
 
-def answer(project: Project, *, dry_run: bool = False, **answers: Any) -> tuple[str, ...]:  # noqa: ANN401 - lists of ids
-    review = list_stale(project.workspace, None)
-    plan = plan_review(project.workspace, review, answers.get("keep", ()), answers.get("retire", ()), TODAY)
-    return answer_review(project.workspace, plan, NOW, dry_run=dry_run, in_actions=False).subjects
+def stale(project: Project) -> Queue:
+    return list_queue(project.workspace, RecordOptions(), NOW, {}, STALE)
+
+
+def answer(
+    project: Project, *, dry_run: bool = False, texts: dict[str, str] | None = None, **answers: list[str]
+) -> AnsweredReview:
+    queue = stale(project)
+    by_id = {id_of(one): one for one in queue.found}
+    said: Any = {verb: [by_id[name] for name in names] for verb, names in answers.items()}
+    keyed = {by_id[name].key: text for name, text in (texts or {}).items()}
+    return say(project.workspace, queue, Answers(said, keyed), NOW, dry_run=dry_run, in_actions=False)
+
+
+def id_of(one: Question) -> str:
+    assert one.located
+    return one.located.entry.id
 
 
 def entry_of(project: Project, number: int) -> Entry:
@@ -41,12 +57,11 @@ def entry_of(project: Project, number: int) -> Entry:
 
 
 def stale_ids(project: Project) -> list[str]:
-    return [one.located.entry.id for one in list_stale(project.workspace, None).stale]
+    return [id_of(one) for one in stale(project).found]
 
 
 def test_what_changed_and_what_is_gone_is_stale_and_says_which_edit_made_it_so(shop: Project) -> None:
-    review = list_stale(shop.workspace, None)
-    kinds = [(one.located.entry.id, one.verdicts[0].kind, str(one.verdicts[0].edit)) for one in review.stale]
+    kinds = [(id_of(one), one.kind, str(one.verdicts[0].edit)) for one in stale(shop).found]
     sha = shop.sha()[:7]
     assert kinds == [
         (make_id(1), "changed", f"`pay` edited in {sha}, #7"),
@@ -56,7 +71,7 @@ def test_what_changed_and_what_is_gone_is_stale_and_says_which_edit_made_it_so(s
 
 def test_what_is_kept_is_anchored_in_the_code_as_it_is(shop: Project) -> None:
     before, tip = shop.sha(), shop.sha()[:12]
-    assert len(answer(shop, keep=[make_id(1)[:8]])) == 1
+    assert len(answer(shop, keep=[make_id(1)]).applied.subjects) == 1
     (cite,) = entry_of(shop, 1).cites
     assert cite.startswith(f"src/shop.py:1-2@{tip} symbol:pay words:")
     assert (len(shop.subjects(before)), stale_ids(shop)) == (1, [make_id(2)])
@@ -71,23 +86,23 @@ def test_an_entry_that_is_kept_without_its_code_cites_it_no_more(shop: Project) 
 
 def test_what_is_retired_is_not_stale_and_both_are_commits_of_their_own(shop: Project) -> None:
     before = shop.sha()
-    assert len(answer(shop, keep=[make_id(1)], retire=[make_id(2)], dry_run=True)) == 2
+    assert len(answer(shop, keep=[make_id(1)], retire=[make_id(2)], dry_run=True).applied.subjects) == 2
     assert shop.sha() == before
     answer(shop, keep=[make_id(1)], retire=[make_id(2)])
     assert (len(shop.subjects(before)), entry_of(shop, 2).status, stale_ids(shop)) == (2, "retired", [])
 
 
-def test_what_is_not_stale_is_not_answered(shop: Project) -> None:
-    with pytest.raises(UsageError, match="no entry"):
-        answer(shop, keep=[make_id(3)])
+def test_an_entry_is_not_accepted(shop: Project) -> None:
+    with pytest.raises(UsageError, match="--accept is no answer"):
+        answer(shop, accept=[make_id(1)])
 
 
 def test_an_edit_is_a_note_that_takes_the_place_of_the_entry(shop: Project) -> None:
-    place = list_stale(shop.workspace, None).stale[0].located
-    before = shop.sha()
-    note = reword(shop.workspace, place, make_id(9), "`pay()` calls other()\n\nIt did not before.", TODAY)
+    words = "`pay()` calls other()\n\nIt did not before."
+    (note,) = answer(shop, keep=[make_id(1)], texts={make_id(1): words}).notes
     assert (note.entry.supersedes, note.path.startswith(".memory/inbox/")) == ((make_id(1),), True)
-    assert (shop.sha(), json.dumps(note.entry.scope)) == (before, '"project"')
+    assert note.entry.scope == "project"
+    assert note.path in shop.git("show", "--name-only", "--format=%an", "HEAD")
 
 
 def test_what_is_marked_for_a_dead_name_and_kept_is_marked_no_longer(project: Project) -> None:
@@ -97,6 +112,6 @@ def test_what_is_marked_for_a_dead_name_and_kept_is_marked_no_longer(project: Pr
     project.at(NOW.replace(month=4)).commit("Remember", {"MEMORY.md": format_entry(entry)})
     project.at(NOW.replace(month=5)).commit("Rename", {"src/shop.py": "def pay_each():\n    one()\n"})
     assert stale_ids(project) == [make_id(1)]
-    assert len(answer(project, keep=[make_id(1)[:8]])) == 1
+    assert len(answer(project, keep=[make_id(1)]).applied.subjects) == 1
     assert entry_of(project, 1).last_reinforced == TODAY
     assert stale_ids(project) == []

@@ -111,6 +111,29 @@ def test_a_ticked_candidate_is_written_by_the_next_run_and_stays(
     assert rule[:30] not in remote.show(UPDATE, "MEMORY.md")
 
 
+def test_what_waits_for_people_is_five_questions_and_the_branch_says_that_they_were_asked(
+    project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
+    entry = make_entry(1, title="Pay once", importance=1.0, cites=(f"src/pay.py:1@{sha}",))
+    project.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
+    for name in ("red", "green", "blue", "amber", "violet", "ivory"):
+        text = f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
+        project.commit(f"feat: {name}\n\n{text}", {"src/lock.py": name})
+    project.git("push", "-q", "origin", "main")
+    for _ in range(2):  # the branch is made anew by each run, and asks nothing else
+        publish("pr")
+        (pull,) = forge.pulls
+        waiting = pull["body"].partition("### Waiting for you")[2]
+        assert (waiting.count("<!-- candidate "), waiting.count("<!-- entry ")) == (4, 1)
+        assert "asked:" not in waiting
+        assert remote.show(UPDATE, ".memory/rejected.txt").count("asked:") == 5
+    click(pull, "Pay once", " ")
+    publish("pr")
+    assert "Pay once" not in remote.show(UPDATE, "MEMORY.md")
+
+
 def click(pull: dict[str, Any], title: str, mark: str) -> None:
     """Click on the box before `title`, as a person does on the page of the request."""
     (line,) = [line for line in pull["body"].splitlines() if line.startswith("- [") and title in line]
