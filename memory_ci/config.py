@@ -49,13 +49,15 @@ def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None
     return config
 
 
-def parse_policy(text: str) -> Policy:
-    """The policy a text holds. Raises UsageError (bad-config), also for a key that no policy has."""
+def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
+    """The policy a text holds; `path` names it in errors. Raises UsageError (bad-config), also for a key that no policy
+    has.
+    """
     found: list[Finding] = []
-    node = _compose(text, POLICY_FILE)
-    policy = msgspec.convert(_Reader(POLICY_FILE, found).plain(node, Policy, ""), Policy) if node else Policy()
+    node = _compose(text, path)
+    policy = msgspec.convert(_Reader(path, found).plain(node, Policy, ""), Policy) if node else Policy()
     if found:
-        raise _error(POLICY_FILE, found[0].line, found[0].message, found[0].hint)
+        raise _error(path, found[0].line, found[0].message, found[0].hint)
     return policy
 
 

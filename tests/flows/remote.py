@@ -198,6 +198,7 @@ class GitHubDouble:
             "number": number,
             "state": "open",
             "html_url": f"https://github.com/acme/shop/pull/{number}",
+            "created_at": NOW.isoformat(),
             **asked.json,
         }
         self.pulls.append(pull)

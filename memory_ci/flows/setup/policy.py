@@ -55,7 +55,7 @@ def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, w
         )
     here = repo.root / address
     data = _fetch(str(here.resolve()) if here.is_dir() else address, rev, environ)
-    policy = parse_policy(data.decode("utf-8", "replace"))
+    policy = parse_policy(data.decode("utf-8", "replace"), f"{address}@{rev}:{SOURCE_FILE}")
     extends = f"{address}@{rev} sha256:{hashlib.sha256(data).hexdigest()}"
     if write:
         line = f"extends: {extends}\n"

@@ -59,6 +59,7 @@ def test_what_is_merged_between_two_days_is_all_in_the_request_of_the_next(
     publish.before = [lambda: pytest.fail("the run was planned")]
     waited = publish("pr")
     assert (waited.reason, waited.tip) == (f"publish.every: {every}: next on {due}", tip)
+    assert (waited.is_paused, waited.opened) == (True, NOW), "who watches sees how old the request is"
     assert remote.sha(BRANCH) == tip
     publish.before, publish.now = [], NOW + timedelta(days=2)
     publish("pr")
