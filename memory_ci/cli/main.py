@@ -57,20 +57,29 @@ COMMANDS = {
     "import": ("inbox", "Take over what another memory holds."),
     "migrate": ("upkeep", "Bring memory files to the newest format, or back."),
     "fmt": ("guard", "Write memory files in their canonical form."),
+    "help": ("manual", "Show a page of the manual, or what an error means."),
     "completion": ("setup", "Print a shell completion script."),
     "capture": ("sessions", "Keep a digest of an agent's session in this repository."),
     "hook": ("hook", "Run a git hook's work."),
 }
 """Every command with its module and its one line of help, so that the overview needs no import."""
 
-HIDDEN = ("hook",)
+GROUPS = {
+    "Everyday": "record review add retrieve list",
+    "Set up": "init uninit doctor install uninstall policy sessions capture mcp export completion help",
+    "Learn": "learn candidates import feedback episode premortem checkpoint",
+    "Understand": "show why blame log graph similar recall health bisect stage eval",
+    "Check and repair": "check fmt resolve migrate compact promote retire forget index",
+    "CI": "ci verify extract apply",
+}
+"""The commands in the order of the overview; `hook` is git's to call."""
 
 
 class LazyGroup(click.Group):
     """A group that imports the module of a command when that is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [name for names in GROUPS.values() for name in names.split()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -80,18 +89,24 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, text) for name, (_, text) in COMMANDS.items() if name not in HIDDEN]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        width = max(map(len, COMMANDS))
+        for group, names in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name][1]) for name in names.split()])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
         """Errors a user can act on are reported; others keep their traceback."""
         return reported(super().main, args, *rest, **extra)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="memory-ci")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Git-native memory for coding agents.
 
     Merged work becomes learnings in MEMORY.md, committed; an agent's next job is given those that fit its task.
@@ -105,3 +120,7 @@ def main() -> None:
     Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or rewritten,
     4 repository, 5 engine or network, 130 interrupted.
     """
+    if ctx.invoked_subcommand is None:
+        names = GROUPS["Everyday"].split()
+        click.echo("".join(f"memory-ci {name:<9} {COMMANDS[name][1]}\n" for name in names), nl=False)
+        click.echo("\nAll commands: memory-ci --help. The manual: memory-ci help.")
