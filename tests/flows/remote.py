@@ -178,7 +178,8 @@ class GitHubDouble:
         return json_answer(comment)
 
     def _list(self, asked: Asked) -> Answer:
-        head, base, state = asked.query["head"].removeprefix("acme:"), asked.query["base"], asked.query["state"]
+        query = asked.query
+        head, base, state = query.get("head", "").removeprefix("acme:"), query.get("base"), query["state"]
         newest_first = (pull for pull in reversed(self.pulls) if (pull["head"], pull["base"]) == (head, base))
         return json_answer([pull for pull in newest_first if pull["state"] == state])
 
