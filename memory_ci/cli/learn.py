@@ -81,7 +81,9 @@ def learn_command(
         def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
             return learning.plan(ref, accepted, advance)
 
-        published = publish(where, PublishOptions(mode, options.ref, at_once=True), make_plan, now(), os.environ)
+        published = publish(
+            where, PublishOptions(mode, options.ref, at_once=True, is_asked=True), make_plan, now(), os.environ
+        )
     plan = published.plan
     if plan is not None:
         learning.finish(plan)

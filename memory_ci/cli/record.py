@@ -160,7 +160,9 @@ def _record(
 
         if dry_run:
             return make_plan(options.ref, frozenset()), None
-        published = publish(where, PublishOptions(mode, options.ref, at_once), make_plan, now(), os.environ)
+        is_asked = options.since is not None or options.from_root
+        asked = PublishOptions(mode, options.ref, at_once, is_asked)
+        published = publish(where, asked, make_plan, now(), os.environ)
     return published.plan, published
 
 

@@ -119,7 +119,12 @@ class Publisher:
             return plan if self.failure is None else self.failure(plan)
 
         return publish(
-            workspace, PublishOptions(mode, ref, at_once), make_plan, self.now, self.environ, self.waits.pace()
+            workspace,
+            PublishOptions(mode, ref, at_once, since is not None),
+            make_plan,
+            self.now,
+            self.environ,
+            self.waits.pace(),
         )
 
 

@@ -63,7 +63,7 @@ RANDOM = SystemRandom()
 class Run(msgspec.Struct, frozen=True):
     """One run of publish: where, on which remote and branch (a short name), what it does, when, and how patiently.
 
-    `at_once`: a person wants it now, whatever `publish.every` says.
+    `at_once`: a person wants it now, whatever `publish.every` says. `is_asked`: its range was named.
     """
 
     workspace: Workspace
@@ -75,6 +75,7 @@ class Run(msgspec.Struct, frozen=True):
     pace: Pace
     accepted: frozenset[str] = frozenset()
     at_once: bool = False
+    is_asked: bool = False
 
 
 class CommitStep(NamedTuple):

@@ -86,7 +86,7 @@ def propose(run: Run, reason: str = "") -> Published:
                 asked = standing.open
                 url, opened = (asked.url, asked.opened) if asked else ("", None)
                 return Published("pr", old or base, url, tries, pause, opened=opened, is_paused=True)
-            verdicts = read_decisions(here, base, old or base, boxes)
+            verdicts = read_decisions(here, base, old or base, boxes, with_ranges=not run.is_asked)
             teams = read_teams(here, base)
             branches = _read_branches(run, here, base) if teams.owners else {}
             ground = merge_verdicts(verdicts, branches) if branches else verdicts

@@ -31,12 +31,14 @@ REFUSALS = frozenset({"push-refused", "forge-refused"})
 class PublishOptions(msgspec.Struct, frozen=True):
     """`mode` None: what the configuration of the branch says; `ref` None: HEAD's branch.
 
-    `at_once`: not only when `publish.every` says; a job that a person started is never late.
+    `at_once`: not only when `publish.every` says; a job that a person started is never late. `is_asked`: the range was
+    named, so that the request is made of that alone, and not of what an earlier range brought, too.
     """
 
     mode: PublishMode | None = None
     ref: str | None = None
     at_once: bool = False
+    is_asked: bool = False
 
 
 def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
@@ -106,7 +108,9 @@ def _start(
     remote = connect(_remote(workspace, ref), environ)
     at_once = options.at_once or is_by_hand(environ)
     branch = ref.removeprefix(HEADS)
-    return Run(workspace, remote, branch, make_plan, now, environ, pace or Pace(), at_once=at_once)
+    return Run(
+        workspace, remote, branch, make_plan, now, environ, pace or Pace(), at_once=at_once, is_asked=options.is_asked
+    )
 
 
 def _land_or_propose(run: Run, mode: PublishMode) -> Published:

@@ -77,18 +77,25 @@ def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
 
 
 def read_decisions(
-    workspace: Workspace, base: str, branch: str, boxes: Boxes | None = None, *, with_ours: bool = False
+    workspace: Workspace,
+    base: str,
+    branch: str,
+    boxes: Boxes | None = None,
+    *,
+    with_ours: bool = False,
+    with_ranges: bool = True,
 ) -> MaintainerDecisions:
     """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it.
 
     An entry whose box was unticked counts as taken out, a line whose box was ticked as taken out of REJECTED_FILE.
-    `with_ours`: what our own commits added or edited there is to stay as well. What those of a range that was asked for
-    added always stays: the next run does not read that range.
+    `with_ours`: what our own commits added or edited there is to stay as well. `with_ranges`: what those of a range
+    that was asked for did is to stay, for a run that begins at the cursor does not read that.
     """
     boxes = boxes or Boxes()
     every = list(_list_commits(workspace, base, branch))
     commits = [commit for commit, is_ours in every if not is_ours]
-    stay = [commit for commit, is_ours in every if with_ours or not is_ours or find_trailers(commit.message, (RANGE,))]
+    ranges = {one.sha for one, is_ours in every if is_ours and with_ranges and find_trailers(one.message, (RANGE,))}
+    stay = [commit for commit, is_ours in every if with_ours or not is_ours or commit.sha in ranges]
     tip = workspace.at(branch)
     lines = read_rejected(tip)
     if not commits and not boxes.unticked and not boxes.taken_back and not stay:
