@@ -28,7 +28,7 @@ from tests.make import make_entry, make_id
 from tests.repos import RepoBuilder
 
 ROOT = Path(__file__).parent.parent.parent
-RELEASED = ("memory_ci", "hooks", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
+RELEASED = ("memory_ci", "docs", "hooks", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
 TOOLS = {"pre-commit": "PRE_COMMIT_HOME", "prek": "PREK_HOME"}
 """What each is called, and the variable that says where it keeps its environments."""
 
