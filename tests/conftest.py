@@ -41,7 +41,7 @@ SEALED = {
 }
 
 settings.register_profile("house", deadline=None, max_examples=15)
-settings.register_profile("house-ci", deadline=None, max_examples=50, derandomize=True, database=None)
+settings.register_profile("house-ci", deadline=None, max_examples=25, derandomize=True, database=None)
 settings.load_profile("house-ci" if os.environ.get("CI") else "house")
 
 
