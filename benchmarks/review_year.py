@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memory_ci.cli.review import _list
+from memory_ci.cli.review import render_questions
 from memory_ci.flows.inbox.queue import list_queue
 from memory_ci.flows.inbox.review import Answers, answer
 from memory_ci.flows.record.apply import apply_plan
@@ -115,7 +115,7 @@ def _week(where: Workspace, now: datetime, *, answers: bool) -> dict[str, int]:
         "asked": len(shown),
         "waiting": queue.week.waiting,
         "accepted": len(said.get("accept", ())),
-        "words": sum(len(line.split()) for line in _list(shown, 0)),
+        "words": sum(len(line.split()) for line in render_questions(shown, 0)),
         "active": len(active),
         "served": sum(len(hit.located.entry.title) + len(hit.located.entry.body) for hit in served.hits),
     }

@@ -115,7 +115,7 @@ def _run(
     if not (said or skipped):
         count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
         later = len(listed) - count if kinds else 0 if is_view or show_all else queue.week.waiting
-        lines = [*_list(listed[:count], later), *([] if listed else [_say_none(queue, kinds, stale=stale)])]
+        lines = [*render_questions(listed[:count], later), *([] if listed else [_say_none(queue, kinds, stale=stale)])]
     shown: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     shown |= {"applied": None if dry_run else done.applied}
     if kinds:
@@ -168,7 +168,8 @@ def _edit(one: Question) -> str:
     return utf8(text)
 
 
-def _list(listed: Sequence[Question], later: int) -> Iterator[str]:
+def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
+    """The lines of questions, numbered from 1; `later` is how many wait for another week."""
     for number, one in enumerate(listed, start=1):
         first, *rest = _tell(one)
         yield f"{number:>2}. {first}"

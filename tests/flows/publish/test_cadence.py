@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,32 +9,10 @@ import pytest
 
 from memory_ci.flows.publish.ci import CiOptions, run_ci
 from memory_ci.flows.publish.ci_event import CiJob
-from tests.flows.project import DECIDED, NOW, Project
-from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
-from tests.servers import Server, serve
+from tests.flows.project import DECIDED, NOW
+from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote
 
 BRANCH = f"refs/heads/{UPDATE}"
-
-
-@pytest.fixture
-def remote(project: Project, tmp_path: Path) -> Remote:
-    return make_remote(project, tmp_path / "shop.git")
-
-
-@pytest.fixture
-def forge(remote: Remote, tmp_path: Path) -> GitHubDouble:
-    return GitHubDouble(remote, tmp_path / "forge")
-
-
-@pytest.fixture
-def server(forge: GitHubDouble) -> Iterator[Server]:
-    with serve(forge) as running:
-        yield running
-
-
-@pytest.fixture
-def publish(project: Project, forge: GitHubDouble, server: Server) -> Publisher:
-    return Publisher(project, forge.environ(server.url))
 
 
 def configure(publish: Publisher, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,32 +19,11 @@ from memory_ci.rendering.pull_request import MAX_BYTES, Effect, Links, Proposed,
 from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import format_entry
 from tests.flows.project import MARKED, Project
-from tests.flows.remote import UPDATE, GitHubDouble, GitLabDouble, Publisher, Remote, make_remote
+from tests.flows.remote import UPDATE, GitHubDouble, GitLabDouble, Publisher, Remote
 from tests.make import make_entry, make_id
 from tests.servers import Answer, Asked, Server, json_answer, serve
 
 GH013 = "remote: error: GH013: Repository rule violations found for refs/heads/main."
-
-
-@pytest.fixture
-def remote(project: Project, tmp_path: Path) -> Remote:
-    return make_remote(project, tmp_path / "shop.git")
-
-
-@pytest.fixture
-def forge(remote: Remote, tmp_path: Path) -> GitHubDouble:
-    return GitHubDouble(remote, tmp_path / "forge")
-
-
-@pytest.fixture
-def server(forge: GitHubDouble) -> Iterator[Server]:
-    with serve(forge) as running:
-        yield running
-
-
-@pytest.fixture
-def publish(project: Project, forge: GitHubDouble, server: Server) -> Publisher:
-    return Publisher(project, forge.environ(server.url))
 
 
 def edit_branch(remote: Remote, path: Path, edits: dict[str, tuple[str, str]], message: str = "Mend it") -> None:

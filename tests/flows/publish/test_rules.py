@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,9 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.flows.publish.ci_event import github_job
 from memory_ci.forge.rules import RULES, find_rules, format_settings
 from tests.flows.project import DECIDED, Project
-from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
+from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote
 from tests.make import make_entry
-from tests.servers import Server, json_answer, serve
+from tests.servers import Server, json_answer
 
 DOCS = Path(__file__).parents[3] / "docs" / "publishing.md"
 EACH = 'for sha in $(git rev-list $new --not --all); do {check} || {{ echo "{words}" >&2; exit 1; }}; done'
@@ -205,22 +205,6 @@ CASES: dict[str, Callable[[Case], None]] = {
     "no requests by bots": no_bot_requests,
     "protected tags": protected_tags,
 }
-
-
-@pytest.fixture
-def remote(project: Project, tmp_path: Path) -> Remote:
-    return make_remote(project, tmp_path / "shop.git")
-
-
-@pytest.fixture
-def forge(remote: Remote, tmp_path: Path) -> GitHubDouble:
-    return GitHubDouble(remote, tmp_path / "forge")
-
-
-@pytest.fixture
-def server(forge: GitHubDouble) -> Iterator[Server]:
-    with serve(forge) as running:
-        yield running
 
 
 @pytest.fixture

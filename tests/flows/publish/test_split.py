@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.store.document import parse_memory_file
 from tests.flows.project import DECIDED, Project
-from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote, make_remote
+from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote
 from tests.make import make_entry
-from tests.servers import Server, serve
+from tests.servers import Server
 
 BILLING = f"{UPDATE}-billing"
 FILE = "services/billing/MEMORY.md"
-
-
-@pytest.fixture
-def remote(project: Project, tmp_path: Path) -> Remote:
-    return make_remote(project, tmp_path / "shop.git")
-
-
-@pytest.fixture
-def forge(remote: Remote, tmp_path: Path) -> GitHubDouble:
-    return GitHubDouble(remote, tmp_path / "forge")
-
-
-@pytest.fixture
-def server(forge: GitHubDouble) -> Iterator[Server]:
-    with serve(forge) as running:
-        yield running
 
 
 @pytest.fixture
