@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import load_episodes
@@ -28,8 +28,18 @@ def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLin
     """
     path, lines = _read_place(workspace, place, view)
     located = load_memory(workspace, view).located
+    return _blame_file(workspace, path, lines, view, located, _episodes_by_ref(workspace, view))
+
+
+def _blame_file(
+    workspace: Workspace,
+    path: str,
+    lines: tuple[int, int] | None,
+    view: str | None,
+    located: Sequence[Located],
+    episodes: Mapping[str, Episode],
+) -> tuple[BlamedLines, ...]:
     entries = {one.entry.id: one.entry for one in located}
-    episodes = _episodes_by_ref(combine(load_episodes(workspace, view).tellings))
     brought = blame_lines(workspace.repo, path, lines, view)
     shas = sorted({one.sha for one in brought if one.sha})
     log = read_log(workspace.repo, "--no-walk", "--end-of-options", *shas) if shas else ()
@@ -60,14 +70,19 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
 
     Raises UsageError (unknown-entry).
     """
-    entry = find_entry(load_memory(workspace, view).located, prefix).entry
+    located = load_memory(workspace, view).located
+    entry, episodes = find_entry(located, prefix).entry, _episodes_by_ref(workspace, view)
     taught = set((entry.source or "").split())
-    episodes = _episodes_by_ref(combine(load_episodes(workspace, view).tellings))
     files = dict.fromkeys(path for ref in taught if ref in episodes for path in episodes[ref].action.files)
     pathspecs = [f":(literal){path}" for path in files]
     here = {file.path for file in list_view(workspace, view, pathspecs)} if files else set()
-    blamed = (one for path in list(files)[:MAX_FILES] if path in here for one in blame(workspace, path, view))
-    return tuple(one for one in blamed if any(named.id == entry.id for named in one.learned))
+    found = [
+        one
+        for path in list(files)[:MAX_FILES]
+        if path in here
+        for one in _blame_file(workspace, path, None, view, located, episodes)
+    ]
+    return tuple(one for one in found if any(named.id == entry.id for named in one.learned))
 
 
 def _read_place(workspace: Workspace, place: str, view: str | None) -> tuple[str, tuple[int, int] | None]:
@@ -81,9 +96,9 @@ def _read_place(workspace: Workspace, place: str, view: str | None) -> tuple[str
     return path, lines
 
 
-def _episodes_by_ref(episodes: Iterable[Episode]) -> dict[str, Episode]:
+def _episodes_by_ref(workspace: Workspace, view: str | None) -> dict[str, Episode]:
     found: dict[str, Episode] = {}
-    for one in episodes:
+    for one in combine(load_episodes(workspace, view).tellings):
         for ref in (f"pr:{one.action.pr}" if one.action.pr else "", f"commit:{one.action.commit[:SHA_WIDTH]}"):
             found[ref] = one
     return found
