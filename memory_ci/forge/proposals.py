@@ -10,12 +10,16 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.comments import TRUSTED
+from memory_ci.forge.comments import TRUSTED, Comment
 from memory_ci.forge.failures import refusal_of
-from memory_ci.forge.github_shapes import PullReview
-from memory_ci.forge.gitlab_shapes import GitLabUser
+from memory_ci.forge.github_shapes import IssueComment, PullReview
+from memory_ci.forge.gitlab import DEVELOPER, GitLabMember
+from memory_ci.forge.gitlab_shapes import GitLabUser, Note
 from memory_ci.forge.graphql import Response
 from memory_ci.forge.rest import Client
+
+COMMAND = "/memory"
+"""What the line of a comment begins with that asks for something."""
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -39,6 +43,10 @@ class Proposals(Protocol):
 
     def find_review(self, proposal: Proposal) -> Review:
         """Whether people review a request, or approve of it as it is; what bots and strangers say is none."""
+        ...
+
+    def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
+        """What people of the house said on a request with `/memory`, by ids above `after`, oldest first."""
         ...
 
     def find(self, branch: str, base: str) -> Proposal | None:
@@ -127,6 +135,16 @@ class GitHubProposals:
         )  # fmt: skip
         return next((name for state, name in states if state in said.values()), "")
 
+    def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
+        """As in Proposals."""
+        listed = self._client.list_all(f"{self._root}/issues/{proposal.number}/comments", IssueComment)
+        return tuple(
+            Comment(one.id, one.body or "")
+            for one in sorted(listed.items, key=lambda one: one.id)
+            if one.id > after and COMMAND in (one.body or "") and one.author_association in TRUSTED
+            if one.user is not None and not one.user.is_bot
+        )
+
     def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
         """As in Proposals; where the plan of the repository knows no drafts, it is none."""
         data = {"title": title, "body": body, "head": branch, "base": base, "maintainer_can_modify": True}
@@ -214,7 +232,8 @@ class GitLabProposals:
 
     def __init__(self, client: Client, project: str) -> None:
         self._client = client
-        self._path = f"/projects/{quote(project, safe='')}/merge_requests"
+        self._root = f"/projects/{quote(project, safe='')}"
+        self._path = f"{self._root}/merge_requests"
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """As in Proposals."""
@@ -236,6 +255,16 @@ class GitLabProposals:
         if "requested_changes" in states:
             return "changes requested"
         return "reviewed" if states & {"reviewed", "approved", "review_started"} else ""
+
+    def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
+        """As in Proposals: of those who may push to the project."""
+        query = {"sort": "asc", "order_by": "created_at"}  # where a list is cut, the rest comes with the next run
+        listed = self._client.list_all(f"{self._path}/{proposal.number}/notes", Note, query=query).items
+        told = [one for one in sorted(listed, key=lambda one: one.id) if one.id > after and COMMAND in (one.body or "")]
+        people = {one.author.id for one in told if one.author is not None and not one.author.is_bot}
+        members = {one: self._client.find(f"{self._root}/members/all/{one}", GitLabMember) for one in people}
+        house = {one for one, member in members.items() if member and member.access_level >= DEVELOPER}
+        return tuple(Comment(one.id, one.body or "") for one in told if one.author and one.author.id in house)
 
     def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
         """As in Proposals."""

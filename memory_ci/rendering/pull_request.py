@@ -7,15 +7,17 @@ and no link (docs.github.com, "Basic writing and formatting syntax").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from memory_ci.records.candidate import Suggestion
 from memory_ci.records.names import ORIGIN
-from memory_ci.records.plan import Change, Plan
+from memory_ci.records.plan import Change, EngineUse, Plan
 from memory_ci.records.question import Question
+from memory_ci.records.retrieval import Task
 from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten
 
@@ -39,6 +41,13 @@ CLOSED = "Nothing is left to propose.\n\n"
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
 SECTIONS = ("Changed", "Retired", "Moved")
+TITLED = {"Added": "learned", "Changed": "changed", "Retired": "retired", "Moved": "moved"}
+READ = re.compile(r"^<!-- memory-ci read comments: (\d{1,18}) -->$", re.MULTILINE | re.ASCII)
+"""The second line of the text: the number of the last comment that was obeyed."""
+
+COMMAND = re.compile(r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII)
+VERBS = {"accept": (("candidate",), "x"), "drop": (("entry", "candidate"), " "), "restore": (("rejected",), "x")}
+"""What a comment may ask: of which kinds of box, and the mark that it gets."""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -56,6 +65,15 @@ class Effect(msgspec.Struct, frozen=True):
     entries_after: int
     chars_after: int
     limit: int
+
+
+class TaskAnswers(msgspec.Struct, frozen=True):
+    """What an agent with a past task is given after a request and not before, the other way round, and both times."""
+
+    task: Task
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+    kept: int
 
 
 class Declined(msgspec.Struct, frozen=True):
@@ -82,6 +100,7 @@ class Proposed(msgspec.Struct, frozen=True):
     `accepted` are the ids of entries that were ticked as candidates, with the keys of those. `lost` are titles of what
     maintainers wrote that does not stand here as they wrote it. `held` are the keys of all that is proposed: what a
     later run compares, should this pull request be closed. `questions` are those of the week that are no candidates.
+    `read` is the number of the last comment that was obeyed, `unclear` are those that say nothing.
     """
 
     plan: Plan
@@ -95,6 +114,9 @@ class Proposed(msgspec.Struct, frozen=True):
     suggestions: tuple[Suggestion, ...] = ()
     questions: tuple[Question, ...] = ()
     accepted: Mapping[str, str] = {}
+    answers: tuple[TaskAnswers, ...] = ()
+    read: int = 0
+    unclear: tuple[str, ...] = ()
 
 
 def render_pull_request(proposed: Proposed) -> str:
@@ -103,10 +125,15 @@ def render_pull_request(proposed: Proposed) -> str:
 
 
 def render_title(proposed: Proposed) -> str:
-    """The title: that there are but episodes is said there."""
-    count = len(proposed.plan.episodes)
-    has_entries = bool(proposed.plan.steps or proposed.kept or proposed.rejected)
-    return f"memory: {plural(count, 'episode')}" if count and not has_entries else TITLE
+    """The title says how much there is of what; no words of entries, for a squash puts them into a message."""
+    sections = Counter(_section(change) for step in proposed.plan.steps for change in step.changes)
+    sections["Added"] += len(proposed.kept)
+    parts = [f"{sections[name]} {word}" for name, word in TITLED.items() if sections[name]]
+    if sections["Added"]:
+        parts[0] = plural(sections["Added"], "learning")
+    elif not parts and proposed.plan.episodes:
+        parts = [plural(len(proposed.plan.episodes), "episode")]
+    return f"memory: {', '.join(parts)}" if parts else TITLE
 
 
 def render_closed(text: str) -> str:
@@ -130,12 +157,42 @@ def parse_boxes(text: str) -> Boxes:
     return Boxes(keys("candidate", "xX"), keys("entry", " ~"), keys("rejected", "xX"))
 
 
+def parse_read(text: str) -> int:
+    """The number of the last comment that a text of ours has obeyed; 0 where it says none."""
+    found = READ.search(text.replace("\r\n", "\n"))
+    return int(found[1]) if found else 0
+
+
+def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """(a text of ours with the boxes as the comments want them, the lines that name no box or no verb that is known).
+
+    A line `/memory drop KEY…` unticks the one box whose key begins so, as a click does; the last word counts.
+    """
+    unclear: list[str] = []
+    text = text.replace("\r\n", "\n")
+    for line in (line.strip(" \t`") for comment in comments for line in comment.splitlines()):
+        command = COMMAND.fullmatch(line)
+        kinds, mark = VERBS.get(command["verb"], ((), "")) if command else ((), "")
+        for key in command["keys"].split() if command else [""]:
+            boxes = [box for box in BOX.finditer(text) if key and box["kind"] in kinds and box["key"].startswith(key)]
+            if len(boxes) == 1:
+                at = boxes[0].start("mark")
+                text = f"{text[:at]}{mark}{text[at + 1 :]}"
+            elif line.startswith("/memory"):
+                unclear.append(line)
+    return text, tuple(dict.fromkeys(unclear))
+
+
 def _lines(proposed: Proposed) -> Iterator[str]:
     yield f"<!-- memory-ci holds:{''.join(f' {key}' for key in proposed.held)} -->"
+    yield f"<!-- memory-ci read comments: {proposed.read} -->"
     yield "memory-ci keeps this pull request up to date with each run; merge it to make it memory."
     yield "Edit an entry on this branch and your words stay. Untick one, or take it out there: then the next run takes"
-    yield "it out and does not propose it again, even if this is merged before."
+    yield "it out and does not propose it again, even if this is merged before. A comment can say the same:"
+    yield "`/memory drop ID`, `/memory accept ID` for a candidate, `/memory restore ID`."
+    yield from _titles("Comments that no box answers to", proposed.unclear)
     yield from _added(proposed)
+    yield from _answers(proposed.answers, proposed.links)
     for section in SECTIONS:
         changes = [change for step in proposed.plan.steps for change in step.changes if _section(change) == section]
         yield from _section_lines(section, changes, proposed.links)
@@ -154,6 +211,18 @@ def _lines(proposed: Proposed) -> Iterator[str]:
         yield from _declined(proposed.declined, proposed.links)
     yield ""
     yield _effect_line(proposed.effect)
+    yield f"Cost: {describe_cost(proposed.plan.engine)}."
+
+
+def describe_cost(use: EngineUse) -> str:
+    """Which engine learned, with which model, and what that took, in words."""
+    name = code(" ".join(filter(None, (use.name, use.model))))
+    if not use.answers:
+        return f"{name}, no model was asked"
+    read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
+    cost = "an unknown sum" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
+    calls = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
+    return f"{cost}; {name}, {calls}, {read:,} tokens in, {use.output_tokens:,} out"
 
 
 def _section(change: Change) -> str:
@@ -182,6 +251,24 @@ def _added(proposed: Proposed) -> Iterator[str]:
         yield f"- and {len(changes) - SHOWN_BOXES} more: see the files"
 
 
+def _answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
+    """What agents with past tasks are given, before and after."""
+    if answers:
+        yield from ("", "### What agents are told: before and after", "")
+        yield "The past tasks that are most like this, asked again:"
+        yield ""
+    for one in answers:
+        task = one.task
+        address = (
+            f"{links.pull}{task.number}" if task.number and links.pull else links.commit and links.commit + task.sha
+        )
+        label = f"[{task.label}]({address})" if address else code(task.label)
+        both = f"{plural(one.kept, 'entry')} as before"
+        yield f"- {code(shorten(task.title, TITLE_WIDTH))} ({label}): {both if one.kept else 'nothing before'}"
+        yield from (f"  - also given: {code(shorten(title, TITLE_WIDTH))}" for title in one.gained)
+        yield from (f"  - no longer given: {code(shorten(title, TITLE_WIDTH))}" for title in one.lost)
+
+
 def _entry_line(change: Change) -> str:
     title, why = shorten(change.entry.title, TITLE_WIDTH), shorten(change.why, TITLE_WIDTH)
     return f"{code(title)} in {code(change.path)} ({code(why)})"
@@ -204,7 +291,8 @@ def _rejected(lines: Sequence[str]) -> Iterator[str]:
         yield from ("", "### Not proposed again", "")
     for line in lines[:SHOWN]:
         key, _, title = line.partition(" ")
-        yield f"- [ ] {code(title)} (tick it to take that back) <!-- rejected {key} -->" if title else f"- {code(key)}"
+        box = f"(tick it, or restore {code(key[:8])}) <!-- rejected {key} -->"
+        yield f"- [ ] {code(title)} {box}" if title else f"- {code(key)}"
 
 
 def _section_lines(name: str, changes: Sequence[Change], links: Links) -> Iterator[str]:
@@ -260,7 +348,7 @@ def _boxes(suggestions: Sequence[Suggestion], links: Links) -> Iterator[str]:
         candidate = one.candidate
         said = f" (said in {len(one.changes)} changes)" if len(one.changes) > 1 else ""
         box, title = "x" if one.is_accepted else " ", code(shorten(candidate.title, TITLE_WIDTH))
-        yield f"- [{box}] {title}{said} <!-- candidate {one.key} -->"
+        yield f"- [{box}] {title}{said} {code(one.key[:8])} <!-- candidate {one.key} -->"
         origins = [link for found in re.finditer(ORIGIN, candidate.source) if (link := _link(found, links))]
         quote = candidate.quotes[0].text if candidate.quotes else ""
         told = [f"said: {code(shorten(quote, QUOTE_WIDTH))}"] if quote else []

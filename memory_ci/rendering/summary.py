@@ -9,6 +9,7 @@ from memory_ci.records.plan import Change, EngineUse, Join, Plan, PlannedStep, P
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexUse
 from memory_ci.rendering.markdown import escape_markdown, fit
+from memory_ci.rendering.pull_request import describe_cost
 from memory_ci.text import plural
 
 MAX_BYTES = 900_000  # GitHub refuses a summary of more than 1 MiB, and shows nothing of it.
@@ -125,14 +126,7 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _engine(use: EngineUse) -> Iterator[str]:
-    read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
-    cost = "cost unknown" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
-    name = escape_markdown(" ".join(filter(None, (use.name, use.model))), TITLE_WIDTH)
-    yield from ("", "### Engine", "")
-    yield f"{name}: {escape_markdown(use.reason, WHY_WIDTH)}"
-    if use.answers:
-        yield f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}, {read} tokens in, "
-        yield f"{use.output_tokens} out, {cost}"
+    yield from ("", "### Cost", "", f"{describe_cost(use)}. {escape_markdown(use.reason, WHY_WIDTH)}")
 
 
 def _index(index: IndexUse | None) -> Iterator[str]:

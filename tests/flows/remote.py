@@ -176,7 +176,9 @@ class GitHubDouble:
             return json_answer({"message": self.refusal}, 403)
         if asked.method == "POST":
             user = {"id": 41898282, "type": "Bot"}
-            self.comments.append({"id": len(self.comments) + 1, "user": user, **asked.json})
+            self.comments.append(
+                {"id": len(self.comments) + 1, "user": user, "created_at": NOW.isoformat(), **asked.json}
+            )
             return json_answer(self.comments[-1], 201)
         comment = next(one for one in self.comments if one["id"] == int(asked.path.rpartition("/")[2]))
         comment |= asked.json
@@ -195,6 +197,12 @@ class GitHubDouble:
         user = {"login": login, "type": type}
         said = {"id": len(self.reviews) + 1, "state": state, "user": user, "author_association": association}
         self.reviews.append({**said, "pull": pull})
+
+    def comment(self, text: str, *, is_stranger: bool = False) -> None:
+        """A comment on a request, by a person of the house unless said otherwise, as both forges show it."""
+        person = {"id": 666 if is_stranger else 7, "login": "ann", "username": "ann", "type": "User"}
+        said = {"id": len(self.comments) + 1, "created_at": NOW.isoformat(), "body": text, "user": person}
+        self.comments.append({**said, "author": person, "author_association": "NONE" if is_stranger else "MEMBER"})
 
     def _open(self, asked: Asked) -> Answer:
         if "open" in self.answers:
@@ -243,9 +251,13 @@ class GitLabDouble(GitHubDouble):
 
     def __call__(self, asked: Asked) -> Answer:
         number = asked.path.removeprefix("/projects/42/merge_requests").lstrip("/")
+        if asked.path.startswith("/projects/42/members/all/"):
+            return json_answer({"access_level": 10 if asked.path.endswith("/666") else 40})
         if asked.headers.get("private-token") != TOKEN or not asked.path.startswith("/projects/42/merge_requests"):
             return json_answer({"message": "404 Not Found"}, 404)
         number, _, part = number.partition("/")
+        if part == "notes":
+            return json_answer(self.comments)
         if part:
             return json_answer({"approved_by": []} if part == "approvals" else [])
         if asked.method == "GET":

@@ -17,7 +17,6 @@ from memory_ci.rendering.pull_request import (
     SHOWN,
     SHOWN_BOXES,
     SHOWN_EPISODES,
-    TITLE,
     Boxes,
     Declined,
     Effect,
@@ -73,7 +72,7 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
     assert "from [pull request 12](https://github.com/acme/shop/pull/12), [commit 0123456789](https://" in text
     assert "said: `said so`" in text
     assert f"### Kept from this branch\n\n- [x] `Reworded` <!-- entry {make_id(9)} -->" in text
-    assert "### Not proposed again\n\n- [ ] `Unwanted` (tick it to take that back) <!-- rejected 000" in text
+    assert "### Not proposed again\n\n- [ ] `Unwanted` (tick it, or restore `00000000`) <!-- rejected 000" in text
     assert "\n- `.memory/episodes/2026-01/pr-1.md`" in text, "an episode has no box"
     assert "Budget: 3 active entries become 4, 1,200 characters become 1,650; a job is given at most 8,000" in text
 
@@ -136,8 +135,8 @@ def test_a_request_of_episodes_alone_says_so_in_its_title_and_names_the_first() 
 
 def test_a_request_of_entries_too_has_the_title_of_all() -> None:
     plan = make_plan(PlannedStep(step="extract", changes=(added(make_entry(1)),)))
-    assert render_title(msgspec.structs.replace(propose_episodes(2), plan=plan)) == TITLE
-    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),))) == TITLE
+    assert render_title(msgspec.structs.replace(propose_episodes(2), plan=plan)) == "memory: 1 learning"
+    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),))) == "memory: 1 learning"
 
 
 def test_months_that_become_one_file_are_told() -> None:

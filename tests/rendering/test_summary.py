@@ -80,7 +80,7 @@ def test_a_page_names_what_was_left_out_what_was_read_and_what_it_cost() -> None
     assert "### Quarantined, not written: 1" in text
     assert "| \\#&#8203;91 | Agents live in one package | quote\\-not\\-found |" in text
     assert "session s1" in text
-    assert "2 answers in 3 calls, 10 tokens in, \n4 out, 0.5000 USD" in text
+    assert "0.5000 USD; `anthropic m1`, 2 answers in 3 calls, 10 tokens in, 4 out" in text
     assert "the forge was not asked" in text
     assert "importance 7" in text
     assert "rebuilt, 4096 bytes, key `memory-ci-index-v2-abc`" in text

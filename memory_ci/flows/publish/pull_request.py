@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from datetime import UTC
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
+from memory_ci.flows.publish.before_after import compare_answers
 from memory_ci.flows.publish.carry_over import Carried
 from memory_ci.flows.publish.landing import Run, is_gitlab
 from memory_ci.flows.record.apply import trim_plan
@@ -34,8 +36,10 @@ from memory_ci.rendering.pull_request import (
     Effect,
     Links,
     Proposed,
+    obey,
     parse_boxes,
     parse_held,
+    parse_read,
     render_closed,
     render_pull_request,
     render_title,
@@ -73,11 +77,18 @@ class Built(NamedTuple):
 
 
 class RequestState(NamedTuple):
-    """The forge, if one can be asked, and there the open request, or without it the one that was closed last."""
+    """The forge, if one can be asked, and there the open request, or without it the one that was closed last.
+
+    `text` is that of the open request with the boxes as comments want them; `read` is the number of the last comment,
+    and `unclear` are the lines of comments that say nothing.
+    """
 
     forge: Proposals | None
     open: Proposal | None = None
     closed: Proposal | None = None
+    text: str = ""
+    read: int = 0
+    unclear: tuple[str, ...] = ()
 
     @property
     def declined(self) -> Proposal | None:
@@ -88,7 +99,7 @@ class RequestState(NamedTuple):
     def boxes(self) -> Boxes:
         """What people say with the boxes. In a closed request what they ticked is void, what they unticked is not."""
         if self.open is not None:
-            return parse_boxes(self.open.body)
+            return parse_boxes(self.text)
         return Boxes(unticked=parse_boxes(self.closed.body).unticked) if self.closed else Boxes()
 
 
@@ -99,7 +110,12 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
     if forge is None:
         return RequestState(None)
     found = forge.find(*names)
-    return RequestState(forge, found, None if found else forge.find_closed(*names))
+    if found is None:
+        return RequestState(forge, closed=forge.find_closed(*names))
+    read = parse_read(found.body)
+    comments = forge.list_commands(found, read)
+    text, unclear = obey(found.body, (one.body for one in comments))
+    return RequestState(forge, found, None, text, max((read, *(one.id for one in comments))), unclear)
 
 
 def find_answer(built: Built, standing: RequestState) -> str:
@@ -206,7 +222,7 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
     workspace = Workspace(run.workspace.repo, settings)
     effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)
     suggestions = _list_suggestions(built, settings.evidence.quotes)
-    added = (one.entry for step in built.plan.steps for one in step.changes if one.kind == "add")
+    added = [one.entry for step in built.plan.steps for one in step.changes if one.kind == "add"]
     keys = {content_key(entry.title, entry.body): entry.id for entry in added}
     accepted = {keys[one.key]: one.key for one in suggestions if one.is_accepted and one.key in keys}
     return Proposed(
@@ -221,6 +237,9 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
         suggestions=tuple(one for one in suggestions if one.key not in accepted.values()),
         questions=tuple(one for one in built.questions if one.kind != "candidate"),
         declined=_declined(built, standing.declined) if standing.declined else None,
+        answers=compare_answers(workspace, built.base, built.tip, added, run.now.astimezone(UTC).date()),
+        read=standing.read,
+        unclear=standing.unclear,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,44 @@ def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(
         assert len(forge.pulls) == 1
 
 
+@pytest.mark.parametrize("double", [GitHubDouble, GitLabDouble])
+def test_a_comment_says_what_a_click_says_once_and_not_by_strangers(
+    project: Project, remote: Remote, tmp_path: Path, double: type[GitHubDouble]
+) -> None:
+    forge = double(remote, tmp_path / "forge")
+    with serve(forge) as server:
+        publish = Publisher(project, forge.environ(server.url))
+        publish("pr")
+        (pull,) = forge.pulls
+        gone, kept = sorted(titles_on(remote, UPDATE))
+        keys = {one.title: one.id for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries}
+        forge.comment(f"/memory drop {keys[kept]}", is_stranger=True)
+        forge.comment(f"No.\r\n`/memory drop {keys[gone][:8]}`\r\n> /memory drop {keys[kept]}\n/memory forget it")
+        for is_new in (True, False):
+            publish("pr")
+            assert titles_on(remote, UPDATE) == {kept}
+            assert ("`/memory forget it`" in pull["body"]) is is_new
+        click(pull, gone[:40], "x")
+        publish("pr")
+        assert titles_on(remote, UPDATE) == {gone, kept}, "a comment is obeyed once: the click came after it"
+
+
+def test_the_request_says_what_agents_are_told_before_and_after_and_what_it_cost(
+    project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
+    published = publish("pr")
+    body, title = forge.pulls[0]["body"], forge.pulls[0]["title"]
+    assert title == "memory: 2 learnings"
+    told = body.partition("### What agents are told: before and after")[2].partition("\n\nBudget")[0]
+    assert re.search(
+        r"- `[^`]+` \(\[#128\]\(https://github.com/acme/shop/pull/128\)\): nothing before\n  - also given: `", told
+    )
+    given = set(re.findall(r"also given: `(.+)`", told))
+    assert given
+    assert given <= titles_on(remote, published.tip)
+    assert "\nCost: `rules`, no model was asked.\n" in body
+
+
 def test_an_entry_that_a_maintainer_reworded_is_gone_when_it_is_unticked_too(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
@@ -182,7 +221,7 @@ def test_the_forge_is_asked_once_for_the_request(forge: GitHubDouble, publish: P
     publish("pr")
     asked = [(one.method, one.path.rpartition("/")[2]) for one in server.asked]
     review = ("GET", "reviews")  # before the run is planned, and before its branch moves
-    assert asked == [("GET", "pulls"), review, review, ("PATCH", "1")]
+    assert asked == [("GET", "pulls"), ("GET", "comments"), review, review, ("PATCH", "1")]
 
 
 def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
