@@ -22,12 +22,11 @@ from memory_ci.gitrepo.log import (
     MAX_WORDS,
     find_last_touches,
     find_mentions,
-    find_objects,
     follow_renames,
     list_pending_renames,
     list_renames,
 )
-from memory_ci.gitrepo.repo import Repository, find_commit, is_shallow, resolve_commit
+from memory_ci.gitrepo.repo import Repository, find_commit, find_objects, is_shallow, resolve_commit
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
 from memory_ci.lifecycle.subjects import choose_touched, find_named, list_touched
 from memory_ci.records.anchor import Anchor, Verdict

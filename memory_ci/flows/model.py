@@ -21,8 +21,7 @@ from memory_ci.extraction.engines.selection import choose_engine
 from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.flows.workspace import PRIVATE, Workspace, workspace_at
 from memory_ci.gitrepo.history import sum_costs
-from memory_ci.gitrepo.log import find_objects
-from memory_ci.gitrepo.repo import Repository
+from memory_ci.gitrepo.repo import Repository, find_objects
 from memory_ci.records.candidate import EngineReply, Known, Request
 from memory_ci.records.config import Config, EngineConfig, EngineName
 from memory_ci.records.entry import Entry

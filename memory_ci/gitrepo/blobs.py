@@ -11,13 +11,14 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from memory_ci.gitrepo.objects import ask_objects
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository
 
@@ -25,6 +26,7 @@ REGULAR = ("100644", "100755")
 DIRECTORY = "040000"
 PREFERRED_STAGES = "0231"  # Of an unmerged file our side is listed, else theirs, else the base.
 CHUNK = 1 << 16
+AT_ONCE = 64  # Files whose contents are in memory together.
 MAX_TREES = 4  # Listings that are kept: each may be of a hundred thousand files.
 
 
@@ -142,18 +144,33 @@ def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Itera
     Content of more than `limit` bytes is not loaded; that, a missing object and an unreadable file are problems.
     """
     wanted = tuple(files)
-    known = {file.oid: data for file in wanted if (data := repo.contents.get(file.oid)) is not None}
-    oids = "".join(f"{file.oid}\n" for file in wanted if not file.on_disk and file.oid not in known).encode()
-    with stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=oids) if oids else nullcontext() as stream:
-        for file in wanted:
+    for start in range(0, len(wanted), AT_ONCE):
+        part = wanted[start : start + AT_ONCE]
+        known = {file.oid: data for file in part if (data := repo.contents.get(file.oid)) is not None}
+        asked = [file for file in part if not file.on_disk and file.oid not in known]
+        read = iter(_read_objects(repo, asked, limit))
+        for file in part:
             if file.on_disk:
                 yield _read_disk(repo.cwd, file, limit)
             elif (data := known.get(file.oid)) is not None:
                 yield FileContent(file, data) if len(data) <= limit else _too_large(file, len(data), limit)
-            elif stream:
-                content = _read_object(stream, file, limit)
+            else:
+                content = next(read)
                 repo.contents.keep(file.oid, content.data)
                 yield content
+
+
+def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> list[FileContent]:
+    """The contents of what git holds, in order. Raises RepositoryError (git-failed)."""
+    if not files:
+        return []
+    names, queue = [file.oid for file in files], iter(files)
+    found = ask_objects(repo.git_dir, "contents", names, lambda stream: _read_object(stream, next(queue), limit))
+    if found is None:
+        found, asked = [], "".join(f"{name}\n" for name in names).encode()
+        with stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=asked) as stream, suppress(EOFError):
+            found.extend(_read_object(stream, file, limit) for file in files)
+    return found
 
 
 @lru_cache(maxsize=32)
@@ -234,11 +251,15 @@ def _read_disk(root: Path, file: TreeFile, limit: int) -> FileContent:
 def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
     """The next answer of `cat-file --batch`: `<id> <type> <size>`, the bytes and a line end; or `<id> missing`."""
     fields = stream.readline().split()
+    if not fields:
+        raise EOFError
     if len(fields) != 3:
         return FileContent(file, None, f"is missing from the repository (object {file.oid})")
     kind, size = fields[1].decode(), int(fields[2])
     if kind == "blob" and size <= limit:
-        return FileContent(file, stream.read(size + 1)[:-1])
+        if len(data := stream.read(size + 1)) <= size:
+            raise EOFError
+        return FileContent(file, data[:-1])
     _skip(stream, size + 1)
     return _too_large(file, size, limit) if kind == "blob" else FileContent(file, None, f"is a {kind}, not a file")
 

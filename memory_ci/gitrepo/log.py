@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import IO
 
-from memory_ci.gitrepo.process import decode_path, encode_path, run_git, stream_git
+from memory_ci.gitrepo.process import decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.records.history import Commit, FileChange
 
@@ -126,18 +126,6 @@ SIMILAR = ("-M", "-l400")
 MAX_WORDS = 100
 
 
-def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ...]:
-    """The object ids that names (`<commit>:<path>`, `<commit>^{tree}`) stand for, by one process; None for no object.
-
-    A name must not hold a line break, nor its path begin with `./` or `../`: git ends at those.
-    """
-    if not names:
-        return ()
-    asked = encode_path("".join(f"{name}\n" for name in names))
-    answer = run_git(repo.cwd, "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-check", input=asked)
-    return tuple(map(_parse_object, answer.splitlines()))
-
-
 def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str, str]:
     """What files were last renamed to, along the first parents of `until`, after the oldest of the commits `since`.
 
@@ -235,9 +223,3 @@ def find_last_touches(repo: Repository, rev: str, paths: Collection[str]) -> dic
         if len(touched) == len(paths):
             break
     return touched
-
-
-def _parse_object(line: bytes) -> str | None:
-    """An answer of `cat-file --batch-check`: `<id> <type> <size>`, else `<name> missing` or `<name> ambiguous`."""
-    fields = line.split(b" ")
-    return fields[0].decode() if len(fields) == 3 and fields[2].isdigit() else None

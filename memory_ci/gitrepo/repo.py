@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.process import ask_git, config_variables, decode_path, run_git
+from memory_ci.gitrepo.objects import ask_objects
+from memory_ci.gitrepo.process import ask_git, config_variables, decode_path, encode_path, run_git
 from memory_ci.records.names import HEADS
 
 JOURNAL = "memory-ci/journal"
 """Where, in the common directory, the journal of a move stands (gitrepo.journal); it is there only during one."""
+
+HEAD = re.compile(r"(?:ref: (refs/\S+)|[0-9a-f]{40,64})\n?", re.ASCII)
+"""The file HEAD: the name of a branch, or the full id of a commit (gitrepository-layout(5))."""
+
+UNUSED = "refs/heads/.invalid"
+"""What that file says where refs are in another store (gitformat-reftable)."""
 
 MAX_KEPT = 1 << 25  # So many bytes of blobs are kept, lest they are asked for again.
 
@@ -114,16 +123,44 @@ def find_commit(repo: Repository, rev: str) -> str | None:
         return rev
     if rev.startswith(("-", "^")) or "\0" in rev:
         return None
-    asked = ("--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
-    answer = run_git(repo.cwd, "rev-parse", *asked, ok=(0, 1, 128)).decode().split()
-    if len(answer) != 1:
-        return None
-    repo.commits.add(answer[0])
-    return answer[0]
+    found = (ask_objects(repo.git_dir, "info", [f"{rev}^{{commit}}"], read_info) or [None])[0]
+    if found is None:
+        asked = ("--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
+        answer = run_git(repo.cwd, "rev-parse", *asked, ok=(0, 1, 128)).decode().split()
+        found = answer[0] if len(answer) == 1 else None
+    if found is not None:
+        repo.commits.add(found)
+    return found
+
+
+def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ...]:
+    """The object ids that names (`<commit>:<path>`, `<commit>^{tree}`) stand for, by one process; None for no object.
+
+    A name must not hold a line break, nor its path begin with `./` or `../`: git ends at those.
+    """
+    if not names:
+        return ()
+    if (found := ask_objects(repo.git_dir, "info", names, read_info)) is not None:
+        return tuple(found)
+    asked = encode_path("".join(f"{name}\n" for name in names))
+    answer = BytesIO(run_git(repo.cwd, "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-check", input=asked))
+    return tuple(read_info(answer) for _ in names)
+
+
+def read_info(stream: IO[bytes]) -> str | None:
+    """An answer of `cat-file --batch-check`: `<id> <type> <size>`, else `<name> missing` or `<name> ambiguous`."""
+    line = stream.readline()
+    if not line:
+        raise EOFError
+    fields = line.rstrip(b"\n").split(b" ")
+    return fields[0].decode() if len(fields) == 3 and fields[2].isdigit() else None
 
 
 def head_branch(repo: Repository) -> str | None:
     """The full name of the branch that HEAD is on, also before its first commit; None when detached."""
+    with suppress(OSError):
+        if (found := HEAD.fullmatch(decode_path((repo.git_dir / "HEAD").read_bytes()))) and found[1] != UNUSED:
+            return found[1]
     return decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1))).strip() or None
 
 
@@ -164,12 +201,10 @@ def is_held(repo: Repository, sha: str, tip: str) -> bool:
 
 
 def list_foreign(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
-    """Those of full ids that are no commits of the history of `tip`; two git processes, however many are asked for."""
-    asked = dict.fromkeys(shas)
-    listing = run_git(repo.cwd, "cat-file", "--batch-check=%(objectname) %(objecttype)", input=_lines(asked))
-    commits = dict.fromkeys(
-        sha for line in listing.decode().splitlines() if (sha := line.removesuffix(" commit")) in asked
-    )
+    """Those of full ids that are no commits of the history of `tip`."""
+    asked = tuple(dict.fromkeys(shas))
+    found = find_objects(repo, [f"{sha}^{{commit}}" for sha in asked])
+    commits = dict.fromkeys(sha for sha, commit in zip(asked, found, strict=True) if sha == commit)
     # With no commit named git would refuse to begin.
     beside = run_git(repo.cwd, "rev-list", "--stdin", input=_lines([*commits, f"^{tip}"])) if commits else b""
     return frozenset(asked).difference(commits) | commits.keys() & set(beside.decode().split())

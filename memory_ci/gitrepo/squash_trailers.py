@@ -15,9 +15,9 @@ from typing import IO, Literal, NamedTuple
 
 import msgspec
 
-from memory_ci.gitrepo.log import FILES, SETTINGS, find_objects, read_log
+from memory_ci.gitrepo.log import FILES, SETTINGS, read_log
 from memory_ci.gitrepo.process import ask_git, decode_path, run_git, stream_git
-from memory_ci.gitrepo.repo import Repository, find_commit, find_merge_base, is_ancestor
+from memory_ci.gitrepo.repo import Repository, find_commit, find_merge_base, find_objects, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import FULL_ID

@@ -95,15 +95,15 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        ("verify", 14),
-        ("verify --base HEAD~2", 14),
-        ("record --dry-run", 30),
-        ("doctor", 40),
-        ("health", 20),
-        ("check", 4),
-        ("check --staged", 6),
-        ("retrieve card", 15),
-        ("list", 5),
+        ("verify", 5),
+        ("verify --base HEAD~2", 6),
+        ("record --dry-run", 17),
+        ("doctor", 33),
+        ("health", 11),
+        ("check", 3),
+        ("check --staged", 4),
+        ("retrieve card", 12),
+        ("list", 4),
     ],
 )
 def test_a_command_asks_git_nothing_twice(

@@ -333,7 +333,7 @@ def test_a_search_asks_for_few_things_and_never_twice(builder: RepoBuilder, git_
     started = len(git_calls())
     assert finder.find(change)
     once = [next(word for word in line.split() if word in COMMANDS) for line in git_calls()[started:]]
-    assert once == ["log", "for-each-ref", "log", "cat-file", "diff-tree", "patch-id"]
+    assert once == ["log", "for-each-ref", "log", "diff-tree", "patch-id"]
     assert finder.find(change) == ()
     assert len(git_calls()) == started + len(once), "all is given away"
 

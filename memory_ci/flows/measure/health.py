@@ -40,8 +40,7 @@ from memory_ci.flows.sessions.nudge import find_nudge
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.history import list_readers
-from memory_ci.gitrepo.log import find_objects
-from memory_ci.gitrepo.repo import find_commit, list_foreign, read_tips
+from memory_ci.gitrepo.repo import find_commit, find_objects, list_foreign, read_tips
 from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
 from memory_ci.index.neighbours import LEAST_JACCARD, find_similar

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.past_index import Past
 from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.serve.options import RetrieveOptions
-from memory_ci.flows.serve.retrieve import injected_ids, retrieve
+from memory_ci.flows.serve.retrieve import View, injected_ids, retrieve
 from memory_ci.flows.workspace import Workspace
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Task
@@ -32,28 +33,35 @@ def compare_answers(
     if len(places[tip]) > MAX_ENTRIES:
         return ()
     with suppress(RepositoryError):
+        tasks = _list_tasks(workspace, base, list(added)[:MAX_ASKED])
+        before, after = (_answer(workspace, rev, tasks, today) for rev in (base, tip))
         return tuple(
             TaskAnswers(
                 task,
-                gained=tuple(places[tip][key].entry.title for key in after if key not in before),
-                lost=tuple(places[base][key].entry.title for key in before if key not in after),
-                kept=len(set(before) & set(after)),
+                gained=tuple(places[tip][key].entry.title for key in new if key not in old),
+                lost=tuple(places[base][key].entry.title for key in old if key not in new),
+                kept=len(set(old) & set(new)),
             )
-            for task in _list_tasks(workspace, base, list(added)[:MAX_ASKED])
-            for before, after in [[_answer(workspace, task, rev, today) for rev in (base, tip)]]
+            for task, old, new in zip(tasks, before, after, strict=True)
         )
     return ()
 
 
-def _list_tasks(workspace: Workspace, base: str, added: Sequence[Entry]) -> Iterator[Task]:
+def _list_tasks(workspace: Workspace, base: str, added: Sequence[Entry]) -> list[Task]:
     """The best of the tasks that are like one of the entries, each once. Raises RepositoryError: shallow-clone."""
     if not added:
-        return
+        return []
     kept = load_tasks(workspace, base)
     found = [one for entry in added for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)]
     ranked = sorted(found, key=lambda one: (-one.score, one.task.sha))
-    yield from list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
+    return list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
 
 
-def _answer(workspace: Workspace, task: Task, rev: str, today: date) -> tuple[str, ...]:
-    return injected_ids(retrieve(workspace, task.title, RetrieveOptions(at=rev, walk=0), today))
+def _answer(workspace: Workspace, rev: str, tasks: Sequence[Task], today: date) -> list[tuple[str, ...]]:
+    """The ids that each task is given by the memory of a commit."""
+    if not tasks:
+        return []
+    options = RetrieveOptions(at=rev, walk=0)
+    with Past(workspace).index(rev) as index:
+        view = View(workspace, today, index, rev)
+        return [injected_ids(retrieve(workspace, one.title, options, today, opened=view)) for one in tasks]

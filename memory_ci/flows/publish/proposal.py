@@ -52,10 +52,9 @@ from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
 from memory_ci.flows.workspace import PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.gitrepo.history import STEP, find_cursor
-from memory_ci.gitrepo.log import find_objects
 from memory_ci.gitrepo.merges import private_ref
 from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, list_remote_branches, push_tip
-from memory_ci.gitrepo.repo import is_ancestor, resolve_commit
+from memory_ci.gitrepo.repo import find_objects, is_ancestor, resolve_commit
 from memory_ci.lifecycle.queue import ASKED
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan, Published

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -55,9 +55,16 @@ class View(msgspec.Struct, frozen=True):
 
 
 def retrieve(
-    workspace: Workspace, task: str, options: RetrieveOptions, today: date, environ: Mapping[str, str] | None = None
+    workspace: Workspace,
+    task: str,
+    options: RetrieveOptions,
+    today: date,
+    environ: Mapping[str, str] | None = None,
+    opened: View | None = None,
 ) -> Retrieval:
     """Institutional memory, then the entries that the task finds, ranked, true and within the budget.
+
+    `opened` is the memory that the options ask for, where several tasks share it.
 
     Words find them, and vectors where `environ` and the configuration give an embedder; memory of the past is asked
     for words alone.
@@ -68,7 +75,7 @@ def retrieve(
     is_new = _find_new(workspace, options)
     if options.about is not None and not is_new(options.about):
         return Retrieval(task=task, mode="lexical")
-    with open_view(workspace, options, today) as view:
+    with nullcontext(opened) if opened else open_view(workspace, options, today) as view:
         config = view.workspace.config
         asked = make_sound(options, config, view.today)
         always = [] if options.about else _norms(view.index, view.today, config.prominence.decay)

@@ -17,7 +17,8 @@ from memory_ci.flows.sessions.transcripts import path_text
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.log import find_last_mention, find_objects, is_touched_since
+from memory_ci.gitrepo.log import find_last_mention, is_touched_since
+from memory_ci.gitrepo.repo import find_objects
 from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session

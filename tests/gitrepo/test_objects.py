@@ -1,0 +1,97 @@
+"""Objects are asked of one process that is kept, and of another where that breaks off."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo import objects
+from memory_ci.gitrepo.blobs import TreeFile, read_files
+from memory_ci.gitrepo.process import offline
+from memory_ci.gitrepo.repo import Repository, find_commit, find_objects, find_repository
+from tests.repos import RepoBuilder, make_repo
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="there each question has a process")
+
+
+def started(git_calls: Callable[[], list[str]]) -> int:
+    return sum("cat-file" in line for line in git_calls())
+
+
+def test_names_and_contents_are_asked_of_one_process(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    objects.close_all()
+    sha = builder.commit("One", {"a.txt": "one\n", "empty": ""})
+    before = started(git_calls)
+    assert find_commit(repo, "HEAD") == sha
+    found = find_objects(repo, ["HEAD:a.txt", "HEAD:none", "HEAD:empty"])
+    files = [TreeFile("a.txt", found[0] or ""), TreeFile("gone", "0" * 40), TreeFile("empty", found[2] or "")]
+    assert [one.data for one in read_files(repo, files, 100)] == [b"one\n", None, b""]
+    newer = builder.commit("Two", {"a.txt": "two\n"})
+    assert find_commit(repo, "HEAD") == newer, "what a name stands for is never kept"
+    assert started(git_calls) - before == 1
+
+
+def test_where_the_process_is_gone_another_answers(builder: RepoBuilder, repo: Repository) -> None:
+    sha = builder.commit("One", {"a.txt": "one\n"})
+    assert find_commit(repo, "main") == sha
+    (process,) = [one for asked, one in objects._kept.items() if asked.place[0] == str(repo.git_dir)]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (oid,) = find_objects(repo, ["main:a.txt"])
+    assert oid
+    assert [one.data for one in read_files(repo, [TreeFile("a.txt", oid)], 100)] == [b"one\n"]
+
+
+def test_a_git_without_the_command_answers_too(
+    builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha = builder.commit("One", {"a.txt": "one\n"})
+    monkeypatch.setattr(objects, "_start", lambda *_: None)
+    objects.close_all()
+    assert find_commit(repo, "main") == sha
+    (oid, none) = find_objects(repo, ["main:a.txt", "main:b.txt"])
+    assert none is None
+    files = [TreeFile("a.txt", oid or ""), TreeFile("gone", "0" * 40)]
+    assert [one.data for one in read_files(repo, files, 100)] == [b"one\n", None]
+
+
+def test_more_is_asked_than_a_pipe_holds(builder: RepoBuilder, repo: Repository) -> None:
+    builder.commit("One", {f"{number}.txt": f"{number}\n" * 9_000 for number in range(70)})
+    names = [f"HEAD:{number % 71}.txt" for number in range(5_000)]
+    found = find_objects(repo, names)
+    assert [name for name, oid in zip(names, found, strict=True) if oid is None] == ["HEAD:70.txt"] * (5_000 // 71)
+    files = [TreeFile(name, oid) for name, oid in zip(names, found, strict=True) if oid][:200]
+    assert all(
+        (one.data or b"").startswith(one.file.path[5:].removesuffix(".txt").encode())
+        for one in read_files(repo, files, 1 << 20)
+    )
+
+
+def test_another_environment_and_another_repository_at_the_same_place_have_their_own(tmp_path: Path) -> None:
+    builder = make_repo(tmp_path / "repo")
+    repo, sha = find_repository(builder.path), builder.commit("One", {"a": "1"})
+    assert find_commit(repo, "HEAD") == sha
+    with offline():
+        assert find_commit(repo, "HEAD") == sha
+    shutil.rmtree(builder.path)
+    again = make_repo(tmp_path / "repo")
+    other = again.commit("Other", {"a": "2"})
+    assert find_commit(repo, "HEAD") == other
+    assert len(objects._kept) <= objects.MAX_OPEN
+
+
+def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    sha = builder.commit("One", {"a.txt": "one\n"})
+    with pytest.raises(RepositoryError, match=r"outside repository|relative path"):
+        find_objects(repo, ["HEAD:../../x"])
+    assert find_commit(repo, "main") == sha
