@@ -111,6 +111,8 @@ def format_index_info(files: StagedFiles) -> bytes:
 
 def _find_place(repo: Repository, path: Path) -> Repository | None:
     """The work tree at `path`; None when it was removed by hand, also if something else stands there now."""
+    if path == repo.root:
+        return repo
     try:
         place = find_repository(path)
     except RepositoryError as error:

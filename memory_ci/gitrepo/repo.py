@@ -216,6 +216,8 @@ def _lines(items: Iterable[str]) -> bytes:
 
 def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
     """All work trees, the main one (or the bare repository) first; one whose directory is gone is listed too."""
+    if repo.root and repo.git_dir == repo.common_dir and not (repo.common_dir / "worktrees").exists():
+        return (Worktree(repo.root, head_branch(repo), is_bare=False),)
     blocks = run_git(repo.cwd, "worktree", "list", "--porcelain").strip(b"\n").split(b"\n\n")
     trees = [_parse_worktree(decode_path(block)) for block in blocks]
     if repo.root and repo.git_dir == repo.common_dir:
