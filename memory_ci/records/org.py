@@ -8,9 +8,6 @@ import msgspec
 
 from memory_ci.records.entry import Domain, EntryType, Located, Phase
 
-AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"
-"""Who may read: anybody, everybody of the organisation, or one private group."""
-
 
 class OrgRepository(msgspec.Struct, frozen=True):
     """A repository as readers see it. `id` stays when it is renamed: the forge's number, else its address."""
@@ -30,7 +27,10 @@ class OrgHead(msgspec.Struct, frozen=True):
 
 
 class OrgFilters(msgspec.Struct, frozen=True):
-    """Which entries may answer; what is empty does not limit. `without`: ids or links of repositories that may not."""
+    """Which entries may answer; what is empty does not limit.
+
+    `without`: ids or links of repositories that may not, links in whatever case.
+    """
 
     types: tuple[EntryType, ...] = ()
     domains: tuple[Domain, ...] = ()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
+from memory_ci.errors import EngineError
 from memory_ci.records.entry import Located
 from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
 
@@ -35,8 +37,34 @@ class OrgEngine(Protocol):
     def heads(self) -> dict[str, OrgHead]:
         """What is held of each repository, by its id."""
 
+    def entries(self, repository_id: str) -> list[Located]:
+        """All that is held of one repository, in order of paths and lines."""
+
     def publish(self) -> list[OrgPublished]:
         """Let readers see what was written: each audience that changed, whole and at once."""
 
     def close(self) -> None:
         """End. What was synced stays, published or not."""
+
+
+WORK = "operator"
+"""The directory of what only the operator reads: all audiences before they are published, heads and failures."""
+
+
+def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:
+    """The engine that an address names: a directory of files. A reader answers until `deadline`, of time.monotonic().
+
+    Raises EngineError (org-missing) where there is nothing to read.
+    """
+    from memory_ci.index.org.sqlite import SqliteEngine
+
+    engine = SqliteEngine(Path(address), is_writer=is_writer, deadline=deadline)
+    if not (is_writer or engine.list_audiences()):
+        hint = "Build it with `memory-ci org sync LIST --out DIR`, or name the directory that it was built in."
+        raise EngineError(f"{address} holds no index of an organisation", slug="org-missing", hint=hint)
+    return engine
+
+
+def state_directory(address: str) -> Path:
+    """Where the operator of a sync keeps what readers are not told: beside the files."""
+    return Path(address) / WORK

@@ -35,14 +35,14 @@ from memory_ci.index.database import (
     seal,
     seal_path,
 )
+from memory_ci.index.org import WORK
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of
 from memory_ci.index.search import BM25, COLUMNS, MAX_DEPTH, SHOWN_STATUSES, Filters, build_filter, quote
 from memory_ci.records.entry import Located
-from memory_ci.records.org import AUDIENCE, OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
+from memory_ci.records.names import AUDIENCE
+from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
 
 ORG_IDENTITY = {**IDENTITY, "org": "1"}
-WORK = "operator"
-"""The directory of what only the operator reads: all audiences before they are published, heads and failures."""
 
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
 BUSY_SECONDS = 5.0
@@ -62,6 +62,7 @@ END = "\x0b"
 # Strings of this module put together, values always bound.
 ROWS = "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path < ? ORDER BY row"
 ADD_REPOSITORY = "INSERT OR REPLACE INTO repositories VALUES (?, ?, ?, ?, ?)"
+ENTRIES = f"SELECT {COLUMNS} FROM entries AS e WHERE e.path >= ? AND e.path < ? ORDER BY e.path, e.line, e.id"  # noqa: S608
 HEADS = "SELECT id, name, link, head, entries FROM repositories ORDER BY id"
 SEARCH = f"""
 WITH best AS (
@@ -78,7 +79,7 @@ ORDER BY best.lexical DESC, e.id, e.path, e.line
 HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
 NAMED = """
 SELECT id FROM repositories
-WHERE id IN (SELECT value FROM json_each(:names)) OR link IN (SELECT value FROM json_each(:names))
+WHERE id IN (SELECT value FROM json_each(:names)) OR lower(link) IN (SELECT lower(value) FROM json_each(:names))
 """
 
 T = TypeVar("T")
@@ -158,6 +159,12 @@ class SqliteEngine:
                 for head in self._ask(audience, HEADS, (), partial(_head, audience))
             }
         return self._heads
+
+    def entries(self, repository_id: str) -> list[Located]:
+        """As in OrgEngine."""
+        known = self.heads().get(repository_id)
+        between = (f"{repository_id}\n", f"{repository_id}{END}")
+        return self._ask(known.repository.audience, ENTRIES, between, _located) if known else []
 
     def list_audiences(self) -> tuple[str, ...]:
         """Those that there are files of."""
@@ -345,6 +352,9 @@ def _head(audience: str, row: Row) -> OrgHead:
 
 def _match(audience: str, row: Row) -> OrgMatch:
     *columns, lexical, repository_id, name, link, head = row
-    place = located_of(tuple(columns))
-    place = replace(place, path=place.path.partition("\n")[2])
-    return OrgMatch(place, lexical, OrgRepository(repository_id, name, link, audience), head)
+    return OrgMatch(_located(tuple(columns)), lexical, OrgRepository(repository_id, name, link, audience), head)
+
+
+def _located(row: Row) -> Located:
+    place = located_of(row)
+    return replace(place, path=place.path.partition("\n")[2])

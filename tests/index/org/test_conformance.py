@@ -80,6 +80,16 @@ def test_a_second_sync_replaces_the_rows_of_that_repository_alone(place: Place) 
     }
 
 
+def test_the_entries_of_one_repository_are_listed_by_place(place: Place) -> None:
+    entries = [make_located(3, path="a/MEMORY.md", title="C"), make_located(2, title="B"), make_located(1, title="A")]
+    with writing(place) as engine:
+        engine.sync(make_repository("a"), "1", entries)
+        engine.sync(make_repository("a2"), "1", make_entries(9, "Other"))
+        assert engine.entries("forge.example#a") == [entries[2], entries[1], entries[0]]
+    reader = place.read(None)
+    assert (reader.entries("forge.example#a"), reader.entries("none")) == ([entries[2], entries[1], entries[0]], [])
+
+
 def test_a_rename_keeps_the_rows(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("old", id="f#7"), "1", make_entries(1, "Retry"))
