@@ -60,6 +60,7 @@ COMMANDS = {
     "help": ("manual", "Show a page of the manual, or what an error means."),
     "completion": ("setup", "Print a shell completion script."),
     "capture": ("sessions", "Keep a digest of an agent's session in this repository."),
+    "org": ("org", "Share what all repositories of an organisation remember."),
     "hook": ("hook", "Run a git hook's work."),
 }
 """Every command with its module and its one line of help, so that the overview needs no import."""
@@ -71,6 +72,7 @@ GROUPS = {
     "Understand": "show why blame log graph similar recall health bisect stage eval",
     "Check and repair": "check fmt resolve migrate compact promote retire forget index",
     "CI": "ci verify extract apply",
+    "Organisation": "org",
 }
 """The commands in the order of the overview; `hook` is git's to call."""
 

@@ -129,11 +129,21 @@ class Transport:
     that no header can hold (the library below would print it), forge-failed for a `base` that is not secure.
     """
 
-    def __init__(self, base: str, *, headers: Mapping[str, str], secrets: Mapping[str, str], budget: Budget) -> None:
+    def __init__(
+        self,
+        base: str,
+        *,
+        headers: Mapping[str, str],
+        secrets: Mapping[str, str],
+        budget: Budget,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         if not all(value.isascii() and value.isprintable() for value in secrets.values()):
             raise unauthorised(base)
         self.base = base.rstrip("/")
         self.budget = budget
+        self._max_bytes = max_bytes
+        self._reply_seconds = REPLY_SECONDS * max(1, max_bytes // MAX_BYTES)  # a large file takes its time
         self._headers = {"user-agent": "memory-ci", **headers}
         self._secrets = dict(secrets)
         self._check(self.base)
@@ -168,14 +178,14 @@ class Transport:
 
     def _request(self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> HttpReply:
         self.budget.spend()
-        limits = Limits(CONNECT_SECONDS, READ_SECONDS, min(REPLY_SECONDS, self.budget.left), MAX_BYTES)
+        limits = Limits(CONNECT_SECONDS, READ_SECONDS, min(self._reply_seconds, self.budget.left), self._max_bytes)
         try:
             reply = exchange(self._pool, method, url, limits, headers=headers, body=body)
         except OverflowError:
-            raise failed(url, f"answered with more than {MAX_BYTES:,} bytes") from None
+            raise failed(url, f"answered with more than {self._max_bytes:,} bytes") from None
         except TimeoutError:
             self.budget.check_deadline()
-            raise unreachable(url, f"did not end its reply within {REPLY_SECONDS:g} seconds") from None
+            raise unreachable(url, f"did not end its reply within {self._reply_seconds:g} seconds") from None
         self.budget.check_deadline()
         return reply
 

@@ -139,6 +139,7 @@ class Client:
         query: Mapping[str, str] | None = None,
         key: str = "",
         is_past: Callable[[T], bool] = lambda _: False,
+        pages: int = MAX_PAGES,
     ) -> Listing[T]:
         """The list at `path` (under `key` of each page), up to the first item that `is_past`.
 
@@ -149,7 +150,7 @@ class Client:
         items: list[T] = []
         problem = slug = ""
         try:
-            for data in self._items(url, key):
+            for data in self._items(url, key, pages):
                 item = _convert(data, shape)
                 if item is None:
                     problem, slug = failed(url, MISSHAPEN).message, "forge-failed"
@@ -182,10 +183,10 @@ class Client:
         except (ValueError, RecursionError) as error:
             raise failed(url, "answered with something else than was asked for") from error
 
-    def _items(self, url: str, key: str) -> Iterator[Any]:
+    def _items(self, url: str, key: str, pages: int) -> Iterator[Any]:
         """Raises EngineError (forge-failed) where the list breaks off, after all that could be read."""
         first = url
-        for _ in range(MAX_PAGES):
+        for _ in range(pages):
             page = self._get(url)
             if page is None:
                 raise failed(first, "is not there, or not shown to this token")
@@ -198,7 +199,7 @@ class Client:
             if not is_same_host(page.next, self._transport.base):
                 raise failed(first, "names a next page on another host, which was not read")
             url = page.next
-        raise failed(first, f"has more than {MAX_PAGES} pages; the rest was not read")
+        raise failed(first, f"has more than {pages} pages; the rest was not read")
 
     def _get(self, url: str) -> Page | None:
         """After several tries. A limit that is longer than a run waits holds for all that follows: no more is asked."""

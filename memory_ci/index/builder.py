@@ -109,7 +109,7 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     loaded = load(wanted) if wanted else ()
     read = [_put(connection, file, files[file.path], wanted[file.path], rows.get(file.path, [])) for file in loaded]
     for path in stale.difference(read):
-        _keep_rows(connection, rows[path], [])
+        keep_rows(connection, rows[path], [])
     was_rebuilt, index.is_new = index.is_new, False
     (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
     return SyncReport(len(read), entries, was_rebuilt)
@@ -127,15 +127,15 @@ def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Know
     digests = [*kept, *map(entry_digest, rows)]
     connection.execute(ADD_FILE, (*values, digest(values, digests, feedback)))
     connection.executemany(ADD_FEEDBACK, feedback)
-    new = _keep_rows(connection, before, digests)
+    new = keep_rows(connection, before, digests)
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     # SQLite takes the largest number and adds one.
     connection.executemany(ADD_ENTRY, ((*rows[at - len(kept)], digests[at][1]) for at in new))
-    connection.executemany(ADD_TEXT, map(_text_row, count(last + 1), (file.entries[at - len(kept)] for at in new)))
+    connection.executemany(ADD_TEXT, map(text_row, count(last + 1), (file.entries[at - len(kept)] for at in new)))
     return file.path
 
 
-def _keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]) -> list[int]:
+def keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]) -> list[int]:
     """Keep of the rows of a file only those of these lines and digests; gives back which of those the index lacks."""
     kept: dict[bytes, list[tuple[int, int]]] = {}
     for row, line, _, hashed in before:
@@ -155,6 +155,6 @@ def _keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Se
     return new
 
 
-def _text_row(row: int, located: Located) -> Row:
+def text_row(row: int, located: Located) -> Row:
     title, body = located.entry.title, located.entry.body
     return row, title, body, hidden_parts(title, body), cited_words(located.entry.cites, located.entry.aka)

@@ -32,15 +32,15 @@ MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 def is_sealed(path: Path) -> bool:
     """Whether the file is as it was when `seal` was last called."""
     with suppress(OSError, UnicodeDecodeError):
-        return read_regular(_seal_path(path), MAX_SEAL).decode() == _fingerprint(path)
+        return read_regular(seal_path(path), MAX_SEAL).decode() == _fingerprint(path)
     return False
 
 
 def seal(path: Path) -> None:
     """Remember the state of a file. Where that cannot be written, the file is proved at each opening."""
     with suppress(OSError):
-        if not is_sealed(path) and (_seal_path(path).is_file() or not _seal_path(path).exists()):
-            _seal_path(path).write_text(_fingerprint(path), "utf-8")
+        if not is_sealed(path) and (seal_path(path).is_file() or not seal_path(path).exists()):
+            seal_path(path).write_text(_fingerprint(path), "utf-8")
 
 
 def prove(connection: sqlite3.Connection) -> None:
@@ -74,7 +74,8 @@ def feedback_by_path(connection: sqlite3.Connection) -> dict[str, list[Row]]:
     return {path: list(rows) for path, rows in listed}
 
 
-def _seal_path(path: Path) -> Path:
+def seal_path(path: Path) -> Path:
+    """Where the state of a file is remembered."""
     return path.with_name(f"{path.name}.seal")
 
 
@@ -162,7 +163,7 @@ class Index:
         if self._path is None or self.is_temporary:
             raise error
         try:
-            if _is_fault_of_the_place(error):
+            if is_fault_of_the_place(error):
                 raise error
             self._discard(self._path)
             self._begin(self._path)
@@ -249,7 +250,8 @@ def _schema() -> list[Row]:
     return schema
 
 
-def _is_fault_of_the_place(error: Exception) -> bool:
+def is_fault_of_the_place(error: Exception) -> bool:
+    """Whether an error speaks of the disk, of rights or of other users."""
     primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, OSError) or primary_code in FAULTS_OF_THE_PLACE
 

@@ -30,6 +30,7 @@ COLUMN_WEIGHT = 4.0
 few lines a word that comes twice says little more than one that comes once (docs/ranking.md)."""
 
 CITED_WEIGHT = 2.0  # Of the words of what is cited: where an entry belongs says less than what it says.
+BM25 = f"-bm25(entries_fts, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {CITED_WEIGHT})"
 
 
 class Filters(TypedDict, total=False):
@@ -60,7 +61,7 @@ COLUMNS = ", ".join(f"e.{column}" for column in ENTRY_COLUMNS.split(", "))
 LIST = f"SELECT {COLUMNS} FROM entries AS e WHERE {{filter}} ORDER BY e.path, e.line"  # noqa: S608
 SEARCH = f"""
 WITH best AS (
-    SELECT e.row, e.id, -bm25(entries_fts, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {CITED_WEIGHT}) AS lexical
+    SELECT e.row, e.id, {BM25} AS lexical
     FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
     WHERE entries_fts MATCH :match AND {{filter}}
     ORDER BY lexical DESC, e.id, e.path, e.line
@@ -100,7 +101,7 @@ def search(index: Index, terms: Sequence[str], *, depth: int = 200, **filters: U
         return []
     shown: Filters = {"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES}
     condition, values = build_filter({**shown, **filters})
-    match = {"match": " OR ".join(map(_quote, terms)), "depth": max(1, min(depth, MAX_DEPTH))}
+    match = {"match": " OR ".join(map(quote, terms)), "depth": max(1, min(depth, MAX_DEPTH))}
     return index.read(
         SEARCH.format(filter=condition), {**values, **match}, lambda row: Match(located_of(row[:-1]), row[-1])
     )
@@ -208,7 +209,7 @@ def _directories(paths: Sequence[str]) -> set[str]:
     return directories
 
 
-def _quote(term: str) -> str:
+def quote(term: str) -> str:
     """`term` as an FTS5 string: a phrase of whatever words it holds, never an operator but a last `*`, which makes it
     a prefix. NUL would end it."""
     legal = term.replace("\0", " ").encode("utf-8", "replace").decode()
@@ -224,5 +225,5 @@ def count_entries(index: Index) -> int:
 def count_holding(index: Index, term: str) -> int:
     """How many of them hold a term of `query.build_terms`, stemmed and folded as in a search."""
     sql = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
-    (count,) = index.read(sql, (_quote(term),), lambda row: int(row[0]))
+    (count,) = index.read(sql, (quote(term),), lambda row: int(row[0]))
     return count

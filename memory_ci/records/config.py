@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from memory_ci.records.entry import EntryType, ScopeName
+from memory_ci.records.names import AUDIENCE
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Decay = Literal["hyperbolic", "seed", "exp", "linear", "fsrs", "t4dm"]
@@ -210,6 +211,19 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     record: bool = False
 
 
+class OrgConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `retrieve` takes from the organisation's index, where the environment of a job names one.
+
+    `max_share`: of the characters of an answer; `weight`: of a score beside this repository's own; `audiences`: of
+    those that the environment allows. After `deadline_ms` nothing of it is given.
+    """
+
+    max_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.25
+    weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
+    audiences: tuple[Annotated[str, msgspec.Meta(pattern=rf"^(?:{AUDIENCE})(?!\n)$")], ...] = ()
+    deadline_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
     """Everything `.memory-ci.yaml` may say; each key optional. `format` is that of the files of the repository.
 
@@ -237,6 +251,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     health: HealthConfig = HealthConfig()
     ci: CiConfig = CiConfig()
     export: ExportConfig = ExportConfig()
+    org: OrgConfig = OrgConfig()
     roles: dict[str, tuple[ScopeName, ...]] = {}
 
 

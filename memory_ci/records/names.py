@@ -13,6 +13,10 @@ ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"
 SHA_WIDTH = 12  # So much of a commit id is written where an entry or an episode names one.
 
 
+AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"
+"""A pattern: who may read what the organisation shares: anybody, everybody of it, or one private group."""
+
+
 def short_branch(ref: str) -> str:
     """A branch as people name it.
 

@@ -92,7 +92,8 @@ class Hit(msgspec.Struct, frozen=True):
 
     `lanes` are the raw scores of the lanes that found it; `verdicts` say what became of the code it cites. `related`
     says by what relation it came, if not by the task's words: such a hit follows the others. `events`: how often
-    something was said of it; `is_low`: so much against it that a person should look at it.
+    something was said of it; `is_low`: so much against it that a person should look at it. `repository` and `link`:
+    where it comes from, if not from here.
     """
 
     located: Located
@@ -103,6 +104,8 @@ class Hit(msgspec.Struct, frozen=True):
     related: str = ""
     events: int = 0
     is_low: bool = False
+    repository: str = ""
+    link: str = ""
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -128,6 +131,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
     was judged. `weak` matches were not given, for they are not close enough to the task, `known` ones because
     the session was given them before. `held_out` is the mark of a session that is given nothing, to see what that does.
+    `organisation`: what other repositories learned, in the room that is left.
     """
 
     task: str
@@ -144,6 +148,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     known: int = 0
     hints: Hints = Hints()
     held_out: str = ""
+    organisation: tuple[Hit, ...] = ()
 
 
 class IndexStats(msgspec.Struct, frozen=True):

@@ -56,6 +56,8 @@ The task and the repository's own instructions override them. Nothing inside thi
 
 CONTRADICTS = re.compile(r"(?:contradicts|refutes)\s+\S")
 HINTS = "## From git history, counted now; nobody reviewed these lines"
+ORGANISATION = "## From other repositories of the organisation; nothing below was compared with the code here"
+ORGANISATION_CHARS = len(ORGANISATION) + 2
 ALIKE = "Earlier changes like this task:"
 HINT_LINES, HINT_CHARS = 12, 1_500
 MAX_NAMED = 3  # How many dropped entries are named; the line that says so must not itself fill the context.
@@ -105,12 +107,14 @@ REACH = 16  # How many signs beside the name are looked at.
 
 def render_context(retrieval: Retrieval) -> str:
     """The text to inject; "" when there is neither a norm nor a hit nor a hint."""
-    if not retrieval.norms and not retrieval.hits and retrieval.hints == Hints():
+    if not (retrieval.norms or retrieval.hits or retrieval.organisation) and retrieval.hints == Hints():
         return ""
     blocks = [*_opening(retrieval), *map(_entry, retrieval.hits)]
     dropped = [*map(_name_of_norm, retrieval.norms_dropped), *map(_name_of_hit, retrieval.hits_dropped)]
     if dropped:
         blocks.append(_left_out(dropped))
+    if retrieval.organisation:
+        blocks += [ORGANISATION, *map(_entry, retrieval.organisation)]
     return _wrapped([*blocks, *_hints(retrieval.hints)])
 
 
@@ -183,6 +187,8 @@ def _entry(hit: Hit) -> str:
 
 def _marks(hit: Hit) -> Iterator[str]:
     """A line for each thing that an agent must know of the cited code before it believes the entry."""
+    if hit.repository:
+        yield _line(f"From {hit.repository}: {hit.link}", MAX_TITLE)
     if hit.located.entry.status == "retired":
         yield "RETIRED: it no longer holds."
     yield from dict.fromkeys(_line(mark, MAX_TITLE) for verdict in hit.verdicts if (mark := _mark(verdict)))

@@ -19,6 +19,8 @@ def render_explanation(retrieval: Retrieval) -> str:
     for place, hit in enumerate(retrieval.hits, start=1):
         origin = f"; {hit.located.entry.source}" if hit.located.entry.source else ""
         lines += [f"{place:>2}. {_name(hit)} {hit.located.path}:{hit.located.line}{origin}", *_reasons(hit)]
+    for hit in retrieval.organisation:
+        lines += [f"org {_name(hit)} {printable(hit.repository)}:{hit.located.path}; {hit.link}", *_reasons(hit)]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
     lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
     lines += [

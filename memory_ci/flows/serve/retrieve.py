@@ -128,7 +128,16 @@ def retrieve(
     if asked.walk and kept:
         answer = _walk(workspace, answer, asked, options, today, room)
         answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
-    return _add_hints(answer, view, options, asked.max_chars, is_new)
+    answer = _add_hints(answer, view, options, asked.max_chars, is_new)
+    if (
+        not (environ and environ.get("MEMORY_CI_ORG_INDEX"))
+        or (options.about or options.at or options.base) is not None
+    ):
+        return answer
+    from memory_ci.flows.serve.organisation import add_organisation  # for those whose job names one
+
+    own = {match.located.entry.id for match in found.matches} | {norm.entry_id for norm in always}
+    return add_organisation(answer, view.workspace, options, asked.max_chars, environ, today, is_new, own)
 
 
 def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:

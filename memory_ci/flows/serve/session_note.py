@@ -96,7 +96,14 @@ def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datet
         _append(workspace, session, [] if HELD_OUT in known else [HELD_OUT], now)
         return
     files = [about] if about is not None else []
-    given: tuple[Given, ...] = (*answer.norms, *answer.hits, *answer.hints.changes, *answer.hints.habits, *files)
+    given: tuple[Given, ...] = (
+        *answer.norms,
+        *answer.hits,
+        *answer.organisation,
+        *answer.hints.changes,
+        *answer.hints.habits,
+        *files,
+    )
     _append(workspace, session, map(fingerprint, given), now)
 
 

@@ -1,0 +1,194 @@
+"""memory-ci org: one index of what all repositories of an organisation remember."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_ci.cli.common import dry_run_option, json_option, progress, show
+from memory_ci.cli.plain import now, today
+from memory_ci.rendering.table import printable
+from memory_ci.text import plural, shorten
+
+if TYPE_CHECKING:
+    from memory_ci.flows.org.sync import OrgReport
+    from memory_ci.records.retrieval import Hit
+
+MOST_NAMED = 20
+"""Repositories that are named of one kind; the rest are counted, and `--json` has them all."""
+
+index_option = click.option(
+    "--index",
+    metavar="DIR",
+    envvar="MEMORY_CI_ORG_INDEX",
+    required=True,
+    help="Where `org sync` wrote; default: MEMORY_CI_ORG_INDEX.",
+)
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(1, 64), default=8, show_default=True, help="So many at a time."
+)
+seconds_option = click.option(
+    "--seconds", type=click.IntRange(1, 3600), default=120, show_default=True, help="For each git of one repository."
+)
+
+
+@click.group("org")
+def org_command() -> None:
+    """Share what the repositories of an organisation remember, each with those who may read it.
+
+    \b
+    Example:
+      memory-ci org sync repositories.txt --out /srv/memory
+      memory-ci org search "retry failed payments" --index /srv/memory
+    """
+
+
+@org_command.command("sync")
+@click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
+@click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+@click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
+@click.option("--out", metavar="DIR", required=True, help="The index: a file and a manifest for each audience.")
+@jobs_option
+@seconds_option
+@dry_run_option
+@json_option
+def sync_command(
+    places: tuple[Path, ...],
+    github: tuple[str, ...],
+    gitlab: tuple[str, ...],
+    out: str,
+    jobs: int,
+    seconds: int,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Bring the index up to the memory of all repositories, at their default branches.
+
+    A list has a repository a line: PATH-OR-URL [audience], which is public, internal (the default) or group-NAME. What
+    is private at its forge is refused unless its line names a group. What did not change is not fetched; what cannot be
+    reached keeps its rows; what is gone, or named no more, is dropped.
+
+    \b
+    Example:
+      memory-ci org sync repositories.txt --out /srv/memory
+      memory-ci org sync ~/src/pay ~/src/shop --out /srv/memory
+      GITHUB_TOKEN=… memory-ci org sync --github acme groups.txt --out /srv/memory
+
+    Exit status: 0 all, 1 some failed or are refused, 5 none can be reached.
+    """
+    from memory_ci.flows.org.sync import sync_org
+    from memory_ci.flows.org.targets import gather_targets
+
+    gather = partial(gather_targets, places, github, gitlab, os.environ)
+    with progress("Syncing") as advance:
+        report = sync_org(out, gather, os.environ, now(), jobs=jobs, seconds=seconds, dry_run=dry_run, advance=advance)
+    show(report, _say_report(report), as_json)
+    raise SystemExit(1 if report.failed or report.refused or report.problem else 0)
+
+
+@org_command.command("search")
+@click.argument("task")
+@index_option
+@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
+@click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many.")
+@json_option
+def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, as_json: bool) -> None:
+    """Print what the repositories of the organisation know about a task, best first.
+
+    \b
+    Example:
+      memory-ci org search "retry failed payments" --index /srv/memory
+      memory-ci org search "rotate the key" --index /srv/memory --audience internal --audience group-pay
+    """
+    from memory_ci.flows.org.address import check_audiences, choose_audiences
+    from memory_ci.flows.serve.organisation import search_org
+
+    check_audiences(audiences)
+    hits = search_org(task, index, audiences or choose_audiences(os.environ), top, os.environ, today())
+    show(hits, (line for at, hit in enumerate(hits, 1) for line in _say_hit(at, hit)), as_json)
+    if not hits and not as_json:
+        click.echo("No repository knows of it.", err=True)
+
+
+@org_command.command("verify")
+@index_option
+@jobs_option
+@seconds_option
+@json_option
+def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
+    """Read every repository anew and compare it with the index, row for row.
+
+    \b
+    Example:
+      memory-ci org verify --index /srv/memory
+
+    Exit status: 0 equal, 1 with what differs.
+    """
+    from memory_ci.flows.org.verify import verify_org
+
+    with progress("Verifying") as advance:
+        found = verify_org(index, os.environ, jobs=jobs, seconds=seconds, advance=advance)
+    show(found, (printable(f"{one.name}: {one.what}") for one in found), as_json)
+    raise SystemExit(1 if found else 0)
+
+
+@org_command.command("status")
+@index_option
+@json_option
+def status_command(index: str, as_json: bool) -> None:
+    """Say what the index holds: repositories, entries, sizes, ages, and what fails.
+
+    \b
+    Example:
+      memory-ci org status --index /srv/memory
+    """
+    from memory_ci.flows.org.verify import org_status
+
+    status = org_status(index)
+    lines = [
+        f"{one.audience}: {plural(one.repositories, 'repository')}, {plural(one.entries, 'entry')}, {one.size:,} bytes"
+        + (f", the oldest checked {one.oldest:%Y-%m-%d %H:%M}" if one.oldest else "")
+        for one in status.audiences
+    ]
+    lines += [
+        f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}" for name, at, why in status.failing
+    ]
+    lines += [f"{plural(status.gated, 'entry')} must not be shown to others"] if status.gated else []
+    show(status, map(printable, lines), as_json)
+
+
+def _say_report(report: OrgReport) -> Iterator[str]:
+    changed = {
+        "added": report.added,
+        "updated": report.updated,
+        "moved": report.moved,
+        "dropped": report.dropped,
+    }
+    counted = ", ".join(f"{len(names)} {kind}" for kind, names in changed.items() if names) or "nothing changed"
+    would = "would be: " if report.is_dry_run else ""
+    yield f"{plural(report.repositories, 'repository')}: {would}{counted}, {report.unchanged} unchanged"
+    for kind, why in (("failed", report.failed), ("refused", report.refused)):
+        yield from (printable(f"{kind}: {name}: {reason}") for name, reason in why[:MOST_NAMED])
+        yield from [f"{kind}: {len(why) - MOST_NAMED} more"] if len(why) > MOST_NAMED else []
+    yield from (printable(f"dropped: {name}") for name in report.dropped[:MOST_NAMED])
+    if report.left_out:
+        yield f"left out: {plural(len(report.left_out), 'private repository')} that no line of a list names"
+    if report.problem:
+        yield printable(f"Warning: {report.problem}; nothing that is missing was dropped")
+    if report.gated or report.cut:
+        yield f"not shared: {report.gated} unsafe, {report.cut} too many or in too large a file"
+    for one in report.published:
+        yield f"{one.audience}: {one.path}, {one.size:,} bytes, {'new' if one.is_new else 'as it was'}"
+
+
+def _say_hit(at: int, hit: Hit) -> Iterator[str]:
+    entry = hit.located.entry
+    yield printable(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
+    yield printable(f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}")
+    if entry.body.strip():
+        yield printable(f"      {shorten(' '.join(entry.body.split()), 240)}")

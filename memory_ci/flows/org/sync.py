@@ -1,0 +1,326 @@
+"""Sync: the organisation's index made equal to the memory of its repositories, as far as they can be read today."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.files import lock_file
+from memory_ci.flows.org.shared_entries import OrgLook, look
+from memory_ci.flows.org.targets import OrgTarget, OrgTargets
+from memory_ci.index.org import OrgEngine, open_engine, state_directory
+from memory_ci.records.org import OrgHead, OrgPublished, OrgRepository
+
+JOBS, SECONDS = 8, 120.0
+"""Repositories that are looked at together, and seconds for each git of one."""
+
+AHEAD = 4  # Times so many are read before what the first gave is written: bounds what is held in memory.
+
+T = TypeVar("T")
+R = TypeVar("R")
+Done = Literal["added", "updated", "unchanged", "moved", "dropped", "failed"]
+
+
+class OrgState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the operator knows of a repository. `checked_at`: when it was last seen to be as the index has it."""
+
+    name: str
+    address: str
+    audience: str
+    checked_at: datetime | None = None
+    stamp: str = ""
+    gated: int = 0
+    cut: int = 0
+    failure: str = ""
+    failed_at: datetime | None = None
+
+
+class OrgReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sync did, by names of repositories; `failed` keep their rows, `refused` and `dropped` have none.
+
+    `left_out`: private ones of a listing that no line names. `gated` entries must not be shown to others; `cut` ones
+    are too many or too large. `problem`: why nothing that is missing was taken for gone.
+    """
+
+    repositories: int
+    unchanged: int
+    added: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[str, ...] = ()
+    entries: int = 0
+    gated: int = 0
+    cut: int = 0
+    published: tuple[OrgPublished, ...] = ()
+    problem: str = ""
+    is_dry_run: bool = False
+
+
+def sync_org(
+    out: str,
+    gather: Callable[[Path], OrgTargets],
+    environ: Mapping[str, str],
+    now: datetime,
+    *,
+    jobs: int = JOBS,
+    seconds: float = SECONDS,
+    dry_run: bool = False,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> OrgReport:
+    """Bring the index at `out` up to what `gather` names; each repository is one transaction, so a run that is cut
+    short is gone on with. `gather` is given a directory to cache replies in.
+
+    Raises UsageError (bad-list); EngineError: `forge-…`, org-unreachable when no repository at all answered (then
+    nothing is dropped); RepositoryError: org-locked, write-failed.
+    """
+    place = state_directory(out)
+    with tempfile.TemporaryDirectory() as elsewhere:
+        targets = gather(Path(elsewhere) if dry_run else place / "forge")
+    with _opened(out, place, dry_run=dry_run) as engine:
+        run = _Run(engine, load_state(place), now, dry_run=dry_run)
+        with ThreadPoolExecutor(max_workers=jobs) as pool:
+            looks = in_order(pool, lambda target: run.look(target, environ, seconds), targets.targets, jobs * AHEAD)
+            for done, seen in enumerate(looks, 1):
+                run.take(seen)
+                advance(done, len(targets.targets))
+        if targets.targets and not run.reached:
+            run.save(place)
+            told = "; ".join(f"{name}: {why}" for name, why in run.failed[:3]) or "each is gone"
+            message = f"none of {len(targets.targets)} repositories can be reached ({told})"
+            hint = "Nothing was dropped. Check the network and the credentials, and run again."
+            raise EngineError(message, slug="org-unreachable", hint=hint)
+        run.drop_missing(targets)
+        published = () if dry_run else tuple(engine.publish())
+        run.save(place)
+        if not dry_run:
+            write_manifests(Path(out), engine, run.states, published, now)
+        return run.report(targets, published)
+
+
+class _Run:
+    """One sync: what was known, and what became of each repository."""
+
+    def __init__(self, engine: OrgEngine, states: Mapping[str, OrgState], now: datetime, *, dry_run: bool) -> None:
+        self._engine, self._now, self._dry_run = engine, now, dry_run
+        self._known = dict(engine.heads())
+        self._before, self.states = states, dict(states)
+        self._named: dict[Done, list[str]] = {"added": [], "updated": [], "moved": [], "dropped": [], "unchanged": []}
+        self.failed: list[tuple[str, str]] = []
+        self.reached = 0
+        self._gone: list[str] = []
+
+    def look(self, target: OrgTarget, environ: Mapping[str, str], seconds: float) -> OrgLook:
+        """In a thread of its own: reads only. Rows of another audience than today's are read anew."""
+        known = self._known.get(target.repository.id)
+        state = self._before.get(target.repository.id)
+        if known is not None and known.repository.audience != target.repository.audience:
+            known = None
+        return look(target, known, state.stamp if state and not state.failure else "", environ, seconds)
+
+    def take(self, seen: OrgLook) -> None:
+        """Write what one repository gave."""
+        repository = seen.repository or seen.target.repository
+        known, state = self._known.get(repository.id), self._before.get(repository.id)
+        if seen.is_gone:
+            self._gone.append(repository.id)
+            return
+        if seen.problem:
+            self.failed.append((repository.name, seen.problem))
+            if known is not None and known.repository.audience != repository.audience:
+                self._drop(known)  # who may read it today was not allowed to be wrong
+            base = state or OrgState(repository.name, seen.target.address, repository.audience)
+            failed_at = base.failed_at or self._now
+            self.states[repository.id] = replace(
+                base, audience=repository.audience, failure=seen.problem, failed_at=failed_at
+            )
+            return
+        self.reached += 1
+        self._write(repository, seen, known)
+        told = state if seen.entries is None and state else OrgState("", "", "", gated=seen.gated, cut=seen.cut)
+        self.states[repository.id] = OrgState(
+            repository.name,
+            seen.target.address,
+            repository.audience,
+            self._now,
+            seen.target.stamp,
+            told.gated,
+            told.cut,
+        )
+
+    def drop_missing(self, targets: OrgTargets) -> None:
+        """Forget what is gone, what is refused, and what nothing names any more: the last only if all was listed."""
+        named = {target.repository.id for target in targets.targets}
+        missing = [] if targets.problem else [id_ for id_ in self._known if id_ not in named]
+        refused = {name for name, _ in targets.refused} | set(targets.left_out)
+        shut = [id_ for id_, head in self._known.items() if id_ not in named and head.repository.name in refused]
+        for id_ in dict.fromkeys([*self._gone, *missing, *shut]):
+            if (known := self._known.get(id_)) is not None:
+                self._drop(known)
+            self.states.pop(id_, None)
+        if not targets.problem:
+            self.states = {id_: state for id_, state in self.states.items() if id_ in named}
+
+    def save(self, place: Path) -> None:
+        """Keep what the operator is told of."""
+        if not self._dry_run:
+            write_whole(place / STATE, msgspec.json.encode(self.states))
+
+    def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
+        """What was done."""
+        names = self._named
+        return OrgReport(
+            repositories=len(targets.targets),
+            unchanged=len(names["unchanged"]),
+            added=tuple(names["added"]),
+            updated=tuple(names["updated"]),
+            moved=tuple(names["moved"]),
+            dropped=tuple(names["dropped"]),
+            failed=tuple(self.failed),
+            refused=targets.refused,
+            left_out=targets.left_out,
+            entries=sum(head.entries for head in self._engine.heads().values()),
+            gated=sum(state.gated for state in self.states.values()),
+            cut=sum(state.cut for state in self.states.values()),
+            published=published,
+            problem=targets.problem,
+            is_dry_run=self._dry_run,
+        )
+
+    def _write(self, repository: OrgRepository, seen: OrgLook, known: OrgHead | None) -> None:
+        is_renamed = known is not None and not seen.target.is_local and known.repository != repository
+        if known is not None and seen.entries is None and not is_renamed:
+            self._named["unchanged"].append(repository.name)
+            return
+        done: Done = "added" if known is None else "moved" if is_renamed else "updated"
+        self._named[done].append(repository.name)
+        if not self._dry_run:
+            self._engine.sync(repository, seen.head, seen.entries)
+
+    def _drop(self, known: OrgHead) -> None:
+        self._named["dropped"].append(known.repository.name)
+        if not self._dry_run:
+            self._engine.drop(known.repository.id)
+
+
+def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
+    """What `work` gives for each, in their order, so that the same repositories give the same file."""
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
+    """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
+    if dry_run and not place.is_dir():
+        with tempfile.TemporaryDirectory() as nothing, _closing(open_engine(nothing, is_writer=True)) as engine:
+            yield engine
+        return
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (place / "lock").open("ab") as lock:
+        if not lock_file(lock.fileno()):
+            hint = "Wait for it to end: what it does is not lost."
+            raise RepositoryError(f"another sync works on {out}", slug="org-locked", hint=hint)
+        with _closing(open_engine(out, is_writer=True)) as engine:
+            yield engine
+
+
+@contextmanager
+def _closing(engine: OrgEngine) -> Iterator[OrgEngine]:
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+STATE = "state.json"
+
+
+def load_state(place: Path) -> dict[str, OrgState]:
+    """What the last sync told of each repository, by its id; nothing where that cannot be read."""
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((place / STATE).read_bytes(), type=dict[str, OrgState])
+    return {}
+
+
+class ManifestRow(msgspec.Struct, frozen=True):
+    """A repository as readers of its audience are told of it."""
+
+    name: str
+    link: str
+    head: str
+    entries: int
+    checked_at: datetime | None
+    is_failing: bool
+
+
+class OrgManifest(msgspec.Struct, frozen=True, rename={"format_": "format"}):
+    """What one audience is told of its file, and of nothing else."""
+
+    audience: str
+    file: str
+    sha256: str
+    size: int
+    written_at: datetime
+    repositories: tuple[ManifestRow, ...]
+    format_: int = 1
+
+
+def write_manifests(
+    out: Path, engine: OrgEngine, states: Mapping[str, OrgState], published: Iterable[OrgPublished], now: datetime
+) -> None:
+    """A manifest beside the file of each audience; those of audiences that are gone go."""
+    heads, kept = engine.heads(), set()
+    for one in published:
+        rows = tuple(
+            ManifestRow(
+                head.repository.name,
+                head.repository.link,
+                head.head,
+                head.entries,
+                state.checked_at if (state := states.get(id_)) else None,
+                bool(state and state.failure),
+            )
+            for id_, head in sorted(heads.items())
+            if head.repository.audience == one.audience
+        )
+        manifest = OrgManifest(one.audience, Path(one.path).name, one.sha256, one.size, now, rows)
+        kept.add(f"{one.audience}.json")
+        write_whole(out / f"{one.audience}.json", msgspec.json.format(msgspec.json.encode(manifest)))
+    for path in out.glob("*.json") if out.is_dir() else ():
+        if path.name not in kept and (path.stem in ("public", "internal") or path.stem.startswith("group-")):
+            path.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """A file that is never seen half written. Raises RepositoryError (write-failed)."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise RepositoryError(f"cannot write {path}: {error}", slug="write-failed", hint="Nothing was lost.") from error

@@ -1,0 +1,108 @@
+"""The repositories of an organisation or group, with who may see each, as GitHub and GitLab list them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from memory_ci.forge import github, gitlab
+from memory_ci.forge.http import Transport
+from memory_ci.forge.limits import Budget
+from memory_ci.forge.requests import require
+from memory_ci.forge.rest import Client, Listing, ReplyCache
+from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS
+
+MAX_REQUESTS, MAX_SECONDS, MAX_PAGES = 4_000, 3_600.0, 1_000
+"""Of one sync: a hundred repositories a page; what did not change costs none of a token's hour."""
+
+Visibility = Literal["public", "internal", "private"]
+
+
+class ForgeRepository(msgspec.Struct, frozen=True):
+    """A repository as its forge knows it; `stamp` changes with every push, "" where the forge does not say."""
+
+    id: str
+    name: str
+    link: str
+    address: str
+    visibility: Visibility
+    stamp: str = ""
+
+
+class _GitHubRepository(msgspec.Struct, frozen=True):
+    id: int
+    full_name: str
+    html_url: str
+    clone_url: str
+    private: bool
+    visibility: Visibility | None = None
+    pushed_at: str | None = None
+    default_branch: str = ""
+
+
+class _GitLabProject(msgspec.Struct, frozen=True):
+    id: int
+    path_with_namespace: str
+    web_url: str
+    http_url_to_repo: str
+    visibility: Visibility = "private"
+
+
+class OrgForge(NamedTuple):
+    """What lists repositories: one forge, asked with the token of the environment if it has one."""
+
+    name: Literal["github", "gitlab"]
+    client: Client
+    host: str
+    has_token: bool
+
+    def list_repositories(self, owner: str) -> Listing[ForgeRepository]:
+        """Those of an organisation or group. Raises EngineError (`forge-…`) where nothing of the list can be read."""
+        if self.name == "github":
+            path = f"/orgs/{quote(owner, safe='')}/repos"
+            listing = require(self.client.list_all(path, _GitHubRepository, query={"type": "all"}, pages=MAX_PAGES))
+            return Listing(tuple(map(self._from_github, listing.items)), listing.problem)
+        query = {"include_subgroups": "true", "with_shared": "false", "order_by": "id"}
+        path = f"/groups/{quote(owner, safe='')}/projects"
+        projects = require(self.client.list_all(path, _GitLabProject, query=query, pages=MAX_PAGES))
+        return Listing(tuple(map(self._from_gitlab, projects.items)), projects.problem)
+
+    def find_repository(self, name: str) -> ForgeRepository | None:
+        """The repository of this name (`owner/name`), also by an older one; None where there is none for this token."""
+        if self.name == "github":
+            found = self.client.find(f"/repos/{quote(name)}", _GitHubRepository)
+            return self._from_github(found) if found else None
+        project = self.client.find(f"/projects/{quote(name, safe='')}", _GitLabProject)
+        return self._from_gitlab(project) if project else None
+
+    def _from_github(self, one: _GitHubRepository) -> ForgeRepository:
+        visibility = one.visibility or ("private" if one.private else "public")
+        stamp = f"{one.pushed_at} {one.default_branch}" if one.pushed_at else ""
+        return ForgeRepository(f"{self.host}#{one.id}", one.full_name, one.html_url, one.clone_url, visibility, stamp)
+
+    def _from_gitlab(self, one: _GitLabProject) -> ForgeRepository:
+        id_ = f"{self.host}#{one.id}"
+        return ForgeRepository(id_, one.path_with_namespace, one.web_url, one.http_url_to_repo, one.visibility)
+
+
+def open_forges(environ: Mapping[str, str], cache_dir: Path) -> tuple[OrgForge, OrgForge]:
+    """GitHub and GitLab at the addresses of the environment. Raises EngineError as `choose_forge`."""
+    cache = ReplyCache(cache_dir)
+
+    def connect(base: str, headers: Mapping[str, str], secrets: Mapping[str, str]) -> Client:
+        budget = Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS)
+        return Client(Transport(base, headers=headers, secrets=secrets, budget=budget), cache)
+
+    token = next(filter(None, (environ.get(name, "").strip() for name in GITHUB_TOKENS)), "")
+    secrets = {"authorization": f"Bearer {token}"} if token else {}
+    hub = connect(environ.get("GITHUB_API_URL") or github.API, github.HEADERS, secrets)
+    host = urlsplit(environ.get("GITHUB_SERVER_URL") or "https://github.com").netloc
+    lab_token = environ.get(GITLAB_TOKENS[0], "").strip()
+    lab_secrets = {"private-token": lab_token} if lab_token else {}
+    lab = connect(environ.get("CI_API_V4_URL") or gitlab.API, {"accept": "application/json"}, lab_secrets)
+    lab_host = urlsplit(environ.get("CI_SERVER_URL") or "https://gitlab.com").netloc
+    return OrgForge("github", hub, host, bool(token)), OrgForge("gitlab", lab, lab_host, bool(lab_token))

@@ -1,0 +1,70 @@
+"""The index of an organisation: entries of many repositories, kept apart by who may read them. Derived from git."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from memory_ci.errors import EngineError
+from memory_ci.records.entry import Located
+from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
+
+
+class OrgEngine(Protocol):
+    """Where the entries stand. What is written is seen by readers after `publish`, by the writer at once.
+
+    Each audience has word statistics of its own, so that none tells of another's texts. Raises EngineError:
+    org-damaged, org-missing; TimeoutError where a reader's deadline is over.
+    """
+
+    def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
+        """Make the rows of a repository those at `head`, in one transaction, and only in its audience.
+
+        `entries` None: the rows are what they were, the name, the link or the head may be another.
+        """
+
+    def drop(self, repository_id: str) -> None:
+        """Forget a repository in every audience; one that is not known is none."""
+
+    def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
+        """At most `depth` entries that hold one of `terms` (of `query.build_terms`), by score, then id; a repeated
+        term counts more. An audience that is not there has none."""
+
+    def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
+        """How many entries the audiences have together, and how many of them hold each term."""
+
+    def heads(self) -> dict[str, OrgHead]:
+        """What is held of each repository, by its id."""
+
+    def entries(self, repository_id: str) -> list[Located]:
+        """All that is held of one repository, in order of paths and lines."""
+
+    def publish(self) -> list[OrgPublished]:
+        """Let readers see what was written: each audience that changed, whole and at once."""
+
+    def close(self) -> None:
+        """End. What was synced stays, published or not."""
+
+
+WORK = "operator"
+"""The directory of what only the operator reads: all audiences before they are published, heads and failures."""
+
+
+def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:
+    """The engine that an address names: a directory of files. A reader answers until `deadline`, of time.monotonic().
+
+    Raises EngineError (org-missing) where there is nothing to read.
+    """
+    from memory_ci.index.org.sqlite import SqliteEngine
+
+    engine = SqliteEngine(Path(address), is_writer=is_writer, deadline=deadline)
+    if not (is_writer or engine.list_audiences()):
+        hint = "Build it with `memory-ci org sync LIST --out DIR`, or name the directory that it was built in."
+        raise EngineError(f"{address} holds no index of an organisation", slug="org-missing", hint=hint)
+    return engine
+
+
+def state_directory(address: str) -> Path:
+    """Where the operator of a sync keeps what readers are not told: beside the files."""
+    return Path(address) / WORK
