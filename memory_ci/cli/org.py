@@ -162,6 +162,94 @@ def status_command(index: str, as_json: bool) -> None:
     show(status, map(printable, lines), as_json)
 
 
+@org_command.command("plan")
+@click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
+@click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+@click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
+@click.option("--batch", type=click.IntRange(1, 100_000), default=256, show_default=True, help="Of one matrix.")
+@click.option("--state", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keeps what was found.")
+@click.option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
+@jobs_option
+@json_option
+def plan_command(
+    places: tuple[Path, ...],
+    github: tuple[str, ...],
+    gitlab: tuple[str, ...],
+    batch: int,
+    state: Path | None,
+    deadline: float | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """List the repositories with merged work that no run has read, one address a line, for any queue.
+
+    Only tips are asked for, and the last commits of those that moved since the plan before (--state). In JSON they come
+    in batches that fit a matrix.
+
+    \b
+    Example:
+      memory-ci org plan repositories.txt | parallel -j4 ./record-one {}
+      memory-ci org plan --github acme --state .plan --json
+
+    Exit status: 0 all were asked, 1 some failed or the time was over, 5 none can be reached.
+    """
+    from memory_ci.flows.org.plan import plan_org
+    from memory_ci.flows.org.targets import gather_targets
+
+    gather = partial(gather_targets, places, github, gitlab, os.environ)
+    with progress("Asking for tips") as advance:
+        plan = plan_org(gather, os.environ, batch=batch, state=state, deadline=deadline, jobs=jobs, advance=advance)
+    show(plan, (printable(one.address) for part in plan.batches for one in part), as_json)
+    count = sum(map(len, plan.batches))
+    told = f"{count} of {count + plan.current + len(plan.failed) + len(plan.unasked)} repositories have unread work"
+    click.echo(told, err=True)
+    for name, why in plan.failed[:MOST_NAMED]:
+        click.echo(printable(f"failed: {name}: {why}"), err=True)
+    if plan.unasked:
+        click.echo(f"not asked, for the time was over: {plural(len(plan.unasked), 'repository')}", err=True)
+    raise SystemExit(1 if plan.failed or plan.unasked else 0)
+
+
+@org_command.command("promote")
+@index_option
+@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
+@click.option("--least", type=click.IntRange(2, 100), default=3, show_default=True, help="Repositories that say it.")
+@click.option("--push", type=click.Choice(["none", "pr"]), default="none", show_default=True, help="pr: by a request.")
+@dry_run_option
+@json_option
+def promote_command(
+    index: str, audiences: tuple[str, ...], least: int, push: str, dry_run: bool, as_json: bool
+) -> None:
+    """Propose to this repository, the organisation's own, what several repositories say.
+
+    Alike is what `promote` takes for alike. What memory here says, what it rejected, and what a request held before is
+    not proposed. Whoever reads this repository reads what is proposed: name no audience that may not.
+
+    \b
+    Example:
+      memory-ci org promote --index /srv/memory --dry-run
+      memory-ci org promote --index /srv/memory --push pr
+    """
+    from memory_ci.cli.plain import committed_workspace
+    from memory_ci.flows.org.address import check_audiences, choose_audiences
+    from memory_ci.flows.publish.shared import promote_shared
+
+    check_audiences(audiences)
+    done = promote_shared(
+        committed_workspace(),
+        index,
+        audiences or choose_audiences(os.environ),
+        now(),
+        os.environ,
+        least=least,
+        push="pr" if push == "pr" else "none",
+        dry_run=dry_run,
+    )
+    lines = [f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})" for one in done.proposed]
+    lines += [line for line in (done.url, done.reason) if line]
+    show(done, map(printable, lines), as_json)
+
+
 def _say_report(report: OrgReport) -> Iterator[str]:
     changed = {
         "added": report.added,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from memory_ci.gitrepo.network import Remote, ask_remote_git, find_web_address, remote_failure, run_remote_git
+from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import Repository, find_repository
+
+NEAR = 200
+"""Commits before a tip in which the last run is looked for."""
 
 ABSENT = re.compile(r"repository '?[^\n]*'? not found|Repository not found|not appear to be a git repository", re.I)
 """What git and the forges say where there is no such repository, or none for who asks."""
@@ -26,6 +30,25 @@ def find_default_tip(remote: Remote, seconds: float) -> str | None:
     if answer.status:
         raise remote_failure(asked, answer)
     return answer.output.decode("utf-8", "replace").partition("\t")[0].strip()
+
+
+def find_tips(remote: Remote, refs: Sequence[str], seconds: float) -> tuple[str, ...]:
+    """The commits that refs (HEAD, full names) are at, "" for none. Raises EngineError (remote-failed)."""
+    asked = ("ls-remote", "--quiet", "--", remote.name, *refs)
+    answer = run_remote_git(Path(os.sep), *asked, env=remote.env, seconds=seconds).decode("utf-8", "replace")
+    found = {ref: oid for oid, _, ref in (line.partition("\t") for line in answer.splitlines())}
+    return tuple(found.get(ref, "") for ref in refs)
+
+
+def fetch_history(remote: Remote, place: Path, commits: Sequence[str], seconds: float) -> Repository:
+    """The newest NEAR commits before each of `commits` in a new bare repository at `place`, without file contents.
+
+    Raises EngineError (remote-failed).
+    """
+    run_git(place.parent, "init", "--quiet", "--bare", "--template=", str(place))
+    quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", f"--depth={NEAR}")
+    run_remote_git(place, "fetch", *quiet, "--", remote.name, *commits, env=remote.env, seconds=seconds)
+    return find_repository(place)
 
 
 def fetch_tree(remote: Remote, place: Path, seconds: float) -> Repository:

@@ -165,8 +165,36 @@ def _may_move(entry: Entry) -> bool:
     return not (is_over or is_passing or is_disputed or is_personal(entry))
 
 
-def _recurring(group: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Located, ...]]:
+def plan_shared(
+    shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
+) -> tuple[tuple[str, tuple[Located, ...]], ...]:
+    """Groups of entries that say the same in `least` repositories, and `known` does not: (who says so, the entries).
+
+    `shared` has the entries by the name of their repository; the path of each that is returned begins with that name.
+    """
+    target = ScopeOf("global")
+    group = [
+        Located(place.entry, f"{name}/{place.path}", place.line, ScopeOf("team", name))
+        for name, places in sorted(shared.items())
+        for place in places
+        if _may_move(place.entry)
+    ]
+    group += [Located(place.entry, place.path, place.line, target) for place in known]
+
+    def where(places: Iterable[Located]) -> set[str]:
+        return {place.scope.where for place in places}
+
+    return tuple((", ".join(sorted(where(members))), members) for members in _recurring(group, target, where, least))
+
+
+def _recurring(
+    group: Sequence[Located],
+    target: ScopeOf,
+    said_by: Callable[[Iterable[Located]], set[str]] | None = None,
+    least: int = RECURRENCES,
+) -> Iterator[tuple[Located, ...]]:
     """Entries alike from enough sessions, the best first; each is compared with the best itself, and taken once."""
+    said_by = said_by or _said_by
     spoken = [said(place.entry) for place in group]
     near: defaultdict[int, list[int]] = defaultdict(list)
     for one, other in similar_pairs([text.words for text in spoken], RECURRING):
@@ -179,7 +207,7 @@ def _recurring(group: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Loca
         alike = [best, *sorted(near[best], key=lambda at: _rank(group[at]))]
         is_known = any(group[at].entry.id in known for at in alike)
         members = [at for at in alike if at not in taken]
-        if best in taken or is_known or len(_said_by(group[at] for at in members)) < RECURRENCES:
+        if best in taken or is_known or len(said_by(group[at] for at in members)) < least:
             continue
         taken.update(members)
         yield tuple(group[at] for at in members)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.records.candidate import Suggestion
+from memory_ci.records.entry import Entry
 from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, EngineUse, Plan
 from memory_ci.records.question import Question
@@ -65,6 +66,14 @@ class Effect(msgspec.Struct, frozen=True):
     entries_after: int
     chars_after: int
     limit: int
+
+
+class SharedEntry(msgspec.Struct, frozen=True):
+    """An entry that several repositories say: their names, and (name, link, commit, id there) of each that says it."""
+
+    entry: Entry
+    said_in: str
+    sources: tuple[tuple[str, str, str, str], ...]
 
 
 class TaskAnswers(msgspec.Struct, frozen=True):
@@ -122,6 +131,25 @@ class Proposed(msgspec.Struct, frozen=True):
 def render_pull_request(proposed: Proposed) -> str:
     """Markdown, the same for the same input."""
     return fit(_lines(proposed), MAX_BYTES, CUT)
+
+
+def render_shared(found: Sequence[SharedEntry], held: Iterable[str]) -> str:
+    """The text of the request that proposes to the organisation's memory what several repositories say."""
+    lines = [
+        f"<!-- memory-ci holds:{''.join(f' {key}' for key in sorted(held))} -->",
+        "Several repositories say these. Take an entry out on this branch and it is not proposed again;",
+        "a branch on which people committed is left as it is. Merge what the organisation is to remember.",
+    ]
+    for one in found:
+        lines += ["", f"### {code(shorten(one.entry.title, TITLE_WIDTH))}", "", code(shorten(one.entry.body, 600)), ""]
+        for name, link, head, key in one.sources:
+            lines.append(f"- {_repository(name, link)} at {code(head[:12])}, entry {code(key)}")
+    return fit(lines, MAX_BYTES, CUT)
+
+
+def _repository(name: str, link: str) -> str:
+    is_page = link.startswith("https://") and not set(link) & set(" ()<>")
+    return f"[{code(name)}]({link})" if is_page else code(name)
 
 
 def render_title(proposed: Proposed) -> str:
