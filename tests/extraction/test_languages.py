@@ -71,7 +71,7 @@ PATTERNS = [pattern for language in load_languages().values() for pattern in lan
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_whatever_an_order_matches_is_looked_at(pattern: str, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(re.compile(pattern.replace("END", END))))
