@@ -22,7 +22,7 @@ help: ## list the targets
 demo: $(VENV)/base.stamp ## see memory-ci at work in a repository made for the occasion
 	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh $(ARGS)
 
-recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into docs/recording.md
+recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into benchmarks/results/loop.md
 	$(BIN)/python -m benchmarks.loop_recording $(ARGS)
 
 test: $(VENV)/dev.stamp ## run the tests
