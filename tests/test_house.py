@@ -235,6 +235,12 @@ def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) ->
     assert [f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)] == []
 
 
+def test_every_page_stands_in_the_site() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert pages | {"index.md"} == set(re.findall(r"(?m)([\w./-]+\.md)$", nav))
+
+
 def list_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
     """Every visible command below `group`, as ("index build", command)."""
     context = click.Context(group)
