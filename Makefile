@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE # the tests start Python hundreds of times: eac
 .DEFAULT_GOAL := help
 SET ?= labelled
 
-.PHONY: help demo recording test lint format bench eval-extraction clients lock sdks dist sbom clean
+.PHONY: help demo docs reference recording test lint format bench eval-extraction clients lock sdks dist sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ help: ## list the targets
 demo: $(VENV)/base.stamp ## see memory-ci at work in a repository made for the occasion
 	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh $(ARGS)
 
-recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into docs/recording.md
+recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into benchmarks/results/loop.md
 	$(BIN)/python -m benchmarks.loop_recording $(ARGS)
 
 test: $(VENV)/dev.stamp ## run the tests
@@ -62,6 +62,12 @@ lock: $(VENV)/bin/python ## resolve anew what the Action installs, with hashes: 
 sdks: ## run the fault suite of the model client against the oldest and newest supported SDK
 	bash benchmarks/sdk_matrix.sh
 
+docs: $(VENV)/docs.stamp ## build the site of the documents into site/; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build $(ARGS)
+
+reference: $(VENV)/base.stamp ## write docs/reference/ from the code
+	$(BIN)/python .ci/reference.py
+
 dist: $(VENV)/dev.stamp ## build the sdist and the wheel into dist/, and check them
 	rm -rf dist
 	$(BIN)/python -m build
@@ -74,7 +80,7 @@ sbom: $(VENV)/bin/python ## list what the Action installs as CycloneDX: dist/mem
 		--output-reproducible --output-file dist/memory-ci.cdx.json -
 
 clean: ## remove .venv, caches and builds
-	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml while what it stands for is installed.
@@ -84,6 +90,10 @@ $(VENV)/base.stamp: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $(VENV)/base.stamp $@
+
+$(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP_INSTALL) --editable '.[docs]'
 	@touch $(VENV)/base.stamp $@
 
 # Half an environment would pass for a whole one, so a failure leaves none.

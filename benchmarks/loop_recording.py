@@ -1,6 +1,6 @@
 """The whole loop as a text: a session and a review become memory on a runner, the next job is given it, and uses it.
 
-    make recording          # writes docs/recording.md
+    make recording          # writes benchmarks/results/loop.md
 
 Everything is on this machine: a bare repository, a double of GitHub's API on 127.0.0.1, and `act`, which runs the
 workflow of docs/ci.md. Where act has no program, the same steps are run with the runner's environment. Dates are fixed.
@@ -29,7 +29,7 @@ from tests.servers import Answer, Asked, json_answer, serve
 from tests.sources.transcripts import claude
 
 ROOT = Path(__file__).parent.parent
-OUTPUT = ROOT / "docs" / "recording.md"
+OUTPUT = ROOT / "benchmarks" / "results" / "loop.md"
 GUIDE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 HERE = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
@@ -423,7 +423,7 @@ def _show_scene(recorder: Recorder, scene: Scene) -> None:
 
 
 def main() -> None:
-    """Write docs/recording.md, or the file that is named."""
+    """Write benchmarks/results/loop.md, or the file that is named."""
     use_act = CAN_RUN and ACT.exists()
     if not use_act:
         print("No act for this machine; the actions' own steps are run instead.", file=sys.stderr)

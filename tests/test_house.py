@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -216,13 +217,28 @@ def test_every_slug_of_the_manual_is_still_in_use(slugs: set[str]) -> None:
     assert sorted(written - slugs) == []
 
 
-MANUALS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").glob("*.md")])
+MANUALS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").glob("*.md")])
+
+
+@cache
+def list_anchors(page: Path) -> set[str]:
+    """What a heading is called in a link: its words, joined by hyphens."""
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in re.findall(r"(?m)^#+ (.+)$", text)}
 
 
 @pytest.mark.parametrize("manual", MANUALS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_link_of_the_manual_leads_to_a_file(manual: Path) -> None:
-    targets = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", manual.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (manual.parent / target).exists()] == []
+def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) -> None:
+    links = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)#?([^)\s]*)", manual.read_text(encoding="utf-8"))
+    places = [(manual.parent / path if path else manual, anchor) for path, anchor in links]
+    assert [str(place) for place, _ in places if not place.exists()] == []
+    assert [f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)] == []
+
+
+def test_every_page_stands_in_the_site() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert pages | {"index.md"} == set(re.findall(r"(?m)([\w./-]+\.md)$", nav))
 
 
 def list_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

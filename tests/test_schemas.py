@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from memory_ci.records.run_line import RunLine
 from tests.flows.project import Project, make_project
 
 DOCS = Path(__file__).parent.parent / "docs"
+REFERENCE = runpy.run_path(str(DOCS.parent / ".ci" / "reference.py"))
 SCHEMAS = {
     "config.schema.json": (Config | None, "memory-ci configuration (.memory-ci.yaml)"),
     "run-line.schema.json": (RunLine, "memory-ci ci, the last line of standard output"),
@@ -44,14 +46,21 @@ def published(name: str) -> Any:  # noqa: ANN401 - JSON
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_published_schema_is_that_of_the_record(name: str, request: pytest.FixtureRequest) -> None:
     record, title = SCHEMAS[name]
-    schema = {
+    schema: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
         **cleaned(msgspec.json.schema(record)),
     }
+    for (owner, field), meaning in REFERENCE["read_meanings"]().items() if name == "config.schema.json" else ():
+        schema["$defs"][owner]["properties"][field.rstrip("_")]["description"] = meaning
     if request.config.getoption("--update-golden"):
         (DOCS / name).write_text(json.dumps(schema, indent=2, sort_keys=True) + "\n")
     assert published(name) == json.loads(json.dumps(schema)), "docs are behind: pytest --update-golden"
+
+
+@pytest.mark.parametrize("page", REFERENCE["PAGES"])
+def test_the_reference_is_what_the_code_says(page: str) -> None:
+    assert (DOCS / "reference" / page).read_text("utf-8") == REFERENCE["PAGES"][page](), "make reference"
 
 
 def test_a_real_plan_fits_the_schema(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def promote_command(
     """
     from memory_ci.cli.plain import committed_workspace
     from memory_ci.flows.org.address import check_audiences, choose_audiences
-    from memory_ci.flows.publish.shared import promote_shared
+    from memory_ci.flows.publish.organisation import promote_shared
 
     check_audiences(audiences)
     done = promote_shared(

@@ -28,7 +28,7 @@ def test_alone_it_says_what_is_done_every_day(run: Run) -> None:
 
 def test_pages_travel_and_are_listed_by_name(run: Run) -> None:
     listed = [line.split()[0] for line in run("help").stdout.splitlines() if line]
-    assert listed == sorted(page.stem for page in DOCS.glob("*.md"))
+    assert listed == sorted(page.stem for page in DOCS.rglob("*.md"))
     assert run("help", "publishing").stdout.startswith("# ")
 
 

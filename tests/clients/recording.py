@@ -296,7 +296,7 @@ def put(report: Path, section: str) -> None:
 HEAD = """\
 # A recording of real agents
 
-Made by `RECORDING=docs/agents-recording.md make clients`. Each client is the one from npm, in a terminal that a test
-types into; its model is a script on loopback, so its answers say nothing about a model. The hooks of two agents are
-installed at once. Tokens are characters / 4. What each part is for: [agents](agents.md).
+Made by `RECORDING=benchmarks/results/agents.md make clients`. Each client is the one from npm, in a terminal that a
+test types into; its model is a script on loopback, so its answers say nothing about a model. The hooks of two agents
+are installed at once. Tokens are characters / 4. What each part is for: [agents](../../docs/agents.md).
 """

@@ -1,4 +1,4 @@
-"""The recording of the whole loop tells the same story today as docs/recording.md does."""
+"""The recording of the whole loop tells the same story today as benchmarks/results/loop.md does."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def read_topic(name: str) -> str:
 
 def _pages() -> list[Path]:
     place = next((place for place in PLACES if place.is_dir()), PLACES[0])
-    return sorted(place.glob("*.md"), key=lambda page: page.stem)
+    return sorted(place.rglob("*.md"), key=lambda page: page.stem)
 
 
 def _paragraphs(text: str) -> dict[str, str]:

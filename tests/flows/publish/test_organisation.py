@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.flows.forgotten import REJECTED_FILE
-from memory_ci.flows.publish.shared import BRANCH, OrgPromotion, promote_shared
+from memory_ci.flows.publish.organisation import BRANCH, OrgPromotion, promote_shared
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.store.document import parse_memory_file
 from tests.flows.org.organisation import NOW, Organisation
