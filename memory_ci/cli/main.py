@@ -51,6 +51,7 @@ COMMANDS = {
     "bisect": ("lookup", "Find the commit that lost an entry from the answer to a query."),
     "mcp": ("mcp", "Serve memory to agents by the Model Context Protocol."),
     "health": ("measure", "Say how well memory is kept, and what to do about what is weak."),
+    "report": ("measure", "Write one HTML page of what memory learned, gave and missed."),
     "sessions": ("sessions", "List agent sessions, and what was found in each."),
     "stage": ("lookup", "Print the stage each project is in."),
     "eval": ("measure", "Judge an engine on labelled data."),
@@ -68,7 +69,7 @@ GROUPS = {
     "Everyday": "record review add retrieve list",
     "Set up": "init uninit doctor install uninstall policy sessions capture mcp export completion help",
     "Learn": "learn candidates import feedback episode premortem checkpoint",
-    "Understand": "show why blame log graph similar recall health bisect stage eval",
+    "Understand": "show why blame log graph similar recall health report bisect stage eval",
     "Check and repair": "check fmt resolve migrate compact promote retire forget index",
     "CI": "ci verify extract apply",
 }
