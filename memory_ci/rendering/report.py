@@ -27,10 +27,10 @@ from memory_ci.text import plural, shorten
 WIDE, NARROW = 840, 340
 """Widths of each chart: one for a desktop and paper, one for a phone; the style shows one of them."""
 
-MAX_DOTS = 1_500  # On a phone a third of them.
+MAX_DOTS = 900  # On a phone a third of them.
 MAX_TILES = 60  # On a phone half as many.
 NARROW_WEEKS = 26
-MAX_LIVES = 2_000  # Of more entries only the most prominent bring their quotes and their lives.
+MAX_LIVES = 1_000  # Of more entries only the most prominent bring their quotes and their lives.
 LOCAL = '<a xlink:href="https://vega.github.io/vega-datasets/#'
 """What Vega makes of a link within the page. A text cannot say so: there `<` is escaped."""
 
