@@ -477,7 +477,8 @@ def count_added_lines(
         yield LineCount(sha, parse_date(at), added)
 
 
-def list_releases(repo: Repository, rev: str, most: int) -> list[str]:
-    """The newest tags of the history of `rev` that name a version, oldest first."""
-    asked = ("tag", "--merged", rev, "--sort=creatordate", "--list", "[vV][0-9]*", "[0-9]*.[0-9]*")
+def list_releases(repo: Repository, since: str, rev: str, most: int) -> list[str]:
+    """The newest tags between two commits that name a version, oldest first."""
+    between = ("--contains", since, "--merged", rev)
+    asked = ("tag", *between, "--sort=creatordate", "--list", "[vV][0-9]*", "[0-9]*.[0-9]*")
     return run_git(repo.cwd, *asked).decode("utf-8", "replace").splitlines()[-most:]

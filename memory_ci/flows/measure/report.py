@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
 from memory_ci.flows.edits import name_edits
 from memory_ci.flows.eligible import is_work, merged_on, own_commits
@@ -27,6 +28,7 @@ from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.forges import find_address
 from memory_ci.gitrepo.history import (
     count_added_lines,
+    find_addition,
     find_commit_of_day,
     iter_merged_changes,
     list_releases,
@@ -262,7 +264,8 @@ def _list_files(scene: _Scene) -> Iterator[ChurnedFile]:
 
 def _list_releases(scene: _Scene) -> Iterator[ReleaseHealth]:
     """The health at the newest releases and today; where there are no two releases, at the ends of months."""
-    names = list_releases(scene.workspace.repo, scene.tip, MAX_RELEASES - 1)
+    start = find_addition(scene.workspace.repo, scene.tip, CONFIG_FILE)
+    names = list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1) if start else []
     if len(names) < 2:
         past = health_history(scene.workspace, scene.today)[:MAX_RELEASES]
         yield from (ReleaseHealth(str(health.today), health) for health in reversed(past))

@@ -12,7 +12,7 @@ from memory_ci.flows.measure.report import gather_report
 from memory_ci.records.episode import Action, Episode, Feedback, Given, Situation
 from memory_ci.records.overview import EntryLife, Overview
 from memory_ci.store.edits import format_entry
-from tests.flows.project import NOW, Project, make_project
+from tests.flows.project import NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id
 from tests.repos import make_repo
 
@@ -94,6 +94,18 @@ def test_a_task_is_what_a_job_asked_and_its_parts_add_up_to_its_score(overview: 
     assert dict(asked.budget)["for this task"] > 0
     for one in asked.found:
         assert sum(value for _, value in one.parts) == pytest.approx(one.score, abs=0.001)
+
+
+def test_health_is_measured_at_releases_since_memory_began_and_else_at_the_ends_of_months(
+    overview: Overview, shop: Project, tmp_path: Path
+) -> None:
+    assert [one.name for one in overview.releases][-2:] == ["2026-10-31", "2026-11-21"]
+    project = copy_project(shop, tmp_path / "shop")
+    before = project.git("rev-list", "--max-parents=0", "HEAD")
+    for name, rev in (("v0.1", before), ("v0.2", "HEAD~1"), ("v0.3", "HEAD"), ("nightly", "HEAD")):
+        project.git("tag", name, rev)
+    releases = gather_report(project.workspace, NOW, {}).releases
+    assert [one.name for one in releases] == ["v0.2", "v0.3", "today"]
 
 
 def test_a_question_comes_with_the_command_that_answers_it(overview: Overview) -> None:
