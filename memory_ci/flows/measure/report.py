@@ -17,12 +17,11 @@ from memory_ci.flows.edits import name_edits
 from memory_ci.flows.eligible import is_work, merged_on, own_commits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.inbox.queue import list_queue
+from memory_ci.flows.measure.explanation import explain_task
 from memory_ci.flows.measure.health import health_history, measure_health
 from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.flows.serve.anchor_verdicts import judge_located
-from memory_ci.flows.serve.options import RetrieveOptions
-from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, load_memory, memory_test, readable_path
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.forges import find_address
@@ -51,28 +50,23 @@ from memory_ci.records.overview import (
     Cover,
     EntryLife,
     ExplainedTask,
-    FoundState,
     LifeStep,
     Overview,
     ReleaseHealth,
-    ScoredEntry,
     SourceCount,
     WebLink,
     WorkWeek,
 )
 from memory_ci.records.question import Question
-from memory_ci.records.retrieval import Hit
-from memory_ci.rendering.context import entry_cost, norm_cost
 from memory_ci.rendering.report import render_report
 from memory_ci.rendering.why import say_verdict
-from memory_ci.retrieval.verdict import LEAST_SHARE
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
 
 T = TypeVar("T")
 WEEKS = 52
-MAX_TASKS, MAX_FOUND, MAX_TRIED = 5, 14, 12
+MAX_TASKS, MAX_TRIED = 5, 12
 MAX_FILES = 60
 MAX_ASKED = 60
 MAX_RELEASES = 6
@@ -345,7 +339,7 @@ def _count_sources(scene: _Scene) -> tuple[SourceCount, ...]:
     return tuple(SourceCount(kind, engine, count) for (kind, engine), count in counts.most_common())
 
 
-# -- tasks
+# -- what people ask and are asked
 
 
 def _explain_tasks(scene: _Scene, task: str | None, environ: Mapping[str, str]) -> tuple[ExplainedTask, ...]:
@@ -353,57 +347,10 @@ def _explain_tasks(scene: _Scene, task: str | None, environ: Mapping[str, str]) 
     asked = [one.situation.summary for one in reversed(scene.episodes) if one.retrieved]
     merged = [one.title for one in reversed(load_tasks(scene.workspace, scene.tip).tasks) if one.is_merged]
     tried = list(filter(None, dict.fromkeys((task or "", *asked, *merged))))[:MAX_TRIED]
-    explained = [_explain_task(scene, one, environ) for one in tried]
+    explained = [explain_task(scene.workspace, one, scene.today, environ) for one in tried]
     # What finds nothing explains little; the one that is asked for stays the first.
     explained.sort(key=lambda one: (one.task != task, one.floor is None))
     return tuple(explained[:MAX_TASKS])
-
-
-def _explain_task(scene: _Scene, task: str, environ: Mapping[str, str]) -> ExplainedTask:
-    answer = retrieve(scene.workspace, task, RetrieveOptions(), scene.today, environ)
-    every = retrieve(scene.workspace, task, RetrieveOptions(all_matches=True), scene.today, environ)
-    given = {hit.located.entry.id for hit in answer.hits}
-    late = {hit.located.entry.id for hit in answer.hits_dropped}
-    hits = sorted((*every.hits, *every.hits_dropped), key=lambda hit: -hit.score)
-    floor = LEAST_SHARE * max(hit.score for hit in hits) if given | late else None
-
-    def state_of(hit: Hit) -> FoundState:
-        if (id_ := hit.located.entry.id) in given | late:
-            return "given" if id_ in given else "no room"
-        return "too far" if floor is None or hit.score < floor else "too many"
-
-    found = [_score(hit, state_of(hit)) for hit in hits[:MAX_FOUND]]
-    found += [_score(one.hit, "withheld", one.why) for one in answer.withheld[:MAX_STEPS]]
-    budget = (
-        ("for every job", sum(map(norm_cost, answer.norms))),
-        ("for this task", sum(map(entry_cost, answer.hits))),
-        ("no room", sum(map(entry_cost, answer.hits_dropped)) + sum(map(norm_cost, answer.norms_dropped))),
-    )
-    return ExplainedTask(
-        task=answer.task,
-        found=tuple(found),
-        floor=floor,
-        more=len(hits[MAX_FOUND:]),
-        budget=budget,
-        room=scene.workspace.config.retrieve.max_chars,
-    )
-
-
-def _score(hit: Hit, state: FoundState, why: str = "") -> ScoredEntry:
-    score, parts = 0.0, list[tuple[str, float]]()
-    for name, value in hit.factors:
-        after = score * value if parts else value
-        parts.append((name, round(after - score, 4)))
-        score = after
-    entry = hit.located.entry
-    return ScoredEntry(
-        id=entry.id,
-        title=entry.title,
-        state=state,
-        score=score,
-        parts=tuple(p for p in parts if p[1]),
-        why=why,
-    )
 
 
 def _ask(number: int, one: Question) -> AskedQuestion:
