@@ -157,7 +157,9 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
     for part in spec["vconcat"]:
         part["width"] = width - 90
         part["encoding"]["x"]["scale"]["domain"] = ends
-    spec["vconcat"][1]["encoding"]["x"]["axis"]["tickCount"] = min(width // 90, len(weeks))
+    below = spec["vconcat"][1]["encoding"]
+    below["x"]["axis"]["tickCount"] = min(width // 90, len(weeks))
+    below["y"]["scale"] = {"domain": [0, max(4, *(one.merges for one in weeks))]}
     spec["datasets"] = {"bars": bars, "dots": dots}
 
 

@@ -65,7 +65,7 @@ from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
 
 T = TypeVar("T")
-WEEKS = 52
+WEEKS, LEAST_WEEKS = 52, 8
 MAX_TASKS, MAX_TRIED = 5, 12
 MAX_FILES = 60
 MAX_ASKED = 60
@@ -198,7 +198,7 @@ def _monday(day: date) -> date:
 
 
 def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ...]:
-    """Each week from the first in which anything happened to today's, those without anything too."""
+    """Each week from the first in which anything happened to today's, those without anything too; some at least."""
     merges, newest, days = Counter[date](), dict[date, WebLink](), dict[str, date]()
     for change in scene.changes:
         week = _monday(merged_on(change))
@@ -217,8 +217,10 @@ def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ..
         retired[week] += max(one.added["status: retired"], 0)
         if any(one.added.values()):
             written.setdefault(week, scene.commit(one.sha))
-    known = sorted(week for week in {*merges, *written} if first <= week <= scene.today)
-    count = (_monday(scene.today) - known[0]).days // 7 + 1 if known else 0
+    known = [week for week in {*merges, *written} if first <= week <= scene.today]
+    begin, end = min(known, default=scene.today), _monday(scene.today)
+    begin = min(begin, end - timedelta(weeks=LEAST_WEEKS - 1))
+    count = (end - begin).days // 7 + 1 if known else 0
     return tuple(
         WorkWeek(
             start=week,
@@ -229,7 +231,7 @@ def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ..
             newest=newest.get(week, WebLink("")),
             written=written.get(week, WebLink("")),
         )
-        for week in (known[0] + timedelta(weeks=number) for number in range(count))
+        for week in (begin + timedelta(weeks=number) for number in range(count))
     )
 
 
