@@ -66,7 +66,7 @@ from memory_ci.text import plural, shorten
 
 T = TypeVar("T")
 WEEKS, LEAST_WEEKS = 52, 8
-MAX_TASKS, MAX_TRIED = 5, 12
+MAX_TASKS, MAX_TRIED = 5, 8
 MAX_FILES = 60
 MAX_ASKED = 60
 MAX_RELEASES = 6
@@ -263,7 +263,7 @@ def _list_releases(scene: _Scene) -> Iterator[ReleaseHealth]:
     start = find_addition(scene.workspace.repo, scene.tip, CONFIG_FILE)
     names = list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1) if start else []
     if len(names) < 2:
-        past = health_history(scene.workspace, scene.today)[:MAX_RELEASES]
+        past = health_history(scene.workspace, scene.today, most=MAX_RELEASES)
         yield from (ReleaseHealth(str(health.today), health) for health in reversed(past))
         return
     for name in names:
