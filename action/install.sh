@@ -1,6 +1,7 @@
 # Sourced by the actions: puts memory-ci into an environment of its own, and names its command for the steps after.
-# INSTALL: package, or skip where memory-ci is on PATH already; EXTRAS: such as anthropic.
+# INSTALL: package, or skip where memory-ci is on PATH already; EXTRAS: such as anthropic; REPORT: true for its extra, too.
 set -euo pipefail
+[ "${REPORT:-}" != true ] || EXTRAS="$EXTRAS,report"
 if [ "$INSTALL" = skip ]; then
   command=$(command -v memory-ci) || { echo "::error title=memory-ci::install: skip, but memory-ci is not on PATH"; exit 2; }
 else

@@ -61,6 +61,7 @@ VIOLATIONS = [
     ("owner-numpy", "retrieval/rank.py", "import numpy"),
     ("owner-mcp", "cli/mcp.py", "import mcp"),
     ("owner-mcp", "mcp/tools.py", "import anyio"),
+    ("owner-report", "flows/measure/report.py", "import jinja2"),
     ("acyclic", "records/entry.py", "import memory_ci.records.plan"),
 ]
 """(contract, file of memory_ci/, line that breaks it). A file that does not exist is made."""

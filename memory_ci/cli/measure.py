@@ -1,4 +1,4 @@
-"""Commands that measure: health, eval."""
+"""Commands that measure: health, report, eval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import click
 
 from memory_ci.cli.common import RangeArguments, engine_option, json_option, progress, range_options, show
-from memory_ci.cli.plain import now, today, workspace
+from memory_ci.cli.plain import echo_json, now, today, utf8, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.health import Profile
 from memory_ci.rendering.quality import (
@@ -20,6 +20,7 @@ from memory_ci.rendering.quality import (
     render_qualities,
     render_set,
 )
+from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.records.quality import Answered, Comparison
@@ -68,6 +69,39 @@ def health_command(at: str | None, history: bool, profile: Profile | None, effec
         return
     health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
     show(health, render_health(health), as_json)
+
+
+@click.command("report")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the page here.")
+@click.option("--task", metavar="TASK", help="Explain this task first.")
+@click.option("--base-url", metavar="URL", help="Where links lead; default: the remote's address on GitHub or GitLab.")
+@json_option
+def report_command(output: Path | None, task: str | None, base_url: str | None, as_json: bool) -> None:
+    """Write one HTML page that shows what memory learned, gave and missed.
+
+    It is whole in itself: it fetches nothing, and opens on a phone as in a mail. The charts need the extra:
+    pip install 'memory-ci[report]'. Without it --json prints the same values.
+
+    \b
+    Example:
+      memory-ci report --output memory.html
+      memory-ci report --output memory.html --task "retry failed payments"
+    """
+    from memory_ci.flows.measure.report import gather_report, save_report
+    from memory_ci.rendering.report import load_libraries
+
+    if output is None and not as_json:
+        raise click.UsageError("Say where the page goes, --output memory.html, or print the values with --json.")
+    if output is not None:
+        load_libraries()  # before the work, not after it
+    if base_url is not None and not base_url.startswith(("https://", "http://")):
+        raise click.UsageError("--base-url begins with https:// or http://.")
+    overview = gather_report(workspace(), now(), os.environ, utf8(task) if task else None, base_url)
+    if as_json:
+        echo_json(overview)
+    if output is not None:
+        size = save_report(overview, output)
+        click.echo(f"Wrote {output}: {plural(len(overview.entries), 'entry')}, {size // 1000:,} kB", err=as_json)
 
 
 @click.group("eval")

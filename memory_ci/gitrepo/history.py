@@ -446,3 +446,39 @@ def find_told(repo: Repository, words: str) -> datetime | None:
     asked = (*beside, "--fixed-strings", f"--grep={words}", "--max-count=1", "--format=%ct")
     found = run_git(repo.cwd, "log", *asked, "--").decode().strip()
     return datetime.fromtimestamp(int(found), UTC) if found else None
+
+
+class LineCount(msgspec.Struct, frozen=True):
+    """What one commit did to files: how many of the lines that were asked for it added, less those it took away."""
+
+    sha: str
+    at: datetime
+    added: dict[str, int]
+
+
+def count_added_lines(
+    repo: Repository, rev: str, since: date, pathspecs: Sequence[str], starts: Sequence[str]
+) -> Iterator[LineCount]:
+    """How the number of lines that begin with each of `starts` changed along the first parents of `rev`."""
+    shown = ("-p", "-U0", "-m", "--no-renames", "--no-color", "--date=raw", "--format=%x00%H %cd")
+    asked = ("log", "--first-parent", *shown, *PLAIN, f"--since={since}T00:00:00Z", "--end-of-options", rev, "--")
+    sha, at, added = "", "", dict.fromkeys(starts, 0)
+    with stream_git(repo.cwd, *SETTINGS, *asked, *pathspecs) as stream:
+        for line in stream:
+            if line.startswith(b"\0"):
+                if sha:
+                    yield LineCount(sha, parse_date(at), added)
+                sha, at = line[1:].decode().strip().split(" ", 1)
+                added = dict.fromkeys(starts, 0)
+            else:
+                for start in starts:
+                    added[start] += line.startswith(f"+{start}".encode()) - line.startswith(f"-{start}".encode())
+    if sha:
+        yield LineCount(sha, parse_date(at), added)
+
+
+def list_releases(repo: Repository, since: str, rev: str, most: int) -> list[str]:
+    """The newest tags between two commits that name a version, oldest first."""
+    between = ("--contains", since, "--merged", rev)
+    asked = ("tag", *between, "--sort=creatordate", "--list", "[vV][0-9]*", "[0-9]*.[0-9]*")
+    return run_git(repo.cwd, *asked).decode("utf-8", "replace").splitlines()[-most:]

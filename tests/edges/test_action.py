@@ -157,6 +157,19 @@ def test_one_job_extracts_and_another_applies(runner: ActionRunner, project: Pro
     assert project.sha() != before
 
 
+def test_a_report_is_written_where_it_is_asked_for_and_its_fault_fails_nothing(
+    runner: ActionRunner, project: Project, tmp_path: Path
+) -> None:
+    page = runner.temp / "memory-report.html"
+    runner.run(ACTION, install="skip", push="none")
+    assert not page.exists()
+    runner.run(ACTION, install="skip", push="none", report="true")
+    assert "<title>Memory of shop</title>" in page.read_text("utf-8")
+    page.unlink()
+    page.mkdir()
+    assert "::warning title=memory-ci::" in runner.run(ACTION, install="skip", push="none", report="true").printed
+
+
 def test_a_dry_run_changes_nothing(runner: ActionRunner, project: Project) -> None:
     before = project.git("for-each-ref")
     assert runner.run(ACTION, install="skip", dry_run="true").outputs["commits"] == "1"
@@ -207,9 +220,9 @@ def test_memory_ci_is_installed_from_the_source_of_the_action_and_by_hashes(
     python.write_text(FAKE_PYTHON)
     python.chmod(0o755)
     runner.env = {**runner.env, "MEMORY_CI": str(tmp_path / "bin" / "memory-ci")}
-    runner.run(ACTION, extras="anthropic", dry_run="true")
+    runner.run(ACTION, extras="anthropic", report="true", dry_run="true")
     locked, ours = (runner.temp / "pip").read_text().splitlines()
-    locks = [f"--requirement {ACTION}/requirements/{name}.txt" for name in ("base", "anthropic")]
+    locks = [f"--requirement {ACTION}/requirements/{name}.txt" for name in ("base", "anthropic", "report")]
     assert locked.startswith("-m pip install")
     assert locked.endswith(" ".join(["--require-hashes --only-binary :all:", *locks]))
     assert " --no-deps " in locked

@@ -307,13 +307,17 @@ def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_i
     assert [path.name for path in shop.act.cache.iterdir()] == [saved.parent.name]
 
 
-def test_the_index_is_offered_by_the_commit_that_it_is_of(shop: Shop) -> None:
-    ran = shop.run(workflow=WORKFLOW.replace("install: skip\n", "install: skip\n      upload-index: true\n"))
+def test_the_index_is_offered_by_the_commit_that_it_is_of_and_the_report_in_the_summary(shop: Shop) -> None:
+    wanted = "install: skip\n      upload-index: true\n      report: true\n"
+    ran = shop.run(workflow=WORKFLOW.replace("install: skip\n", wanted))
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
     (offered,) = shop.act.scratch.glob("run1/artifacts/memory-ci-index-*/index.db")
     assert offered.parent.name == f"memory-ci-index-{shop.remote.sha('main')}"
     with closing(sqlite3.connect(offered)) as connection:
         assert connection.execute("SELECT count(*) FROM entries").fetchone() == (2,)
+    page = shop.act.scratch / "run1" / "artifacts" / "memory-report" / "memory-report.html"
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert "[The report](https://github.com/acme/shop/actions/runs/1/artifacts/2)" in ran.summary
 
 
 def test_a_job_shows_who_it_is_instead_of_a_stored_key(shop: Shop) -> None:

@@ -159,13 +159,17 @@ def measure_health(
 
 
 def health_history(
-    workspace: Workspace, today: date, profile: Profile | None = None, environ: Mapping[str, str] | None = None
+    workspace: Workspace,
+    today: date,
+    profile: Profile | None = None,
+    environ: Mapping[str, str] | None = None,
+    most: int = MONTHS,
 ) -> tuple[Health, ...]:
-    """The health today and at the end of each of the eleven months before, newest first, as far as commits go back.
+    """The health today and at the end of each month before, newest first, as far as commits go back.
 
     All are measured by one profile: `profile`, or what the configuration of today says.
     """
-    return tuple(islice(_past(workspace, today, profile or workspace.config.health.profile, environ), MONTHS))
+    return tuple(islice(_past(workspace, today, profile or workspace.config.health.profile, environ), most))
 
 
 def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:

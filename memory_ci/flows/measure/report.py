@@ -1,0 +1,368 @@
+"""Report: what memory learned, gave and missed, for the page that people look at (docs/report.md)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import MemoryCIError
+from memory_ci.flows.edits import name_edits
+from memory_ci.flows.eligible import is_work, merged_on, own_commits
+from memory_ci.flows.episodes import load_episodes
+from memory_ci.flows.inbox.queue import list_queue
+from memory_ci.flows.measure.explanation import explain_task
+from memory_ci.flows.measure.health import health_history, measure_health
+from memory_ci.flows.past_tasks import load_tasks
+from memory_ci.flows.record.run import RecordOptions
+from memory_ci.flows.serve.anchor_verdicts import judge_located
+from memory_ci.flows.workspace import Workspace, load_memory, memory_test, readable_path
+from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.gitrepo.forges import find_address
+from memory_ci.gitrepo.history import (
+    count_added_lines,
+    find_addition,
+    find_commit_of_day,
+    iter_merged_changes,
+    list_releases,
+    plan_range,
+    sum_costs,
+)
+from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
+from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among, list_feedback, pass_on
+from memory_ci.lifecycle.health import is_in_force
+from memory_ci.lifecycle.prominence import prominence
+from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.verdicts import judge_entry
+from memory_ci.records.anchor import MARKED, Verdict
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.episode import Episode, Feedback, UseCount
+from memory_ci.records.history import MergedChange
+from memory_ci.records.overview import (
+    AskedQuestion,
+    ChurnedFile,
+    Cover,
+    EntryLife,
+    ExplainedTask,
+    LifeStep,
+    Overview,
+    ReleaseHealth,
+    SourceCount,
+    WebLink,
+    WorkWeek,
+)
+from memory_ci.records.question import Question
+from memory_ci.rendering.report import render_report
+from memory_ci.rendering.why import say_verdict
+from memory_ci.store.files import write_file
+from memory_ci.store.layout import memory_pathspecs
+from memory_ci.text import plural, shorten
+
+T = TypeVar("T")
+WEEKS, LEAST_WEEKS = 52, 8
+MAX_TASKS, MAX_TRIED = 5, 8
+MAX_FILES = 60
+MAX_ASKED = 60
+MAX_RELEASES = 6
+MAX_STEPS = 3  # Of one kind in the life of an entry.
+MAX_BODY = 400
+HOT = 4  # A file without memory is hot if it is among the fourth part that changes most.
+
+
+class _Scene(msgspec.Struct, frozen=True):
+    """What all views look at: the commit whose history counts, the entries, and the merged changes of the window."""
+
+    workspace: Workspace
+    tip: str
+    today: date
+    address: str
+    located: tuple[Located, ...]
+    verdicts: Mapping[str, tuple[Verdict, ...]]
+    changes: tuple[MergedChange, ...]
+    episodes: tuple[Episode, ...]
+
+    def commit(self, sha: str) -> WebLink:
+        return WebLink(sha[:7], f"{self._base}/commit/{sha}" if self.address else "")
+
+    def origin(self, ref: str) -> WebLink:
+        """`commit:3f2ab91` or `pr:128` as a link; anything else is only named."""
+        kind, _, name = ref.partition(":")
+        if kind == "commit" and name.isalnum():
+            return self.commit(name)
+        request = "merge_requests" if "/-" in self._base else "pull"
+        is_linked = kind == "pr" and name.isdecimal() and self.address
+        return WebLink(f"#{name}", f"{self._base}/{request}/{name}") if is_linked else WebLink(ref)
+
+    def file(self, path: str) -> str:
+        return f"{self._base}/blob/{self.tip}/{quote(path)}" if self.address else ""
+
+    @property
+    def _base(self) -> str:
+        return f"{self.address}/-" if "gitlab" in self.address else self.address
+
+
+def gather_report(
+    workspace: Workspace, now: datetime, environ: Mapping[str, str], task: str | None = None, address: str | None = None
+) -> Overview:
+    """What there is to show of the work tree and of the history of its default branch.
+
+    `task` is explained first; `address` is where links lead, instead of what the remote says. What a view cannot have
+    (a shallow clone) is a note. No forge and no model is asked for it.
+    """
+    today, notes = now.date(), list[str]()
+    remote = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url")
+    where = (find_address(remote or "") if address is None else address).rstrip("/")
+    tip = read_tips(workspace.repo).commit or find_commit(workspace.repo, "HEAD") or ""
+    name = (workspace.repo.root or workspace.repo.common_dir).name
+    if not tip:
+        return Overview(name=name, address=where, today=today, commit="", notes=("There is no commit yet.",))
+    memory = load_memory(workspace, None)
+    located = memory.located
+    tellings = load_episodes(workspace, None).tellings
+    truth = judge_located(workspace, located, None)
+    named = name_edits(workspace, [(place.entry, truth.get(place.entry, ())) for place in located], None)
+    scene = _Scene(
+        workspace=workspace,
+        tip=tip,
+        today=today,
+        address=where,
+        located=located,
+        verdicts={place.entry.id: verdicts for place, verdicts in zip(located, named, strict=True)},
+        changes=_try(notes, "What was merged", lambda: tuple(_list_changes(workspace, tip, today)), ()),
+        episodes=combine(tellings),
+    )
+    heirs = find_heirs_among(place.entry for place in located)
+    usage = count_usage(scene.episodes, heirs)
+    said = pass_on(list_feedback(tellings), heirs)
+    nothing: tuple[Question, ...] = ()
+    queue = _try(notes, "The inbox", lambda: list_queue(workspace, RecordOptions(), now, {}).found, nothing)
+    if len(memory.findings):
+        notes.append(f"{plural(len(memory.findings), 'finding')} in memory files: `memory-ci check` names them.")
+    if len(queue) > MAX_ASKED:
+        notes.append(f"The inbox shows {MAX_ASKED} of {len(queue)} questions: `memory-ci review --all` lists the rest.")
+    return Overview(
+        name=name,
+        address=where,
+        today=today,
+        commit=tip,
+        entries=tuple(_list_entries(scene, usage, said)),
+        weeks=_count_weeks(scene, queue),
+        files=tuple(_list_files(scene)),
+        tasks=_try(notes, "Tasks", lambda: _explain_tasks(scene, task, environ), ()),
+        inbox=tuple(_ask(number, one) for number, one in enumerate(queue[:MAX_ASKED], start=1)),
+        releases=_try(notes, "Health", lambda: tuple(_list_releases(scene)), ()),
+        sources=_count_sources(scene),
+        cost_usd=_try(notes, "Costs", lambda: sum_costs(workspace.repo, today - timedelta(weeks=WEEKS), tip), 0.0),
+        notes=tuple(notes),
+    )
+
+
+def save_report(overview: Overview, path: Path) -> int:
+    """Write the page; its size in bytes. Raises UsageError (missing-extra), RepositoryError (write-failed)."""
+    data = render_report(overview).encode()
+    write_file(path, data)
+    return len(data)
+
+
+def _try(notes: list[str], what: str, ask: Callable[[], T], otherwise: T) -> T:
+    """What a view shows; where it cannot be had, a note says why."""
+    try:
+        return ask()
+    except MemoryCIError as error:
+        notes.append(f"{what} cannot be shown: {error.message.splitlines()[0]}. {error.hint}".strip())
+        return otherwise
+
+
+# -- history
+
+
+def _list_changes(workspace: Workspace, tip: str, today: date) -> Iterator[MergedChange]:
+    since = find_commit_of_day(workspace.repo, tip, _first_monday(today) - timedelta(days=1))
+    for change in iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip)):
+        if is_work(workspace, change):
+            yield change
+
+
+def _first_monday(today: date) -> date:
+    return _monday(today) - timedelta(weeks=WEEKS - 1)
+
+
+def _monday(day: date) -> date:
+    return day - timedelta(days=day.weekday())
+
+
+def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ...]:
+    """Each week from the first in which anything happened to today's, those without anything too; some at least."""
+    merges, newest, days = Counter[date](), dict[date, WebLink](), dict[str, date]()
+    for change in scene.changes:
+        week = _monday(merged_on(change))
+        merges[week] += 1
+        newest[week] = scene.commit(change.tip.sha)
+        days |= {change.label: week, change.tip.sha[:7]: week}
+    candidates = Counter(
+        days[label] for one in queue if one.suggestion for label in one.suggestion.changes[:1] if label in days
+    )
+    learned, retired, written = Counter[date](), Counter[date](), dict[date, WebLink]()
+    paths, starts = memory_pathspecs(scene.workspace.config.scopes), ("id: ", "status: retired")
+    first = _first_monday(scene.today)
+    for one in count_added_lines(scene.workspace.repo, scene.tip, first, paths, starts):
+        week = _monday(one.at.astimezone(UTC).date())
+        learned[week] += max(one.added["id: "], 0)
+        retired[week] += max(one.added["status: retired"], 0)
+        if any(one.added.values()):
+            written.setdefault(week, scene.commit(one.sha))
+    known = [week for week in {*merges, *written} if first <= week <= scene.today]
+    begin, end = min(known, default=scene.today), _monday(scene.today)
+    begin = min(begin, end - timedelta(weeks=LEAST_WEEKS - 1))
+    count = (end - begin).days // 7 + 1 if known else 0
+    return tuple(
+        WorkWeek(
+            start=week,
+            merges=merges[week],
+            learned=learned[week],
+            candidates=candidates[week],
+            retired=retired[week],
+            newest=newest.get(week, WebLink("")),
+            written=written.get(week, WebLink("")),
+        )
+        for week in (begin + timedelta(weeks=number) for number in range(count))
+    )
+
+
+def _list_files(scene: _Scene) -> Iterator[ChurnedFile]:
+    """The files that merged changes touched most, and those that entries cite and that changed or are gone."""
+    is_memory = memory_test(scene.workspace)
+    present = {
+        path for file in tree_at(scene.workspace.repo, scene.tip).files.values() if (path := readable_path(file))
+    }
+    touched = ({file.path for commit in own_commits(one) for file in commit.files} for one in scene.changes)
+    churn = Counter(path for paths in touched for path in paths if path in present and not is_memory(path))
+    states = defaultdict[str, list[bool]](list)
+    for place in scene.located:
+        if is_in_force(place.entry, scene.today):
+            marked = {one.path: False for one in scene.verdicts[place.entry.id]}
+            marked |= {one.path: True for one in scene.verdicts[place.entry.id] if one.kind in MARKED}
+            for path, is_marked in marked.items():
+                states[path].append(is_marked)
+    chosen = churn.most_common(MAX_FILES)
+    hot = chosen[len(chosen) // HOT][1] if len(chosen) >= HOT else 2
+    for path, count in chosen:
+        marks = states.get(path, [])
+        cover: Cover = "covered" if not all(marks) else "stale" if marks else "hot" if count > hot else "bare"
+        yield ChurnedFile(path=path, churn=count, entries=len(marks), cover=cover, url=scene.file(path))
+
+
+def _list_releases(scene: _Scene) -> Iterator[ReleaseHealth]:
+    """The health at the newest releases and today; where there are no two releases, at the ends of months."""
+    start = find_addition(scene.workspace.repo, scene.tip, CONFIG_FILE)
+    names = list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1) if start else []
+    if len(names) < 2:
+        past = health_history(scene.workspace, scene.today, most=MAX_RELEASES)
+        yield from (ReleaseHealth(str(health.today), health) for health in reversed(past))
+        return
+    for name in names:
+        yield ReleaseHealth(name, measure_health(scene.workspace, scene.today, at=name))
+    yield ReleaseHealth("today", measure_health(scene.workspace, scene.today))
+
+
+# -- entries
+
+
+def _list_entries(scene: _Scene, usage: Mapping[str, UseCount], said: Iterable[Feedback]) -> Iterator[EntryLife]:
+    """The entries, the most prominent first; what stands in force before what is retired."""
+    work, heard = defaultdict[str, list[Episode]](list), defaultdict[str, list[Feedback]](list)
+    for episode in scene.episodes:
+        for id_ in {*(one.id for one in episode.retrieved), *episode.used}:
+            work[id_].append(episode)
+    for one in said:
+        heard[one.id].append(one)
+    decay = scene.workspace.config.prominence.decay
+    ranked = [(prominence(place.entry, scene.today, decay), place) for place in scene.located]
+    titles = {place.entry.id: place.entry.title for place in scene.located}
+    for value, place in sorted(ranked, key=lambda pair: (-pair[0], pair[1].path, pair[1].line)):
+        entry, verdicts = place.entry, scene.verdicts[place.entry.id]
+        count = usage.get(entry.id, UseCount())
+        older = [("supersedes", old) for old in entry.supersedes if old in titles]
+        others = [*((one.kind, one.id) for one in relations_of(entry)), *older]
+        yield EntryLife(
+            id=entry.id,
+            title=entry.title,
+            body=shorten(entry.body, MAX_BODY),
+            type=entry.type,
+            scope=place.scope.target,
+            status=entry.status,
+            place=f"{place.path}:{place.line}",
+            prominence=round(value, 3),
+            given=count.given,
+            used=count.used,
+            verdict=judge_entry(verdicts) if verdicts else "",
+            quotes=tuple(shorten(line, MAX_BODY) for line in entry.evidence),
+            life=tuple(_tell_life(scene, entry, verdicts, work[entry.id], heard[entry.id])),
+            others=tuple((kind, titles.get(id_, id_)) for kind, id_ in others),
+        )
+
+
+def _tell_life(
+    scene: _Scene, entry: Entry, verdicts: Sequence[Verdict], work: Sequence[Episode], heard: Sequence[Feedback]
+) -> Iterator[LifeStep]:
+    origins = tuple(map(scene.origin, (entry.source or "").split()))
+    yield LifeStep(at=entry.created_at or entry.occurred_at, what="learned", text=entry.engine or "", links=origins)
+    for what, some in (
+        ("given", [one for one in work if entry.id not in one.used]),
+        ("used", [one for one in work if entry.id in one.used]),
+    ):
+        for one in some[-MAX_STEPS:]:
+            ref = f"pr:{one.action.pr}" if one.action.pr else f"commit:{one.action.commit}" if one.action.commit else ""
+            links = (scene.origin(ref),) if ref else ()
+            yield LifeStep(at=one.occurred_at.date(), what=what, text=one.situation.summary, links=links)
+    for fact in heard[-MAX_STEPS:]:
+        if fact.kind != "touched":
+            links = (scene.origin(fact.ref),) if fact.ref else ()
+            yield LifeStep(at=fact.at.date(), what=fact.kind, text=f"by {fact.by}" if fact.by else "", links=links)
+    yield from (
+        LifeStep(at=None, what=f"code {one.kind}", text=say_verdict(one)) for one in verdicts if one.kind in MARKED
+    )
+    if entry.status != "active":
+        yield LifeStep(at=None, what=entry.status)
+    elif entry.valid_until:
+        yield LifeStep(at=entry.valid_until, what="ends")
+
+
+def _count_sources(scene: _Scene) -> tuple[SourceCount, ...]:
+    counts = Counter(
+        ((place.entry.source or "by hand").partition(":")[0], place.entry.engine or "people") for place in scene.located
+    )
+    return tuple(SourceCount(kind, engine, count) for (kind, engine), count in counts.most_common())
+
+
+# -- what people ask and are asked
+
+
+def _explain_tasks(scene: _Scene, task: str | None, environ: Mapping[str, str]) -> tuple[ExplainedTask, ...]:
+    """The task that is asked for, then what jobs asked in CI and what was merged last."""
+    asked = [one.situation.summary for one in reversed(scene.episodes) if one.retrieved]
+    merged = [one.title for one in reversed(load_tasks(scene.workspace, scene.tip).tasks) if one.is_merged]
+    tried = list(filter(None, dict.fromkeys((task or "", *asked, *merged))))[:MAX_TRIED]
+    explained = [explain_task(scene.workspace, one, scene.today, environ) for one in tried]
+    # What finds nothing explains little; the one that is asked for stays the first.
+    explained.sort(key=lambda one: (one.task != task, one.floor is None))
+    return tuple(explained[:MAX_TASKS])
+
+
+def _ask(number: int, one: Question) -> AskedQuestion:
+    """A question with its commands: an entry by its id, what is new by its number in `review --all`."""
+    key = one.located.entry.id[:8] if one.located and "keep" in one.answers else str(number)
+    quotes = one.suggestion.candidate.quotes if one.suggestion else ()
+    return AskedQuestion(
+        kind=one.kind,
+        title=one.title,
+        why=one.why,
+        quote=shorten(" ".join(quotes[0].text.split()), MAX_BODY) if quotes else "",
+        commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in one.answers),
+    )
