@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import click
 
-from memory_ci.cli.plain import Option, echo_json
+from memory_ci.cli.plain import Option, echo, echo_json, say
 from memory_ci.records.config import EngineName
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -73,12 +73,34 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return since(branch(sessions(engine_option(fetch(command)))))
 
 
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(("table", "json", "csv", "ids")),
+    default="table",
+    show_default=True,
+    help="Text for people, JSON (as --json), CSV, or the ids alone, one a line.",
+)
+
+
+def show_rows(form: str, value: Any, text: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:  # noqa: ANN401
+    """A record as `--format` says; the first of each row, which `head` names, is its id."""
+    if form == "csv":
+        from memory_ci.rendering.terminal import render_csv
+
+        echo(render_csv(head, rows))
+    elif form == "ids":
+        echo("".join(f"{row[0]}\n" for row in rows))
+    else:
+        show(value, text, form == "json")
+
+
 def show(value: Any, text: str | Iterable[str], as_json: bool) -> None:  # noqa: ANN401 - any record
     """A record as JSON, or what it says to people: a text as it is, or lines."""
     if as_json:
         echo_json(value)
     else:
-        click.echo(text if isinstance(text, str) else "".join(f"{line}\n" for line in text), nl=False)
+        say(text if isinstance(text, str) else "".join(f"{line}\n" for line in text))
 
 
 @contextmanager

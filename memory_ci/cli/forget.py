@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import json_option, show
-from memory_ci.cli.plain import echo_json, now, read_input, utf8, workspace
+from memory_ci.cli.plain import echo_json, now, read_input, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -62,7 +62,7 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
         if what == "-" or not sys.stdin.isatty():
             hint = "Look with --plan first, then say --yes."
             raise UsageError("nobody can be asked here whether to forget it", slug="not-confirmed", hint=hint)
-        click.echo("".join(f"{printable(line)}\n" for line in _tell(plan)), nl=False, err=True)
+        say("".join(f"{printable(line)}\n" for line in _tell(plan)), err=True)
         click.confirm("Do it?", abort=True, err=True)
     if not is_plan:
         plan = apply_forget(where, meant, Path.home(), secrets.token_hex(16), now())

@@ -10,7 +10,7 @@ import click
 
 from memory_ci.cli import add
 from memory_ci.cli.common import dry_run_option, engine_option, json_option, table_options
-from memory_ci.cli.plain import echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, say, today, utf8, warn, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
@@ -101,15 +101,15 @@ def episode_command(
         dry_run=dry_run,
     )
     if noted.left_out:
-        click.echo(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
+        say(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
     if as_json:
         echo_json(noted)
     elif not noted.is_new:
-        click.echo(f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written.")
+        say(f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written.")
     else:
-        click.echo(f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}\n{noted.episode.id}")
+        say(f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}\n{noted.episode.id}")
         if not dry_run:
-            click.echo("Commit it with your work.", err=True)
+            say("Commit it with your work.", err=True)
 
 
 @click.command("feedback")
@@ -142,14 +142,14 @@ def feedback_command(
     if as_json:
         echo_json(given)
     elif not given.is_new:
-        click.echo(f"Noted already; nothing written. Utility of {given.feedback.id[:8]}: {given.before:.2f}")
+        say(f"Noted already; nothing written. Utility of {given.feedback.id[:8]}: {given.before:.2f}")
     else:
-        click.echo(f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}")
-        click.echo(f"Utility of {given.feedback.id[:8]}: {given.before:.2f} -> {given.after:.2f}")
+        say(f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}")
+        say(f"Utility of {given.feedback.id[:8]}: {given.before:.2f} -> {given.after:.2f}")
         if given.feedback.ref and not given.amends:
-            click.echo(f"Note: no episode is known of {printable(given.feedback.ref)}.", err=True)
+            say(f"Note: no episode is known of {printable(given.feedback.ref)}.", err=True)
         if not dry_run:
-            click.echo("Commit it, on its own or with your work.", err=True)
+            say("Commit it, on its own or with your work.", err=True)
 
 
 @click.command("import")
@@ -195,18 +195,16 @@ def import_command(
 def _print(report: ImportReport, verb: str) -> None:
     """What was taken on stdout; what was left, and the sums, on stderr."""
     for taken in report.imported:
-        click.echo(printable(f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"))
+        say(printable(f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"))
     for taken in report.known:
         where = f"as {taken.id[:8]} in {taken.target}" if taken.target else "and was taken out of memory before"
-        click.echo(printable(f"known {taken.path}:{taken.line}: {taken.title} ({where})"))
+        say(printable(f"known {taken.path}:{taken.line}: {taken.title} ({where})"))
     for finding in report.refused:
-        click.echo(f"refused {render_finding(finding)}", err=True)
+        say(f"refused {render_finding(finding)}", err=True)
     for finding in report.not_understood:
-        click.echo(f"left alone {render_finding(finding)}", err=True)
+        say(f"left alone {render_finding(finding)}", err=True)
     sums = (report.imported, report.known, report.refused, report.not_understood)
-    click.echo(
-        "{} {verb}, {} known already, {} refused, {} not understood".format(*map(len, sums), verb=verb), err=True
-    )
+    say("{} {verb}, {} known already, {} refused, {} not understood".format(*map(len, sums), verb=verb), err=True)
 
 
 @click.command("checkpoint")
@@ -250,9 +248,9 @@ def checkpoint_command(
     if as_json:
         echo_json(written)
     elif dry_run:
-        click.echo(printable_lines(written.text), nl=False)
+        echo(printable_lines(written.text))
     else:
-        click.echo(f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}")
+        say(f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}")
 
 
 @click.command("premortem")
@@ -292,5 +290,5 @@ def premortem_command(
         echo_json(written)
         return
     if written.warning:
-        click.echo(f"Warning: {printable(written.warning)}", err=True)
-    click.echo(printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}", nl=not dry_run)
+        say(f"Warning: {printable(written.warning)}", err=True)
+    say(printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}")

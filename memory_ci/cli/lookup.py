@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, get_args
 
 import click
+from msgspec import to_builtins
 
-from memory_ci.cli.common import at_option, json_option, show
-from memory_ci.cli.plain import echo_json, today, utf8, warn, workspace
+from memory_ci.cli.common import at_option, format_option, json_option, show, show_rows
+from memory_ci.cli.plain import echo, echo_json, say, terminal_width, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
-from memory_ci.rendering.table import printable, printable_lines, render_entries
+from memory_ci.rendering.table import printable, printable_lines
 from memory_ci.rendering.why import render_dot, render_tree
 from memory_ci.text import plural
 
@@ -18,14 +21,24 @@ if TYPE_CHECKING:
     from memory_ci.flows.stage import ProjectStage
 
 
+COLUMNS = "id title type scope status prominence given used importance last_reinforced path line".split()
+"""What a line of `list --format csv` has, of the keys of its JSON."""
+
+
 @click.command("list")
 @click.option("--type", "types", multiple=True, type=click.Choice(get_args(EntryType)), help="Only this type.")
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(get_args(ScopeName)), help="Only this scope.")
 @click.option("--status", "statuses", multiple=True, type=click.Choice(get_args(Status)), help="Only this status.")
 @at_option
+@format_option
 @json_option
 def list_command(
-    types: tuple[str, ...], scopes: tuple[str, ...], statuses: tuple[str, ...], view: str | None, as_json: bool
+    types: tuple[str, ...],
+    scopes: tuple[str, ...],
+    statuses: tuple[str, ...],
+    view: str | None,
+    form: str,
+    as_json: bool,
 ) -> None:
     """List the entries, most prominent first.
 
@@ -33,10 +46,12 @@ def list_command(
     Example:
       memory-ci list --type corrective
       memory-ci list --at v1.2 --json
+      memory-ci list --format csv > memory.csv
     """
     from memory_ci.flows.episodes import load_usage
     from memory_ci.flows.lookup import Selection, list_ranked
     from memory_ci.flows.sessions.marked_notes import load_pending
+    from memory_ci.rendering.terminal import render_entries
 
     where = workspace()
     waiting = load_pending(where) if view is None else []
@@ -45,14 +60,16 @@ def list_command(
     usage = load_usage(where, view, [place.entry for _, place in every])
     selection = Selection(types, scopes, statuses)
     ranked = [(value, place) for value, place in every if selection.holds(place)]
+    used = [usage.get(place.entry.id, UseCount()) for _, place in ranked]
     found = [
-        {"prominence": value, "given": counted.given, "used": counted.used, "located": place}
-        for value, place in ranked
-        for counted in (usage.get(place.entry.id, UseCount()),)
+        to_builtins(place.entry)
+        | {"scope": place.scope.target, "path": place.path, "line": place.line, "prominence": value}
+        | {"given": one.given, "used": one.used}
+        for (value, place), one in zip(ranked, used, strict=True)
     ]
-    if ranked and not as_json:
-        click.echo(f"Prominence on the curve {where.config.prominence.decay}.", err=True)
-    show(found, render_entries(ranked, usage), as_json)
+    text = render_entries(ranked, usage, terminal_width(sys.stdout, os.environ))
+    rows = [[one[name] for name in COLUMNS] for one in found]
+    show_rows("json" if as_json else form, found, text, COLUMNS, rows)
 
 
 @click.command("show")
@@ -75,8 +92,8 @@ def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
         return
     place = shown.located
     facts = f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}"
-    click.echo(f"{printable(facts)}\n", err=True)
-    click.echo(printable_lines(shown.text), nl=False)
+    say(f"{printable(facts)}\n\n", err=True)
+    say(printable_lines(shown.text))
 
 
 @click.command("log")
@@ -139,9 +156,9 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
     if as_json or form == "json":
         echo_json(graph)
         return
-    click.echo(render_dot(graph) if form == "dot" else render_tree(graph), nl=False)
+    (echo if form == "dot" else say)(render_dot(graph) if form == "dot" else render_tree(graph))
     for note in graph.notes:
-        click.echo(f"Note: {printable(note)}", err=True)
+        say(f"Note: {printable(note)}", err=True)
 
 
 @click.command("blame")
@@ -222,14 +239,14 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
         return
     asked = f"({plural(report.probed, 'commit')} asked)"
     if report.loss is None:
-        click.echo(f"Still found, at rank {report.rank} {asked}.")
+        say(f"Still found, at rank {report.rank} {asked}.")
         return
     loss = report.loss
     now = f"rank {loss.after}" if loss.after is not None else "not found"
-    click.echo(f"{loss.sha[:12]} {loss.day} {printable(loss.subject)}")
-    click.echo(f"rank {loss.before} before, {now} after {asked}")
+    say(f"{loss.sha[:12]} {loss.day} {printable(loss.subject)}")
+    say(f"rank {loss.before} before, {now} after {asked}")
     for reason in loss.why:
-        click.echo(f"- {printable(reason)}")
+        say(f"- {printable(reason)}")
 
 
 @click.command("stage")
@@ -251,7 +268,7 @@ def stage_command(view: str, as_json: bool) -> None:
     place = workspace()
     stages = list_stages(place, view)
     if not stages and not as_json:
-        click.echo(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
+        say(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
     show([_summary(stage) for stage in stages], (printable(_line(stage)) for stage in stages), as_json)
 
 

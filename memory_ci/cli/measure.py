@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import click
 
 from memory_ci.cli.common import RangeArguments, engine_option, json_option, progress, range_options, show
-from memory_ci.cli.plain import now, today, workspace
+from memory_ci.cli.plain import now, say, today, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.health import Profile
 from memory_ci.rendering.quality import (
@@ -218,7 +218,7 @@ def init() -> None:
     from memory_ci.flows.measure.evaluate_retrieval import init_golden
 
     path, count = init_golden(workspace())
-    click.echo(f"{count} queries in {path}")
+    say(f"{count} queries in {path}")
 
 
 def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memory_ci.cli.common import dry_run_option, json_option, range_options, show
-from memory_ci.cli.plain import now, utf8, workspace
+from memory_ci.cli.plain import now, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
 from memory_ci.records.names import short_branch
@@ -204,7 +204,7 @@ def _ask(listed: Sequence[Question]) -> tuple[dict[Answer, list[Question]], dict
     skipped: list[Question] = []
     for one in listed:
         body = _text_of(one)[1]
-        click.echo("".join(f"{printable(line)}\n" for line in (*_tell(one), *body.splitlines())), nl=False)
+        say("".join(f"{printable(line)}\n" for line in (*_tell(one), *body.splitlines())))
         keys = [key for key, verb in KEYS.items() if verb in one.answers]
         asked = f"{', '.join((*(KEYS[key] for key in keys), 'edit, skip, quit'))}"
         reply = click.prompt(asked, type=click.Choice([*keys, *"esq"]), default="s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import memory_ci
@@ -12,6 +13,16 @@ from memory_ci.errors import UsageError
 PACKAGE = Path(memory_ci.__file__).parent
 PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")
 """In a wheel, and in a checkout."""
+
+
+def link_to(slug: str) -> str:
+    """Where an error or a finding is explained: the site that the package's metadata names, else the page in it."""
+    try:
+        urls = metadata("memory-ci").get_all("Project-URL") or ()
+    except PackageNotFoundError:
+        urls = ()
+    site = next((url.partition(", ")[2] for url in urls if url.lower().startswith("documentation, ")), "")
+    return f"{site.rstrip('/')}/errors/#{slug}" if site else f"memory-ci help {slug}"
 
 
 def list_topics() -> dict[str, str]:
