@@ -122,7 +122,7 @@ def recall_command(
     \b
     Example:
       memory-ci recall "retry failed payments"
-      memory-ci recall "what did we try for retries" --ranking t4dm --outcome failure --explain
+      memory-ci recall "what did we try for retries" --outcome failure --explain
     """
     from memory_ci.flows.serve.recall import RecallQuery, recall_episodes
     from memory_ci.rendering.context import render_recall

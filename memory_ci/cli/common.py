@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
 from memory_ci.cli.plain import Option, echo, echo_json, say
+from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import EngineName
+from memory_ci.rendering.table import printable
+from memory_ci.text import shorten
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
@@ -51,6 +55,23 @@ def _click_option(option: Option) -> Callable[[Decorated], Decorated]:
         metavar=option.metavar,
         help=option.help,
     )
+
+
+def complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The entries whose id begins so, each with its title; nothing where memory cannot be read: a shell waits."""
+    from memory_ci.flows.workspace import load_memory, open_workspace
+    from memory_ci.rendering.terminal import short_ids
+
+    try:
+        entries = [place.entry for place in load_memory(open_workspace(Path.cwd()), None).located]
+    except MemoryCIError:
+        return []
+    ids = short_ids(entry.id for entry in entries)
+    return [
+        CompletionItem(ids[entry.id], help=printable(shorten(entry.title, 60)))
+        for entry in entries
+        if entry.id.startswith(incomplete.lower())
+    ]
 
 
 RangeArguments = str | bool | tuple[Path, ...] | None

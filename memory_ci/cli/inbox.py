@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from memory_ci.cli import add
-from memory_ci.cli.common import dry_run_option, engine_option, json_option, table_options
+from memory_ci.cli.common import complete_id, dry_run_option, engine_option, json_option, table_options
 from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, say, today, utf8, warn, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
@@ -38,9 +38,9 @@ def add_command(
 
     \b
     Example:
-      memory-ci add "Retry a POST only with an idempotency key" --type corrective --source pr:128
+      memory-ci add "Retry a POST only with a key" --type corrective --source pr:128
       echo "Builds need Node 20" | memory-ci add --scope team:web
-      memory-ci add "Retry charges in the client alone" --quote "never retry a charge in the caller"
+      memory-ci add "Retry in the client" --quote "never retry in the caller"
     """
     if text is not None and title is not None:
         raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")
@@ -83,7 +83,7 @@ def episode_command(
 
     \b
     Example:
-      memory-ci episode "Tried a queue for retries; the worker starved" --outcome failure --domain payments
+      memory-ci episode "Tried a queue; the worker starved" --outcome failure
     """
     from memory_ci.flows.inbox.episode import create_episode
 
@@ -113,7 +113,7 @@ def episode_command(
 
 
 @click.command("feedback")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
 @click.option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
 @click.option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
@@ -125,8 +125,8 @@ def feedback_command(
 ) -> None:
     """Say whether an entry helped.
 
-    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an entry's id or at least
-    8 characters of its start. What was said of one entry, kind and --ref is noted once, whoever says it.
+    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an entry's id or the
+    start of it. What was said of one entry, kind and --ref is noted once, whoever says it.
 
     \b
     Example:
@@ -178,7 +178,7 @@ def import_command(
 
     \b
     Example:
-      memory-ci import --from claude-code ~/.claude/projects/-home-ada-shop/memory --dry-run
+      memory-ci import --from claude-code ~/.claude/projects/-home-ada-shop/memory
       memory-ci import --from legacy --replace MEMORY.md
     """
     from memory_ci.flows.inbox.importer import ImportOptions, import_memory
@@ -230,8 +230,8 @@ def checkpoint_command(
 
     \b
     Example:
-      memory-ci checkpoint "The gateway answers within a second" --milestone planning
-      memory-ci checkpoint "The gateway answers within a second" --state failed --because "it took eight"
+      memory-ci checkpoint "The gateway answers within a second"
+      memory-ci checkpoint "The gateway answers within a second" --state failed
     """
     from memory_ci.flows.inbox.job import append_assumption
     from memory_ci.flows.sessions.active_session import find_sessions

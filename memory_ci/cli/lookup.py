@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 from msgspec import to_builtins
 
-from memory_ci.cli.common import at_option, format_option, json_option, show, show_rows
+from memory_ci.cli.common import at_option, complete_id, format_option, json_option, show, show_rows
 from memory_ci.cli.plain import echo, echo_json, say, terminal_width, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
@@ -73,7 +73,7 @@ def list_command(
 
 
 @click.command("show")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @at_option
 @json_option
 def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
@@ -97,7 +97,7 @@ def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
 
 
 @click.command("log")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @json_option
 def log_command(entry_id: str, as_json: bool) -> None:
     """Show what commits did to one entry, newest first; it may be gone by now.
@@ -128,7 +128,7 @@ def log_command(entry_id: str, as_json: bool) -> None:
 
 
 @click.command("graph")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.option("--depth", type=click.IntRange(1, 2), default=1, show_default=True, help="How many edges away to look.")
 @click.option(
     "--format",
@@ -182,7 +182,7 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
 
 
 @click.command("why")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.option("--lines", "is_lines", is_flag=True, help="List the lines that the work brought which taught it.")
 @at_option
 @json_option
@@ -190,8 +190,8 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     """Say what an entry counts, and what made it so.
 
     Its prominence today, its utility event by event with the episode of each, how well it is kept by FSRS, the factors
-    by which retrieve multiplies its relevance, and what became of the code that it cites. ID is an entry's id or at
-    least 8 characters of its start. With --at a commit or a day: as of then.
+    by which retrieve multiplies its relevance, and what became of the code that it cites. ID is an entry's id or the
+    start of it. With --at a commit or a day: as of then.
 
     \b
     Example:
@@ -215,7 +215,14 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
 
 @click.command("bisect")
 @click.argument("query")
-@click.option("--expect", "expected", required=True, metavar="ID", help="The entry that should be found, or its start.")
+@click.option(
+    "--expect",
+    "expected",
+    required=True,
+    metavar="ID",
+    shell_complete=complete_id,
+    help="The entry that should be found, or its start.",
+)
 @click.option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
 @click.option("--bad", metavar="REV", default="HEAD", show_default=True, help="A revision that has lost it.")
 @click.option("--top", type=int, default=10, show_default=True, metavar="K", help="Among the best K it should be.")

@@ -146,7 +146,7 @@ def retrieval(
     Example:
       memory-ci eval retrieval
       memory-ci eval retrieval --against origin/main
-      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl --run run.jsonl
+      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
     """
     from memory_ci.flows.measure.evaluate_retrieval import measure, run_lines
 

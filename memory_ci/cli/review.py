@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_ci.cli.common import dry_run_option, json_option, range_options, show
+from memory_ci.cli.common import complete_id, dry_run_option, json_option, range_options, show
 from memory_ci.cli.plain import now, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
@@ -34,11 +34,15 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     return range_options(accept(edit(never(dry_run_option(json_option(command))))))
 
 
+def _entries(flag: str, said: str) -> Callable[..., Any]:
+    return click.option(flag, multiple=True, metavar="N|ID", shell_complete=complete_id, help=said)
+
+
 @click.command("review")
 @click.option("--stale", is_flag=True, help="All entries whose code has changed or is gone, and nothing else.")
 @click.option("--all", "show_all", is_flag=True, help="All that could be asked, not the questions of this week alone.")
-@click.option("--keep", multiple=True, metavar="N|ID", help="It holds: anchor it in the code as it is. Repeatable.")
-@click.option("--retire", multiple=True, metavar="N|ID", help="It does not hold any more: retire it. Repeatable.")
+@_entries("--keep", "It holds: anchor it in the code as it is. Repeatable.")
+@_entries("--retire", "It does not hold any more: retire it. Repeatable.")
 @_options
 def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """Answer what memory asks of people: a few questions a week, the most useful first.

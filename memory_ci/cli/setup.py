@@ -196,7 +196,7 @@ def completion_command(shell: str) -> None:
 
     \b
     Example:
-      memory-ci completion bash > ~/.local/share/bash-completion/completions/memory-ci
+      memory-ci completion bash >> ~/.bashrc
     """
     from memory_ci.cli.main import main
 

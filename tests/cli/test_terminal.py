@@ -11,12 +11,16 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
 from io import StringIO
 
+import click
 import pytest
 
+from memory_ci.cli.main import main
 from memory_ci.cli.plain import choose_color, is_colored_for, terminal_width
 from memory_ci.store.edits import format_entry
+from memory_ci.text import shorten
 from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
@@ -128,3 +132,41 @@ def test_lists_are_tables_json_csv_or_ids(zoo: Project, run: Run) -> None:
     (found,) = csv.DictReader(StringIO(run("list", "--format", "csv").stdout))
     assert found["title"] == LONG
     assert run("list", "--format", "ids").stdout == f"{make_id(1)}\n"
+
+
+ID_WORDS = {"ID", "N|ID", "ID|WORDS|PERSON"}
+
+
+def test_every_id_is_completed_with_its_title(zoo: Project) -> None:
+    params = [
+        (context, param)
+        for context in list_contexts()
+        for param in context.command.params
+        if {param.metavar, *getattr(param, "opts", ())} & ID_WORDS or param.name == "entry_id"
+    ]
+    assert len(params) >= 8
+    for context, param in params:
+        (item,) = param.shell_complete(context, "0000")
+        assert item.value == make_id(1)[:8], context.info_name
+        assert item.help == shorten(LONG, 60)
+        assert param.shell_complete(context, "ffff") == []
+
+
+def list_contexts(of: click.Context | None = None) -> Iterator[click.Context]:
+    """Every command with its sub-commands."""
+    of = of or click.Context(main, info_name="memory-ci")
+    yield of
+    if isinstance(of.command, click.Group):
+        for name in (*of.command.list_commands(of), *(["hook"] if of.parent is None else [])):
+            command = of.command.get_command(of, name)
+            assert command is not None
+            yield from list_contexts(click.Context(command, info_name=name, parent=of))
+
+
+def test_every_command_has_an_example_and_each_line_of_its_help_fits() -> None:
+    for context in list_contexts():
+        if "hook" in context.command_path:
+            continue
+        text = context.get_help()
+        assert "Example" in text, context.command_path
+        assert max(map(len, text.splitlines())) <= 80, context.command_path

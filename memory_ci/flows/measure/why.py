@@ -13,7 +13,6 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.edits import name_edits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.feedback_index import mask_feedback
-from memory_ci.flows.inbox.feedback import check_length
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.past_index import find_moment
@@ -66,9 +65,8 @@ class _Case(msgspec.Struct, frozen=True):
 def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
     """Why the entry whose id begins with `prefix` ranks as it does; `at` a commit or day, with that day as today.
 
-    Raises UsageError (short-id, unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
+    Raises UsageError (unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
     """
-    check_length(prefix)
     if at is None:
         return _explain(workspace, prefix, None, today)
     moment = find_moment(workspace, at)
