@@ -38,7 +38,7 @@ def add_command(
 
     \b
     Example:
-      memory-ci add "Retry a POST only with a key" --type corrective --source pr:128
+      memory-ci add "Retry a POST only with a key" --type corrective
       echo "Builds need Node 20" | memory-ci add --scope team:web
       memory-ci add "Retry in the client" --quote "never retry in the caller"
     """
