@@ -59,7 +59,7 @@ def ci_command(
     `record`, and the index is built. On other branches nothing is done. Without a provider the branch that is checked
     out decides. Events that would give secrets to the words of strangers are refused.
 
-    The last line of standard output is one of JSON that says how the run went (docs/ci.md).
+    The last line of standard output is one of JSON that says how the run went (`memory-ci help ci`).
 
     A run that stopped before its end says so, and by the key `ci.fail_on` of the configuration it ends with status 5.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--key", "only_key", is_flag=True, help="Print the cache key of HEAD (or the view), and build nothing.")
 @click.option("--verify", is_flag=True, help="Prove that the index is equal to the tree; exit 1 with what differs.")
 @click.option("--stats", is_flag=True, help="Count what the index of the work tree holds.")
-@click.option("--vectors", is_flag=True, help="Embed what has no vector yet, for the vector lane (docs/embedders.md).")
+@click.option("--vectors", is_flag=True, help="Embed what has no vector yet: `memory-ci help embedders`.")
 @click.option(
     "--db", type=click.Path(path_type=Path, dir_okay=False), help="This file, not the one in the git directory."
 )

@@ -88,9 +88,9 @@ def eval_command() -> None:
 def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     """Run an engine on gold windows, through the same checks as `record`, and count what came of it.
 
-    The file has one window a line (docs/evaluation.md). A directory is a set of windows, replies and what readers
-    thought of them (docs/labelling.md): no engine is run, its replies go through the checks of today. Every share is
-    printed with what it is of and its interval.
+    The file has one window a line (`memory-ci help evaluation`). A directory is a set of windows, replies and what
+    readers thought of them (`memory-ci help labelling`): no engine is run, its replies go through the checks of today.
+    Every share is printed with what it is of and its interval.
 
     \b
     Example:
@@ -178,8 +178,8 @@ def retrieval(
 def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments) -> None:
     """Draw windows of merged work, ask the model about them, and write a sheet for each of two readers.
 
-    Label 40 windows in half an hour: docs/labelling.md. Without a model the windows alone are written; put what answers
-    them into replies.jsonl and call it with the same directory again for the sheets.
+    Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone are written; put
+    what answers them into replies.jsonl and call it with the same directory again for the sheets.
 
     \b
     Example:

@@ -83,7 +83,7 @@ def record_command(
     learning cites words of a person, and code checks that they were said.
 
     With --push the run is made on the tip of the remote's branch and its commits are put there, or into one pull
-    request: docs/publishing.md.
+    request: `memory-ci help publishing`.
 
     \b
     Example:

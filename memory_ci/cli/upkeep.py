@@ -120,8 +120,8 @@ def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bo
 def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to the newest format, or back.
 
-    One commit, if anything changes. What this version does not know stays as it is. docs/compatibility.md says what a
-    format is.
+    One commit, if anything changes. What this version does not know stays as it is. What a format is:
+    `memory-ci help compatibility`.
 
     \b
     Example:

@@ -51,7 +51,7 @@ ADVICE: Mapping[MetricName, str] = {
     "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
     "coherence": "Unite what says the same: `memory-ci compact`. Of two that contradict, let one supersede the other.",
     "efficiency": "Where work taught something that the next such work should know, note it: `memory-ci add`, or a mark"
-    " in the next commit (docs/extraction.md). Where there was nothing to learn, it is no fault."
+    " in the next commit (`memory-ci help extraction`). Where there was nothing to learn, it is no fault."
     " `memory-ci health` names the titles.",
     "reachability": "Say where an entry comes from: write `source: commit:<sha>` into it by hand, or `cites` or"
     " `relations` (`memory-ci show ID` names the file); a new one gets it from `memory-ci add --source commit:<sha>`."

@@ -29,7 +29,7 @@ SHOWN = 3
 
 REBUILD = "memory-ci index"
 EMBED = "memory-ci index --vectors"
-CHOOSE = "Give it what it lacks (docs/embedders.md), or set retrieve.embedder to none."
+CHOOSE = "Give it what it lacks (`memory-ci help embedders`), or set retrieve.embedder to none."
 
 
 def check_files(case: Surroundings) -> Iterator[Probe]:

@@ -72,7 +72,7 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
         remedy = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
         yield Probe("joining", "warn", missed, remedy)
     for problem in dict.fromkeys(finder.problems):
-        yield Probe("sessions", "warn", problem, "See docs/sessions.md for where sessions are kept and fetched from.")
+        yield Probe("sessions", "warn", problem, "Where sessions are kept and fetched from: `memory-ci help sessions`.")
 
 
 def _judge_sessions(stored: Sequence[StoredSession], joined: int, count: int, *, is_capturing: bool) -> Probe:

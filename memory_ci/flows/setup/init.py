@@ -37,7 +37,7 @@ INSTALLED = "memory-ci/init"
 """In the git directory: says that `init` ran `install`, so that `uninit` takes that out, too."""
 
 CONFIG_TEXT = """\
-# memory-ci: every key is optional; these are the defaults. All keys: docs/configuration.md of memory-ci.
+# memory-ci: every key is optional; these are the defaults. All keys: memory-ci help configuration.
 
 # extraction:
 #   max_entries_per_change: 3       # how many learnings one merged change may add
