@@ -83,7 +83,7 @@ def _tell(plan: ForgetPlan) -> Iterator[str]:
             yield f"{heading}:"
         yield from (f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places)
     if plan.commit:
-        yield f"Committed as {plan.commit[:12]}, with a tombstone in .memory/rejected.txt"
+        yield f"Committed as {plan.commit[:12]}, with a hash in .memory/rejected.txt that keeps it out"
 
 
 def _tell_steps(plan: ForgetPlan) -> Iterator[str]:

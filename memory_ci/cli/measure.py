@@ -40,7 +40,7 @@ def health_command(at: str | None, history: bool, profile: Profile | None, effec
 
     Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25, coherence 20, efficiency 15,
     reachability 15. Red is below 50, yellow below 75, green from there. A metric without data is n/a, and its weight
-    is shared out. All of it is reckoned from the files and the history; nothing is stored.
+    is shared out. All of it is counted in the files and the history; nothing is stored.
 
     \b
     Example:
@@ -139,7 +139,7 @@ def retrieval(
 ) -> None:
     """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
 
-    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they guard its
+    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they protect its
     memory. Every mean is printed with its 95 % interval; times are those of this run.
 
     \b

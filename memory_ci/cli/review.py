@@ -118,7 +118,7 @@ def _run(
     lines = list(_say_done(done, dry_run=dry_run))
     if not (said or skipped):
         count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
-        later = len(listed) - count if kinds else 0 if is_view or show_all else queue.week.waiting
+        later = max(len(listed) - count, 0) if kinds else 0 if is_view or show_all else queue.week.waiting
         lines = [*render_questions(listed[:count], later), *([] if listed else [_say_none(queue, kinds, stale=stale)])]
     shown: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     shown |= {"applied": None if dry_run else done.applied}

@@ -22,7 +22,7 @@ from memory_ci.rendering.table import printable
 """Those of flows.setup.agents, written here so that the help needs no import of it."""
 
 RENAMED = """
-Hooks of ours that you had changed were renamed, and are not run. Where lines of your own belong: `memory-ci help hooks`"""
+Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
 
 if TYPE_CHECKING:
     from memory_ci.flows.setup.hook_managers import Manager

@@ -144,7 +144,7 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
     if not judged:
         return Measured(None, NO_ENTRY if not kinds else f"no anchor to judge in {_entries(total)}")
     shares = ", ".join(f"{name} {count[name] / total:.0%}" for name in ("fresh", "marked", "withheld"))
-    basis = f"{shares}, unanchored {count[None] / total:.0%} of {_entries(total)}"
+    basis = f"{shares}, not compared {count[None] / total:.0%} of {_entries(total)}"
     stale = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
     return Measured(100 * (count["fresh"] + count["marked"] / 2) / judged, basis, missing=stale)
 
@@ -155,7 +155,7 @@ def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measur
         return Measured(None, NO_ENTRY)
     floor = floor_of(decay)
     left = math.fsum((recency(entry, today, decay) - floor) / (1 - floor) for entry in entries)
-    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))} on the curve {decay}")
+    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))}, ageing {decay}")
 
 
 def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = "") -> Measured:

@@ -184,9 +184,9 @@ def check_guard(case: Surroundings, check: Checker = check_memory, serve: Server
         *(f"`retrieve` serves a planted {code}" for code, text in PLANTS.items() if text in served),
         *(["`retrieve` does not serve a harmless entry"] if HARMLESS not in served else []),
     ]
-    yield from (Probe("guard", "fail", fault, UPDATE) for fault in faults)
+    yield from (Probe("safety", "fail", fault, UPDATE) for fault in faults)
     if not faults:
-        yield Probe("guard", "ok", "a planted key and a planted injection were refused, a harmless entry was served")
+        yield Probe("safety", "ok", "a planted key and a planted injection were refused, a harmless entry was served")
 
 
 def _plant(folder: Path) -> Workspace:

@@ -43,7 +43,7 @@ from memory_ci.retrieval.rank import rank
 
 WITHHELD = "[withheld]"
 MAX_NAMED = 5
-NO_FSRS = "Stability and retrievability need the package fsrs: pip install 'memory-ci[fsrs]'."
+NO_FSRS = "How much of it is left to memory is told by the package fsrs: pip install 'memory-ci[fsrs]'."
 LOW = "Much was said against it: a person should look whether it still holds. It is never retired for that alone."
 
 Factors = tuple[tuple[str, float], ...]

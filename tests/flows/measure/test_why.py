@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from datetime import UTC, date, datetime, timedelta
 
@@ -200,5 +201,7 @@ def test_everything_is_printed_a_line_each_and_nothing_moves_the_cursor(zoo: Pro
     text = render_why(why(zoo))
     assert text.splitlines()[0] == "00000001 Zebra crossing"
     assert "utility    0.700 from 1 event\n  2026-11-19 confirmed +0.200 -> 0.700 by ada, pr:1\n" in text
-    assert "ranking    relevance x prominence " in text
+    assert "It counts 0." in text
+    assert "given to 0 jobs and used by 0, with 1 event of feedback, which speaks for it." in text
+    assert re.search(r"(?m)^  prominence     █+░* 0\.\d{3}$", text)
     assert "evidence: commit:3f2ab91c0d12 Wait." in text
