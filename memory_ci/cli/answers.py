@@ -10,7 +10,7 @@ import click
 
 from memory_ci.cli import retrieve
 from memory_ci.cli.common import format_option, json_option, show_rows, table_options
-from memory_ci.cli.plain import has_input, now, read_input, say, utf8, workspace
+from memory_ci.cli.plain import has_input, now, progress, read_input, say, utf8, workspace
 from memory_ci.records.episode import Outcome, Ranking
 from memory_ci.rendering.table import printable
 
@@ -78,7 +78,8 @@ def similar_command(
     if not task and not has_input():
         raise click.UsageError('Say what the task is: memory-ci similar "…", or pipe it in.')
     text = utf8(" ".join(task)) if task else read_input()
-    found = similar_tasks(workspace(), text, top=top, all_history=all_history)
+    with progress("Comparing tasks"):
+        found = similar_tasks(workspace(), text, top=top, all_history=all_history)
     rows = [(one.task.label, one.task.title, one.task.merged_on, one.task.outcome, one.score) for one in found]
     text, head = render_similar(found, explain=explain), ("id", "title", "merged_on", "outcome", "score")
     show_rows("json" if as_json else form, found, text, head, rows)
@@ -132,7 +133,8 @@ def recall_command(
     where, text = workspace(), utf8(" ".join(query)) if query else read_input()
     days = parse_days(occurred_between)
     asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, days, at)
-    recalled = recall_episodes(where, asked, os.environ)
+    with progress("Recalling"):
+        recalled = recall_episodes(where, asked, os.environ)
     for note in recalled.notes:
         say(f"Note: {printable(note)}", err=True)
     rows = [

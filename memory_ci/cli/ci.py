@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import click
 import msgspec
 
-from memory_ci.cli.common import dry_run_option, engine_option, now_option, progress
+from memory_ci.cli.common import dry_run_option, engine_option, now_option
 from memory_ci.cli.guard import show_report
-from memory_ci.cli.plain import committed_workspace, echo, now, say
+from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.annotations import fence, render_stop

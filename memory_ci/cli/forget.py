@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import complete_id, json_option, show
-from memory_ci.cli.plain import echo_json, now, read_input, say, utf8, workspace
+from memory_ci.cli.plain import echo_json, now, progress, read_input, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -57,7 +57,8 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
     where = workspace()
     text = read_input() if what == "-" else utf8(what)
     meant = find_meant(where, text, wanted)  # type: ignore[arg-type] # click's choice
-    plan = plan_forget(where, meant, Path.home())
+    with progress("Looking for it"):
+        plan = plan_forget(where, meant, Path.home())
     if not is_plan and not yes:
         if what == "-" or not sys.stdin.isatty():
             hint = "Look with --plan first, then say --yes."

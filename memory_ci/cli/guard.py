@@ -10,7 +10,7 @@ import click
 
 from memory_ci.cli import check
 from memory_ci.cli.common import at_option, dry_run_option, json_option, table_options
-from memory_ci.cli.plain import committed_workspace, echo, echo_json, say, today, warn, workspace
+from memory_ci.cli.plain import committed_workspace, echo, echo_json, progress, say, today, warn, workspace
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
@@ -123,7 +123,8 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
     from memory_ci.flows.guard.verify import verify_change
 
     where = committed_workspace()
-    report = verify_change(where, base, head, is_fork=is_fork)
+    with progress("Checking"):
+        report = verify_change(where, base, head, is_fork=is_fork)
     show_report(report, form, where, head)
     raise SystemExit(0 if report.is_ok else 1)
 

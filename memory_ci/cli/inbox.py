@@ -10,7 +10,7 @@ import click
 
 from memory_ci.cli import add
 from memory_ci.cli.common import complete_id, dry_run_option, engine_option, json_option, table_options
-from memory_ci.cli.plain import echo, echo_json, has_input, now, read_input, say, today, utf8, warn, workspace
+from memory_ci.cli.plain import echo, echo_json, has_input, now, progress, read_input, say, today, utf8, warn, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
@@ -184,7 +184,8 @@ def import_command(
     from memory_ci.flows.inbox.importer import ImportOptions, import_memory
 
     options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
-    report = import_memory(workspace(), paths, options, today())
+    with progress("Importing"):
+        report = import_memory(workspace(), paths, options, today())
     if as_json:
         echo_json({"dry_run": dry_run, "report": report})
     else:

@@ -13,8 +13,8 @@ import click
 from msgspec.structs import replace
 
 from memory_ci.cli.agent import NAMES
-from memory_ci.cli.common import dry_run_option, json_option, progress
-from memory_ci.cli.plain import echo, echo_json, has_input, now, say, workspace
+from memory_ci.cli.common import dry_run_option, json_option
+from memory_ci.cli.plain import echo, echo_json, has_input, now, progress, say, workspace
 from memory_ci.cli.setup import show_steps
 from memory_ci.rendering.table import printable, printable_lines
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, progress, range_options, show
-from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, say
+from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, range_options, show
+from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, progress, say
 from memory_ci.cli.record import as_json_of, show_run, wait_for_batches
 from memory_ci.errors import UsageError
 from memory_ci.records.config import PublishMode

@@ -10,7 +10,7 @@ import click
 from msgspec import to_builtins
 
 from memory_ci.cli.common import at_option, complete_id, format_option, json_option, show, show_rows
-from memory_ci.cli.plain import echo, echo_json, say, terminal_width, today, utf8, warn, workspace
+from memory_ci.cli.plain import echo, echo_json, progress, say, terminal_width, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
 from memory_ci.rendering.table import printable, printable_lines
@@ -108,7 +108,8 @@ def log_command(entry_id: str, as_json: bool) -> None:
     """
     from memory_ci.flows.lookup import list_entry_versions
 
-    versions = list_entry_versions(workspace(), utf8(entry_id))
+    with progress("Reading history"):
+        versions = list_entry_versions(workspace(), utf8(entry_id))
     rows = [
         {
             "commit": v.commit.sha,
@@ -152,7 +153,8 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
     """
     from memory_ci.flows.measure.graph import build_graph
 
-    graph = build_graph(workspace(), utf8(entry_id), depth)
+    with progress("Relating"):
+        graph = build_graph(workspace(), utf8(entry_id), depth)
     if as_json or form == "json":
         echo_json(graph)
         return
@@ -177,7 +179,8 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
     from memory_ci.flows.measure.blame import blame
     from memory_ci.rendering.why import render_blame
 
-    blamed = blame(workspace(), utf8(place), view)
+    with progress("Reading history"):
+        blamed = blame(workspace(), utf8(place), view)
     show(blamed, render_blame(blamed), as_json)
 
 
@@ -204,7 +207,8 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     from memory_ci.rendering.why import render_blame, render_why
 
     if is_lines:
-        lines = list_lines_of(workspace(), utf8(entry_id), view)
+        with progress("Reading history"):
+            lines = list_lines_of(workspace(), utf8(entry_id), view)
         show(lines, render_blame(lines) or "No line that stands today was brought by what taught it.\n", as_json)
         return
 
@@ -240,7 +244,8 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
 
     if not expected.strip():
         raise click.UsageError("--expect names no entry.")
-    report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
+    with progress("Asking commits"):
+        report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
     if as_json:
         echo_json(report)
         return

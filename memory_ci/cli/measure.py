@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
 
-from memory_ci.cli.common import RangeArguments, engine_option, json_option, progress, range_options, show
-from memory_ci.cli.plain import now, say, today, workspace
+from memory_ci.cli.common import RangeArguments, engine_option, json_option, range_options, show
+from memory_ci.cli.plain import now, progress, say, today, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.health import Profile
 from memory_ci.rendering.quality import (
@@ -57,16 +57,19 @@ def health_command(at: str | None, history: bool, profile: Profile | None, effec
             raise click.UsageError("--effect compares sessions until now: give no other option with it.")
         from memory_ci.flows.measure.effect import measure_effect
 
-        report = measure_effect(workspace(), today())
+        with progress("Comparing sessions"):
+            report = measure_effect(workspace(), today())
         show(report, render_effect(report), as_json)
         return
     if at is not None and history:
         raise click.UsageError("--at looks at one moment, --history at many: choose one.")
     if history:
-        past = health_history(workspace(), today(), profile, os.environ)
+        with progress("Measuring the past"):
+            past = health_history(workspace(), today(), profile, os.environ)
         show(past, render_history(past), as_json)
         return
-    health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
+    with progress("Measuring"):
+        health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
     show(health, render_health(health), as_json)
 
 
@@ -106,7 +109,8 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
         show(found, render_set(found), as_json)
         return
 
-    done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
+    with progress("Judging"):
+        done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
     show(done, render_evaluation(done), as_json)
 
 
@@ -232,9 +236,10 @@ def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> t
 def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:
     from memory_ci.flows.measure.evaluate_retrieval import answer_golden, compare_golden, load_golden
 
-    where = workspace()
-    goldens = load_golden(where)
-    answered = answer_golden(where, goldens, today(), time.perf_counter)
+    with progress("Asking"):
+        where = workspace()
+        goldens = load_golden(where)
+        answered = answer_golden(where, goldens, today(), time.perf_counter)
     if rev is None:
         return answered, None
     return answered, compare_golden(where, goldens, answered, rev, margin, time.perf_counter)

@@ -7,7 +7,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
@@ -125,6 +126,25 @@ def terminal_width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:
         return 80
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """How far long work is, in one line on stderr while it goes on: only at a terminal, and gone when it is done."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from memory_ci.rendering.terminal import bar
+
+    def draw(done: int, total: int) -> None:
+        share = f" {bar(done / total, 20)} {done / total:.0%}" if total else "…"
+        echo(f"\x1b[K{label}{share}\r", err=True)  # whatever is said next stands in its place
+
+    draw(0, 0)
+    try:
+        yield draw
+    finally:
+        echo("\x1b[K", err=True)
 
 
 def is_terminal() -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, now_option, progress, range_options, show
-from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input, now, say, today
+from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, now_option, range_options, show
+from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input, now, progress, say, today
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
 from memory_ci.records.names import short_branch

@@ -15,6 +15,7 @@ from memory_ci.cli.plain import (
     has_input,
     is_terminal,
     now,
+    progress,
     read_input,
     say,
     today,
@@ -85,7 +86,8 @@ def run(
     nudge = _nudge(where, asked["session"]) if is_context else ""
     is_noted = not explain and (record if record is not None else "CI" in os.environ)
     asked["reserved"] = len(nudge) + len(ASK) * is_noted + FENCE_CHARS * (form == "markdown")
-    answer = _retrieve(where, text, asked | ({"total_chars": HOOK_CHARS} if form == "hook" else {}))
+    with progress("Asking memory"):
+        answer = _retrieve(where, text, asked | ({"total_chars": HOOK_CHARS} if form == "hook" else {}))
     warn(answer.findings)
     for note in answer.notes:
         say(f"Note: {printable(note)}", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memory_ci.cli.common import complete_id, dry_run_option, json_option, range_options, show
-from memory_ci.cli.plain import now, say, utf8, workspace
+from memory_ci.cli.plain import now, progress, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
 from memory_ci.records.names import short_branch
@@ -104,8 +104,9 @@ def _run(
     asked = STALE if stale else kinds or PROPOSED | KEPT
     if kinds and arguments["since"] is None:
         arguments["since"] = find_last_range(where, arguments["ref"])
-    problems = fetch_sessions(where, arguments["ref"], os.environ) if fetch and not stale else ()
-    queue = list_queue(where, RecordOptions(**arguments, problems=problems), now(), os.environ, asked)
+    with progress("Reading merged work") as advance:
+        problems = fetch_sessions(where, arguments["ref"], os.environ) if fetch and not stale else ()
+        queue = list_queue(where, RecordOptions(**arguments, problems=problems), now(), os.environ, asked, advance)
     listed = queue.found if is_view or show_all else queue.week.shown
     words: dict[Answer, tuple[str, ...]] = {"accept": accept, "keep": keep, "retire": retire, "never": never}
     said = {verb: [_choose(listed, word) for word in given] for verb, given in words.items() if given}

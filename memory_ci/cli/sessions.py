@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from memory_ci.cli.common import dry_run_option, json_option, show
-from memory_ci.cli.plain import echo_json, now, say, workspace
+from memory_ci.cli.plain import echo_json, now, progress, say, workspace
 from memory_ci.rendering.sessions import render_human, render_sessions
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -89,7 +89,8 @@ def _list_captured(as_json: bool) -> None:
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     from memory_ci.flows.sessions.transcripts import list_sessions
 
-    found = list_sessions(paths, Path.home(), Path.cwd())
+    with progress("Reading sessions"):
+        found = list_sessions(paths, Path.home(), Path.cwd())
     for path in found.skipped:
         say(f"Skipped: {printable(path)} is no transcript of a known format", err=True)
     if not found.sessions and not found.skipped:

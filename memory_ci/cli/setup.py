@@ -16,7 +16,7 @@ from click.shell_completion import get_completion_class
 
 from memory_ci.cli.agent import NAMES
 from memory_ci.cli.common import dry_run_option, json_option, show
-from memory_ci.cli.plain import echo, echo_json, now, say, workspace
+from memory_ci.cli.plain import echo, echo_json, now, progress, say, workspace
 from memory_ci.rendering.table import printable
 
 """Those of flows.setup.agents, written here so that the help needs no import of it."""
@@ -226,8 +226,9 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
     from memory_ci.flows.doctor.privacy import PRIVACY
     from memory_ci.rendering.health import render_diagnosis
 
-    diagnosis = diagnose(
-        Path.cwd(), os.environ, now(), sys.executable, is_online=online, checks=PRIVACY if privacy else CHECKS
-    )
+    with progress("Looking"):
+        diagnosis = diagnose(
+            Path.cwd(), os.environ, now(), sys.executable, is_online=online, checks=PRIVACY if privacy else CHECKS
+        )
     show(diagnosis, render_diagnosis(diagnosis), as_json)
     raise SystemExit(diagnosis.exit_status)

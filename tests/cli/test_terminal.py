@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -170,3 +171,10 @@ def test_every_command_has_an_example_and_each_line_of_its_help_fits() -> None:
         text = context.get_help()
         assert "Example" in text, context.command_path
         assert max(map(len, text.splitlines())) <= 80, context.command_path
+
+
+@pytest.mark.parametrize("argv", [["health"], ["doctor"], ["verify"], ["review", "--no-fetch"], ["retrieve", "zebra"]])
+def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(zoo: Project, run: Run, argv: list[str]) -> None:
+    shown = at_terminal(zoo, *argv)
+    assert re.match(r"\x1b\[K\w[\w ]+…\r(?:\x1b\[K[^\r\n]+\r)*\x1b\[K", shown), shown
+    assert "\x1b" not in run(*argv).output
