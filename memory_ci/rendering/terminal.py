@@ -67,13 +67,13 @@ def fold(text: str, width: int) -> str:
 
 
 def _parts(line: str, width: int) -> Iterator[str]:
-    if columns(line) <= width or COMMAND.search(line):
+    cells = [found.end() for found in CELL.finditer(line) if found.end() <= width * 0.6]
+    if columns(line) <= width or (COMMAND.search(line) and not cells):
         yield line
         return
     if EXCERPT.match(line):
         yield cut(line, width)
         return
-    cells = [found.end() for found in CELL.finditer(line) if found.end() <= width * 0.6]
     head = line[: max(LEAD.match(line).end(), *cells, 0)]  # type: ignore[union-attr] # it matches everywhere
     shown, is_empty = head, True
     for word in line[len(head) :].split(" "):
