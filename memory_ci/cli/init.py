@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.cli.agent import NAMES
 from memory_ci.cli.common import dry_run_option, json_option
-from memory_ci.cli.plain import echo, echo_json, has_input, now, progress, say, workspace
+from memory_ci.cli.plain import echo, echo_json, has_input, is_terminal, now, progress, say, workspace
 from memory_ci.cli.setup import show_steps
 from memory_ci.rendering.table import printable, printable_lines
 
@@ -71,7 +71,7 @@ def init_command(
     if preview is not None and not as_json:
         say("".join(f"{printable(line)}\n" for line in preview.lines()) + "\n")
     wish = InitWish(pre_commit, ci or "none", find_release())
-    if not (pre_commit or ci or agents or cloud or as_json) and _is_terminal():
+    if not (pre_commit or ci or agents or cloud or as_json) and not has_input() and is_terminal():
         wish, agents, ci_source = _ask(where, wish, ci_source)
     if wish.pre_commit or wish.ci != "none":
         wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
@@ -150,10 +150,6 @@ def _preview(where: Workspace, history: str) -> Any:  # noqa: ANN401 - imported 
 
     with progress("Reading merged work") as advance:
         return preview_history(where, history, now(), os.environ, advance)
-
-
-def _is_terminal() -> bool:
-    return not has_input() and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:

@@ -129,7 +129,8 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Bel
 
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
     else:
-        (say if is_terminal() else echo)(_render(answer, form, below))  # elsewhere an agent reads it
+        # Elsewhere it is an agent's to read.
+        (say if form == "text" and is_terminal() else echo)(_render(answer, form, below))
 
 
 def _render(answer: Retrieval, form: Format, below: Below) -> str:

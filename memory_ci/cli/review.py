@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memory_ci.cli.common import complete_id, dry_run_option, json_option, range_options, show
-from memory_ci.cli.plain import now, progress, say, utf8, workspace
+from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
 from memory_ci.records.names import short_branch
@@ -112,7 +111,7 @@ def _run(
     said = {verb: [_choose(listed, word) for word in given] for verb, given in words.items() if given}
     skipped: list[Question] = []
     texts = {one.key: _edit(one) for verb in ("accept", "keep") for one in said.get(verb, ())} if edit else {}
-    if not (said or as_json or kinds) and _can_answer():
+    if not (said or as_json or kinds) and not has_input():
         said, texts, skipped = _ask(listed)
     answers = Answers(said, texts, skipped)
     done = answer(where, queue, answers, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ)
@@ -142,10 +141,6 @@ def _say_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
     yield from (f"{'Would promote' if dry_run else 'Promoted'} {entry.id[:8]} {entry.title}" for entry in done.promoted)
     did, branch = "Would commit" if dry_run else "Committed", short_branch(done.plan.ref)
     yield from (f"{did} on {branch}: {subject}" for subject in done.applied.subjects)
-
-
-def _can_answer() -> bool:
-    return sys.stdin.isatty()
 
 
 def _choose(listed: Sequence[Question], word: str) -> Question:

@@ -16,20 +16,9 @@ from memory_ci.text import shorten
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 HEADINGS = (
-    "format",
-    "agent",
-    "id",
-    "started",
-    "records",
-    "human (mid-turn)",
-    "rejections (reason)",
-    "interrupts",
-    "compactions",
-    "sub-agent",
-    "duplicates",
-    "bad lines",
-    "unknown",
-)
+    "format", "agent", "id", "started", "records", "human (mid-turn)", "rejections (reason)", "interrupts",
+    "compactions", "sub-agent", "duplicates", "bad lines", "unknown",
+)  # fmt: skip
 
 
 def render_sessions(sessions: Sequence[Session]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -27,13 +26,12 @@ LOOKS = (
     (r"^(?:Hint|Note|More|help)(?=:)|^ *->", CYAN),
     (r"^ok(?= )", GREEN),
     (r"^(?:skip|out)(?= )", DIM),
-    (r"(?<= of 100, )green", GREEN),
+    (r"(?<= of 100, )green|█+", GREEN),
     (r"(?<= of 100, )yellow", YELLOW),
     (r"(?<= of 100, )red", RED),
     (r"(?<![\w/.-])[\w./-]*\.\w+:\d+(?::\d+|-\d+)?(?![\w-])", BOLD),  # path:line, which terminals open
     (r"(?<![\w/.+:-])[0-9a-f]{8}(?![\w-])", YELLOW),  # an id, in the colour that git has for its own
-    (r"`[^`]+`", CYAN),
-    (r"█+", GREEN),
+    (r"`[^`\n]+`", CYAN),
     (r"░+|^ *\d* \|(?= |$)", DIM),
     (r"\^+$", f"{BOLD};{RED}"),
     (r"\[[a-z]+(?:-[a-z]+)+\]$", DIM),
@@ -134,35 +132,19 @@ def render_entries(ranked: Sequence[tuple[float, Located]], usage: Mapping[str, 
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Each id by so much of its start as tells it from the others, 8 characters at least.
-
-    >>> short_ids(["0f6f1f0e-aa", "0f6f1f0e-ab", "3f2ab91c-aa"])["3f2ab91c-aa"]
-    '3f2ab91c'
-    """
+    """Each id by so much of its start as tells all of them apart, 8 characters at least."""
     known = set(ids)
-    alike = {start for start, count in Counter(one[:8] for one in known).items() if count > 1}
-    return {
-        one: next(
-            one[:size] for size in range(8, len(one) + 1) if sum(other.startswith(one[:size]) for other in known) == 1
-        )
-        if one[:8] in alike
-        else one[:8]
-        for one in known
-    }
+    size = next((size for size in range(8, 36) if len({one[:size] for one in known}) == len(known)), 36)
+    return {one: one[:size] for one in known}
 
 
 def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Rows as CSV (RFC 4180), of which no text is a formula to a spreadsheet: an apostrophe stands before one."""
     text = StringIO()
-    writer = csv.writer(text)
-    writer.writerow(head)
-    writer.writerows([_cell(value) for value in row] for row in rows)
+    for row in (head, *rows):
+        cells = (printable(cell) if isinstance(cell, str) else cell for cell in row)
+        csv.writer(text).writerow(re.sub(r"^(?=[=+@-])", "'", one) if isinstance(one, str) else one for one in cells)
     return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    text = printable(value) if isinstance(value, str) else ""
-    return f"'{text}" if text.startswith(tuple("=+-@")) else text or value
 
 
 def render_excerpt(line: int, source: str, said: str) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from memory_ci.records.anchor import Verdict, VerdictKind
 from memory_ci.records.blame import BlamedLines, NamedEntry
@@ -148,10 +148,6 @@ def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
     """A line a factor, its bar in proportion to the largest, or to 1."""
     most = max(1.0, *(value for _, value in factors))
     yield from (f"  {name:<14} {bar(value / most)} {value:.3f}" for name, value in factors)
-
-
-def _product(factors: Iterable[tuple[str, float]]) -> str:
-    return " x ".join(f"{name} {value:.3f}" for name, value in factors)
 
 
 NODE_WIDTH = 80

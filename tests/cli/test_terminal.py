@@ -20,6 +20,7 @@ import pytest
 
 from memory_ci.cli.main import main
 from memory_ci.cli.plain import choose_color, is_colored_for, terminal_width
+from memory_ci.flows.setup import manual
 from memory_ci.store.edits import format_entry
 from memory_ci.text import shorten
 from tests.cli.conftest import Run
@@ -93,6 +94,14 @@ def test_an_error_says_what_where_what_to_do_and_where_to_read(run: Run, project
     assert said[5].startswith("Hint: ")
     assert said[6].startswith("More: ")
     assert "bad-config" in said[6]
+
+
+def test_an_error_leads_to_the_site_that_the_package_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = ("Repository, https://x.example", "Documentation, https://d.example/")
+    monkeypatch.setattr(manual, "list_urls", lambda: named)
+    assert manual.link_to("bad-config") == "https://d.example/errors/#bad-config"
+    monkeypatch.setattr(manual, "list_urls", lambda: ())
+    assert manual.link_to("bad-config") == "memory-ci help bad-config"
 
 
 @pytest.mark.parametrize(

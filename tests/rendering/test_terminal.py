@@ -103,8 +103,8 @@ def test_a_short_id_is_as_long_as_it_takes_to_tell_it_from_the_others() -> None:
     ids = [f"{start}{make_id(1)[8:]}" for start in ("0f6f1f0e", "3f2ab91c")]
     twin = f"0f6f1f0e-0001{make_id(1)[13:]}"
     shown = short_ids([*ids, twin])
-    assert [shown[one] for one in ids] == ["0f6f1f0e-0000", "3f2ab91c"]
-    assert shown[twin] == "0f6f1f0e-0001"
+    assert [shown[one] for one in (*ids, twin)] == ["0f6f1f0e-0000", f"3f2ab91c-{make_id(1)[9:13]}", "0f6f1f0e-0001"]
+    assert set(map(len, short_ids(ids).values())) == {8}
 
 
 def test_a_table_of_entries_has_names_and_fits_at_a_terminal_and_is_whole_elsewhere() -> None:

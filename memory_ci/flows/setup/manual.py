@@ -15,14 +15,18 @@ PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")
 """In a wheel, and in a checkout."""
 
 
-def link_to(slug: str) -> str:
-    """Where an error or a finding is explained: the site that the package's metadata names, else the page in it."""
+def list_urls() -> tuple[str, ...]:
+    """The addresses that the package's metadata names, each with what it is: `Documentation, https://…`."""
     try:
-        urls = metadata("memory-ci").get_all("Project-URL") or ()
+        return tuple(metadata("memory-ci").get_all("Project-URL") or ())
     except PackageNotFoundError:
-        urls = ()
-    site = next((url.partition(", ")[2] for url in urls if url.lower().startswith("documentation, ")), "")
-    return f"{site.rstrip('/')}/errors/#{slug}" if site else f"memory-ci help {slug}"
+        return ()
+
+
+def link_to(slug: str) -> str:
+    """Where an error or a finding is explained: on the site that the metadata names, else in the manual."""
+    site = next((url[15:].rstrip("/") for url in list_urls() if url.startswith("Documentation, ")), "")
+    return f"{site}/errors/#{slug}" if site else f"memory-ci help {slug}"
 
 
 def list_topics() -> dict[str, str]:
