@@ -93,7 +93,7 @@ def run(
     elif not added.is_new:
         say(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.")
     else:
-        say(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id}")
+        say(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id[:8]}")
         if added.is_pending:
             say("The next commit of this session's work takes it along, else the captured session does.", err=True)
         elif not dry_run:

@@ -149,7 +149,7 @@ def _find_duplicates(memory: LoadedMemory) -> Iterator[Finding]:
     for place in memory.located:
         known = first.setdefault(place.entry.id, place)
         if known is not place:
-            message = f"the id {place.entry.id} stands at {known.path}:{known.line} already"
+            message = f"the id {place.entry.id[:8]} stands at {known.path}:{known.line} already"
             yield Finding(place.path, place.line, "duplicate-id", message, "Remove one, or give one a new id.")
 
 
