@@ -132,10 +132,11 @@ def _sum_up(why: Why) -> Iterator[str]:
     parts = dict(why.parts)
     weight = "important" if parts["importance"] >= HIGH else "of little importance" if parts["importance"] < LOW else ""
     age = "fresh" if parts["recency"] >= FRESH else "old" if parts["recency"] < LOW else "ageing"
-    counted = plural(why.located.entry.reinforcement_count, "time")
+    times = why.located.entry.reinforcement_count
+    counted = f"reinforced {plural(times, 'time')}" if times else "never reinforced"
     judged = plural(len(why.heard) - why.touched, "event") + " of feedback" if why.heard else "no feedback yet"
     opinion = {True: ", which speaks for it", False: ", which speaks against it"}.get(why.utility > NO_FEEDBACK, "")
-    yield f"It counts {why.prominence:.2f}: {' and '.join(filter(None, (weight, age)))}, reinforced {counted}."
+    yield f"It counts {why.prominence:.2f}: {' and '.join(filter(None, (weight, age)))}, {counted}."
     yield (
         f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {judged}"
         f"{opinion if why.utility != NO_FEEDBACK else ''}."

@@ -14,6 +14,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from io import StringIO
+from pathlib import Path
 
 import click
 import pytest
@@ -182,8 +183,28 @@ def test_every_command_has_an_example_and_each_line_of_its_help_fits() -> None:
         assert max(map(len, text.splitlines())) <= 80, context.command_path
 
 
-@pytest.mark.parametrize("argv", [["health"], ["doctor"], ["verify"], ["review", "--no-fetch"], ["retrieve", "zebra"]])
+@pytest.mark.parametrize("argv", [["health"], ["review", "--no-fetch"]])
 def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(zoo: Project, run: Run, argv: list[str]) -> None:
     shown = at_terminal(zoo, *argv)
     assert re.match(r"\x1b\[K\w[\w ]+…\r(?:\x1b\[K[^\r\n]+\r)*\x1b\[K", shown), shown
     assert "\x1b" not in run(*argv).output
+
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "terminal.txt"
+
+
+def test_what_a_terminal_of_80_columns_shows(zoo: Project, request: pytest.FixtureRequest) -> None:
+    shown = ""
+    for argv in (["list"], ["why", "0000"], ["show", "ffff"], ["check"]):
+        if argv == ["check"]:
+            text = (zoo.path / "MEMORY.md").read_text()
+            zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
+        shown += f"$ memory-ci {' '.join(argv)}\n{at_terminal(zoo, *argv, NO_COLOR='1')}\n"
+    if request.config.getoption("--update-golden"):
+        GOLDEN.write_text(shown, encoding="utf-8")
+    assert shown == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_a_bar_is_of_ascii_where_a_stream_has_no_more(zoo: Project) -> None:
+    shown = at_terminal(zoo, "why", "0000", NO_COLOR="1", PYTHONIOENCODING="ascii")
+    assert re.search(r"(?m)^  importance     #+-+ 0\.\d+$", shown), shown
