@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,10 +40,11 @@ def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None
     if len(text) > MAX_BYTES:
         raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
     says_something = any(line.strip() and not line.startswith("#") for line in text.splitlines())
-    node = _compose(text, path) if says_something else None
-    if node is None or (node.id == "scalar" and node.tag == CORE + "null"):
-        return Config()
-    config = msgspec.convert(_Reader(path, found).plain(node, Config, ""), Config, strict=True)
+    with _quoting(text):
+        node = _compose(text, path) if says_something else None
+        if node is None or (node.id == "scalar" and node.tag == CORE + "null"):
+            return Config()
+        config = msgspec.convert(_Reader(path, found).plain(node, Config, ""), Config, strict=True)
     if config.format > FORMAT:
         message = f"the files are of format {config.format}, this memory-ci knows {FORMAT}"
         found.append(Finding(path, 1, "newer-format", message, "Update memory-ci.", "warning"))
@@ -54,11 +56,24 @@ def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
     has.
     """
     found: list[Finding] = []
-    node = _compose(text, path)
-    policy = msgspec.convert(_Reader(path, found).plain(node, Policy, ""), Policy) if node else Policy()
-    if found:
-        raise _error(path, found[0].line, found[0].message, found[0].hint)
+    with _quoting(text):
+        node = _compose(text, path)
+        policy = msgspec.convert(_Reader(path, found).plain(node, Policy, ""), Policy) if node else Policy()
+        if found:
+            raise _error(path, found[0].line, found[0].message, found[0].hint)
     return policy
+
+
+@contextmanager
+def _quoting(text: str) -> Iterator[None]:
+    """Errors in reading `text` take the line along that they are about."""
+    try:
+        yield
+    except UsageError as error:
+        if error.place:
+            path, line, _ = error.place
+            error.place = path, line, "".join(text.splitlines()[line - 1 : line])
+        raise
 
 
 def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
@@ -251,9 +266,10 @@ def _nearest(key: str, known: tuple[str, ...]) -> str:
     close = get_close_matches(key, known, n=1, cutoff=0.5)
     is_slip = get_close_matches(key, known, n=1, cutoff=0.8)
     if not is_slip and OUTSIDE & set(re.split(r"[^a-z]+", key.lower())):
-        return "Keys, addresses and programs come from the environment only: see docs/configuration.md."
+        return "Keys, addresses and programs come from the environment only: see `memory-ci help configuration`."
     return f"Did you mean {close[0]!r}?" if close else f"Known keys here: {', '.join(known)}."
 
 
 def _error(path: str, line: int, message: str, hint: str = "") -> UsageError:
-    return UsageError(f"{path}:{line}: {message}", slug="bad-config", hint=hint or "See docs/configuration.md.")
+    hint = hint or "All keys: `memory-ci help configuration`."
+    return UsageError(f"{path}:{line}: {message}", slug="bad-config", hint=hint, place=(path, line, ""))

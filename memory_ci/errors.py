@@ -6,12 +6,16 @@ from typing import ClassVar
 
 
 class MemoryCIError(Exception):
-    """Something a user can act on: what happened and where, a stable slug, and what to do."""
+    """Something a user can act on: what happened and where, a stable slug, and what to do.
+
+    `place`, where it is about a line of a file: its path, the line from 1, and the text of that line.
+    """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, slug: str, hint: str = "") -> None:
+    def __init__(self, message: str, *, slug: str, hint: str = "", place: tuple[str, int, str] | None = None) -> None:
         super().__init__(message)
+        self.place = place
         self.message = message
         self.slug = slug
         self.hint = hint

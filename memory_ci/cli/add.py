@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from memory_ci.cli.plain import Option, echo, echo_json, has_input, now, read_input, today, utf8, workspace
+from memory_ci.cli.plain import Option, echo_json, has_input, now, read_input, say, today, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
 from memory_ci.rendering.table import printable
@@ -91,13 +91,13 @@ def run(
     if as_json:
         echo_json(added)
     elif not added.is_new:
-        echo(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.\n")
+        say(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.")
     else:
-        echo(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id}\n")
+        say(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id[:8]}")
         if added.is_pending:
-            echo("The next commit of this session's work takes it along, else the captured session does.\n", err=True)
+            say("The next commit of this session's work takes it along, else the captured session does.", err=True)
         elif not dry_run:
-            echo("Commit it with your work; `memory-ci record` folds it once it is on the branch.\n", err=True)
+            say("Commit it with your work; `memory-ci record` folds it once it is on the branch.", err=True)
 
 
 def _quote(place: Workspace, entry: Entry, quote: str | None, turn: int | None) -> Entry:

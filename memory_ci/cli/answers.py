@@ -9,8 +9,8 @@ from typing import Any, get_args
 import click
 
 from memory_ci.cli import retrieve
-from memory_ci.cli.common import json_option, show, table_options
-from memory_ci.cli.plain import has_input, now, read_input, utf8, workspace
+from memory_ci.cli.common import format_option, json_option, show_rows, table_options
+from memory_ci.cli.plain import has_input, now, progress, read_input, say, utf8, workspace
 from memory_ci.records.episode import Outcome, Ranking
 from memory_ci.rendering.table import printable
 
@@ -57,8 +57,11 @@ def parse_days(between: tuple[datetime, datetime] | None) -> tuple[date, date] |
 )
 @click.option("--all-history", is_flag=True, help="Look at all merged changes, not only at the last 2,000.")
 @click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@format_option
 @json_option
-def similar_command(task: tuple[str, ...], top: int, all_history: bool, explain: bool, as_json: bool) -> None:
+def similar_command(
+    task: tuple[str, ...], top: int, all_history: bool, explain: bool, form: str, as_json: bool
+) -> None:
     """Print earlier tasks that are like a task, and what became of them.
 
     The tasks are the changes that were merged into the default branch. TASK is a text, or the number of one of them
@@ -75,8 +78,11 @@ def similar_command(task: tuple[str, ...], top: int, all_history: bool, explain:
     if not task and not has_input():
         raise click.UsageError('Say what the task is: memory-ci similar "…", or pipe it in.')
     text = utf8(" ".join(task)) if task else read_input()
-    found = similar_tasks(workspace(), text, top=top, all_history=all_history)
-    show(found, render_similar(found, explain=explain), as_json)
+    with progress("Comparing tasks"):
+        found = similar_tasks(workspace(), text, top=top, all_history=all_history)
+    rows = [(one.task.label, one.task.title, one.task.merged_on, one.task.outcome, one.score) for one in found]
+    text, head = render_similar(found, explain=explain), ("id", "title", "merged_on", "outcome", "score")
+    show_rows("json" if as_json else form, found, text, head, rows)
 
 
 @click.command("recall")
@@ -93,6 +99,7 @@ def similar_command(task: tuple[str, ...], top: int, all_history: bool, explain:
 @click.option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
 @click.option("--all-sessions", is_flag=True, help="See the episodes of all sessions.")
 @click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@format_option
 @json_option
 def recall_command(
     query: tuple[str, ...],
@@ -104,6 +111,7 @@ def recall_command(
     session: str | None,
     all_sessions: bool,
     explain: bool,
+    form: str,
     as_json: bool,
 ) -> None:
     """Print the episodes that answer a question: what was done, and what came of it.
@@ -115,7 +123,7 @@ def recall_command(
     \b
     Example:
       memory-ci recall "retry failed payments"
-      memory-ci recall "what did we try for retries" --ranking t4dm --outcome failure --explain
+      memory-ci recall "what did we try for retries" --outcome failure --explain
     """
     from memory_ci.flows.serve.recall import RecallQuery, recall_episodes
     from memory_ci.rendering.context import render_recall
@@ -125,7 +133,13 @@ def recall_command(
     where, text = workspace(), utf8(" ".join(query)) if query else read_input()
     days = parse_days(occurred_between)
     asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, days, at)
-    recalled = recall_episodes(where, asked, os.environ)
+    with progress("Recalling"):
+        recalled = recall_episodes(where, asked, os.environ)
     for note in recalled.notes:
-        click.echo(f"Note: {printable(note)}", err=True)
-    show(recalled, render_recall(recalled, explain=explain), as_json)
+        say(f"Note: {printable(note)}", err=True)
+    rows = [
+        (hit.episode.id, hit.episode.situation.summary, hit.episode.occurred_at.date(), hit.episode.outcome, hit.score)
+        for hit in recalled.hits
+    ]
+    text, head = render_recall(recalled, explain=explain), ("id", "title", "occurred_on", "outcome", "score")
+    show_rows("json" if as_json else form, recalled, text, head, rows)

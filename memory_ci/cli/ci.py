@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import click
 import msgspec
 
-from memory_ci.cli.common import dry_run_option, engine_option, now_option, progress
+from memory_ci.cli.common import dry_run_option, engine_option, now_option
 from memory_ci.cli.guard import show_report
-from memory_ci.cli.plain import committed_workspace, now
+from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.annotations import fence, render_stop
@@ -59,7 +59,7 @@ def ci_command(
     `record`, and the index is built. On other branches nothing is done. Without a provider the branch that is checked
     out decides. Events that would give secrets to the words of strangers are refused.
 
-    The last line of standard output is one of JSON that says how the run went (docs/ci.md).
+    The last line of standard output is one of JSON that says how the run went (`memory-ci help ci`).
 
     A run that stopped before its end says so, and by the key `ci.fail_on` of the configuration it ends with status 5.
 
@@ -102,24 +102,24 @@ def _end(line: RunLine) -> None:
     from memory_ci.flows.publish.run_line import export_span
 
     text = msgspec.json.encode(line).decode().replace("#", "\\u0023") + "\n"  # `##[` is a command in a job's log
-    click.echo(text, nl=False)  # a line that begins with a brace is none, either
+    echo(text)  # a line that begins with a brace is none, either
     if failure := export_span(line, now(), os.environ):
-        click.echo(f"Warning: {failure}", err=True)
+        say(f"Warning: {failure}", err=True)
 
 
 def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
     """The job on stderr; on stdout what it found or did, on GitHub so that nothing in it is obeyed."""
-    click.echo(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
+    say(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
     if run.report:
         show_report(run.report, "github" if is_github else "text")
-        click.echo("".join(f"{printable(line)}\n" for line in run.remarks), err=True, nl=False)
+        say("".join(f"{printable(line)}\n" for line in run.remarks), err=True)
     text = render_plan(run.plan, written) if run.plan else ""
     text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
-    click.echo(fence(text, secrets.token_hex(16)) if is_github else text, nl=False)
+    echo(fence(text, secrets.token_hex(16)) if is_github else text)
     if run.stop and is_github:
-        click.echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"), nl=False)
+        echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"))
     elif run.stop:
-        click.echo(f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}", err=True)
+        say(f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}", err=True)
 
 
 def _hand_on(run: CiRun, summary: Path | None, *, is_github: bool) -> None:

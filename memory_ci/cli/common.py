@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
-from memory_ci.cli.plain import Option, echo_json
+from memory_ci.cli.plain import Option, echo, echo_json, say
+from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import EngineName
+from memory_ci.rendering.table import printable
+from memory_ci.text import shorten
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
@@ -53,6 +55,23 @@ def _click_option(option: Option) -> Callable[[Decorated], Decorated]:
     )
 
 
+def complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The entries whose id begins so, each with its title; nothing where memory cannot be read: a shell waits."""
+    from memory_ci.flows.workspace import load_memory, open_workspace
+    from memory_ci.rendering.terminal import short_ids
+
+    try:
+        entries = [place.entry for place in load_memory(open_workspace(Path.cwd()), None).located]
+    except MemoryCIError:
+        return []
+    ids = short_ids(entry.id for entry in entries)
+    return [
+        CompletionItem(ids[entry.id], help=printable(shorten(entry.title, 60)))
+        for entry in entries
+        if entry.id.startswith(incomplete.lower())
+    ]
+
+
 RangeArguments = str | bool | tuple[Path, ...] | None
 """What the options of a range may hold; they are the fields of `flows.record.run.RecordOptions`."""
 
@@ -73,24 +92,31 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return since(branch(sessions(engine_option(fetch(command)))))
 
 
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(("table", "json", "csv", "ids")),
+    default="table",
+    show_default=True,
+    help="Text for people, JSON (as --json), CSV, or the ids alone, one a line.",
+)
+
+
+def show_rows(form: str, value: Any, text: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:  # noqa: ANN401
+    """A record as `--format` says; the first of each row, which `head` names, is its id."""
+    if form == "csv":
+        from memory_ci.rendering.terminal import render_csv
+
+        echo(render_csv(head, rows))
+    elif form == "ids":
+        echo("".join(f"{row[0]}\n" for row in rows))
+    else:
+        show(value, text, form == "json")
+
+
 def show(value: Any, text: str | Iterable[str], as_json: bool) -> None:  # noqa: ANN401 - any record
     """A record as JSON, or what it says to people: a text as it is, or lines."""
     if as_json:
         echo_json(value)
     else:
-        click.echo(text if isinstance(text, str) else "".join(f"{line}\n" for line in text), nl=False)
-
-
-@contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress line on stderr, only where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
-
-        def advance(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        yield advance
+        say(text if isinstance(text, str) else "".join(f"{line}\n" for line in text))

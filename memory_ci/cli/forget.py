@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import json_option, show
-from memory_ci.cli.plain import echo_json, now, read_input, utf8, workspace
+from memory_ci.cli.common import complete_id, json_option, show
+from memory_ci.cli.plain import echo_json, now, progress, read_input, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -31,7 +31,7 @@ NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 
 
 @click.command("forget")
-@click.argument("what", metavar="ID|WORDS|PERSON")
+@click.argument("what", metavar="ID|WORDS|PERSON", shell_complete=complete_id)
 @click.option("--as", "wanted", type=click.Choice(["entry", "words", "person"]), help="What it is, if that is unclear.")
 @click.option("--plan", "--dry-run", "is_plan", is_flag=True, help="Name the places, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -57,12 +57,13 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
     where = workspace()
     text = read_input() if what == "-" else utf8(what)
     meant = find_meant(where, text, wanted)  # type: ignore[arg-type] # click's choice
-    plan = plan_forget(where, meant, Path.home())
+    with progress("Looking for it"):
+        plan = plan_forget(where, meant, Path.home())
     if not is_plan and not yes:
         if what == "-" or not sys.stdin.isatty():
             hint = "Look with --plan first, then say --yes."
             raise UsageError("nobody can be asked here whether to forget it", slug="not-confirmed", hint=hint)
-        click.echo("".join(f"{printable(line)}\n" for line in _tell(plan)), nl=False, err=True)
+        say("".join(f"{printable(line)}\n" for line in _tell(plan)), err=True)
         click.confirm("Do it?", abort=True, err=True)
     if not is_plan:
         plan = apply_forget(where, meant, Path.home(), secrets.token_hex(16), now())
@@ -83,7 +84,7 @@ def _tell(plan: ForgetPlan) -> Iterator[str]:
             yield f"{heading}:"
         yield from (f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places)
     if plan.commit:
-        yield f"Committed as {plan.commit[:12]}, with a tombstone in .memory/rejected.txt"
+        yield f"Committed as {plan.commit[:12]}, with a hash in .memory/rejected.txt that keeps it out"
 
 
 def _tell_steps(plan: ForgetPlan) -> Iterator[str]:

@@ -10,12 +10,13 @@ import click
 
 from memory_ci.cli import check
 from memory_ci.cli.common import at_option, dry_run_option, json_option, table_options
-from memory_ci.cli.plain import committed_workspace, echo_json, today, warn, workspace
-from memory_ci.rendering.table import count_levels, printable, render_finding
+from memory_ci.cli.plain import committed_workspace, echo, echo_json, progress, say, today, warn, workspace
+from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.flows.guard.check import CheckReport
+    from memory_ci.flows.workspace import Workspace
 
 
 @click.command("check")
@@ -86,10 +87,10 @@ def check_command(
         for one in adopted:
             given = ", ".join(one.fields) or "a front matter"
             would = "would give" if dry_run else "gave"
-            click.echo(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
+            say(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
         for entry in moved:
-            click.echo(f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}")
-        check.show_findings(report)
+            say(f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}")
+        check.show_findings(report, where, STAGED if staged else view)
     raise SystemExit(0 if report.is_ok else 1)
 
 
@@ -121,31 +122,26 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
     """
     from memory_ci.flows.guard.verify import verify_change
 
-    report = verify_change(committed_workspace(), base, head, is_fork=is_fork)
-    show_report(report, form)
+    where = committed_workspace()
+    with progress("Checking"):
+        report = verify_change(where, base, head, is_fork=is_fork)
+    show_report(report, form, where, head)
     raise SystemExit(0 if report.is_ok else 1)
 
 
-def show_report(report: CheckReport, form: str) -> None:
+def show_report(report: CheckReport, form: str, where: Workspace | None = None, view: str | None = None) -> None:
     """Findings on stdout, for a person, a runner or a program; the verdict on stderr."""
     if form == "json":
         echo_json({"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings})
-        return
-    if form == "github":
+    elif form == "github":
         import secrets  # with the next, 3 ms that `check` need not pay at each commit
 
         from memory_ci.rendering.annotations import render_annotations
 
-        click.echo(render_annotations(report.findings, secrets.token_hex(16)), nl=False)
+        echo(render_annotations(report.findings, secrets.token_hex(16)))
+        check.say_verdict(report)
     else:
-        click.echo("".join(f"{render_finding(finding)}\n" for finding in report.findings), nl=False)
-    click.echo(say_verdict(report), err=True)
-
-
-def say_verdict(report: CheckReport) -> str:
-    """How many findings of each level, in what."""
-    counted = count_levels(report.findings) or "nothing found"
-    return f"{counted}: {plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
+        check.show_findings(report, where, view)
 
 
 @click.command("fmt")
@@ -173,8 +169,8 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
         echo_json({"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry})
     else:
         for path in report.changed:
-            click.echo(f"{'would format' if is_dry else 'formatted'} {printable(path)}")
-        click.echo(f"{plural(report.files, 'file')}, {len(report.changed)} not canonical", err=True)
+            say(f"{'would format' if is_dry else 'formatted'} {printable(path)}")
+        say(f"{plural(report.files, 'file')}, {len(report.changed)} not canonical", err=True)
     raise SystemExit(1 if is_check and report.changed else 0)
 
 
@@ -201,10 +197,10 @@ def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: b
     if as_json:
         echo_json(done)
     elif dry_run:
-        click.echo(f"{done.base} merges into {done.branch} without a conflict; nothing was changed.")
+        say(f"{done.base} merges into {done.branch} without a conflict; nothing was changed.")
     elif done.before == done.after:
-        click.echo(f"{done.branch} holds {done.base} already.")
+        say(f"{done.branch} holds {done.base} already.")
     else:
-        click.echo(f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}.")
+        say(f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}.")
     if done.pushed_to and not as_json:
-        click.echo(f"Pushed to {done.pushed_to}.")
+        say(f"Pushed to {done.pushed_to}.")

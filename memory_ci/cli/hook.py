@@ -12,7 +12,7 @@ import click
 
 from memory_ci.cli.agent import NAMES as AGENTS
 from memory_ci.cli.agent import run as run_agent
-from memory_ci.cli.plain import now, today, workspace
+from memory_ci.cli.plain import now, say, today, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -60,7 +60,7 @@ def pre_commit(rest: tuple[str, ...]) -> None:
 
     with _harmless("no note staged"):
         for path in stage_notes(workspace(is_quiet=True), os.environ, now()):
-            click.echo(f"memory-ci: {printable(path)} goes with this commit", err=True)
+            say(f"memory-ci: {printable(path)} goes with this commit", err=True)
 
 
 @hook_command.command("pre-push", hidden=True)
@@ -77,7 +77,7 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
 
     with _harmless("sessions not pushed"):
         if said := push_sessions(workspace(is_quiet=True), remote, os.environ, now()):
-            click.echo(f"memory-ci: {printable(said)}", err=True)
+            say(f"memory-ci: {printable(said)}", err=True)
     with _harmless("no nudge"):
         _nudge()
 
@@ -133,10 +133,10 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
     try:
         conflicts = merge_files(base, ours, theirs, path)
     except (MemoryCIError, OSError) as error:
-        click.echo(f"memory-ci: {path} is not merged, it stays as ours: {error}", err=True)
+        say(f"memory-ci: {path} is not merged, it stays as ours: {error}", err=True)
         raise SystemExit(1) from error
     if conflicts:
-        click.echo(f"memory-ci: {plural(conflicts, 'conflict')} left in {path}", err=True)
+        say(f"memory-ci: {plural(conflicts, 'conflict')} left in {path}", err=True)
     raise SystemExit(1 if conflicts else 0)
 
 
@@ -151,7 +151,7 @@ def _nudge() -> None:
     if not is_branch_pushed(updates, os.environ):
         return
     if line := nudge_once(workspace(is_quiet=True), session_of(os.environ), today()):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 @contextmanager
@@ -160,4 +160,4 @@ def _harmless(failed: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
-        click.echo(f"memory-ci: {failed}: {printable(str(error))}", err=True)
+        say(f"memory-ci: {failed}: {printable(str(error))}", err=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from memory_ci.cli import add
-from memory_ci.cli.common import dry_run_option, engine_option, json_option, table_options
-from memory_ci.cli.plain import echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.cli.common import complete_id, dry_run_option, engine_option, json_option, table_options
+from memory_ci.cli.plain import echo, echo_json, has_input, now, progress, read_input, say, today, utf8, warn, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
@@ -38,9 +38,9 @@ def add_command(
 
     \b
     Example:
-      memory-ci add "Retry a POST only with an idempotency key" --type corrective --source pr:128
+      memory-ci add "Retry a POST only with a key" --type corrective
       echo "Builds need Node 20" | memory-ci add --scope team:web
-      memory-ci add "Retry charges in the client alone" --quote "never retry a charge in the caller"
+      memory-ci add "Retry in the client" --quote "never retry in the caller"
     """
     if text is not None and title is not None:
         raise click.UsageError("TEXT is the title: give it once, as an argument or with --title.")
@@ -83,7 +83,7 @@ def episode_command(
 
     \b
     Example:
-      memory-ci episode "Tried a queue for retries; the worker starved" --outcome failure --domain payments
+      memory-ci episode "Tried a queue; the worker starved" --outcome failure
     """
     from memory_ci.flows.inbox.episode import create_episode
 
@@ -101,19 +101,19 @@ def episode_command(
         dry_run=dry_run,
     )
     if noted.left_out:
-        click.echo(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
+        say(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
     if as_json:
         echo_json(noted)
     elif not noted.is_new:
-        click.echo(f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written.")
+        say(f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written.")
     else:
-        click.echo(f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}\n{noted.episode.id}")
+        say(f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}\n{noted.episode.id}")
         if not dry_run:
-            click.echo("Commit it with your work.", err=True)
+            say("Commit it with your work.", err=True)
 
 
 @click.command("feedback")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
 @click.option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
 @click.option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
@@ -125,8 +125,8 @@ def feedback_command(
 ) -> None:
     """Say whether an entry helped.
 
-    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an entry's id or at least
-    8 characters of its start. What was said of one entry, kind and --ref is noted once, whoever says it.
+    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an entry's id or the
+    start of it. What was said of one entry, kind and --ref is noted once, whoever says it.
 
     \b
     Example:
@@ -142,14 +142,14 @@ def feedback_command(
     if as_json:
         echo_json(given)
     elif not given.is_new:
-        click.echo(f"Noted already; nothing written. Utility of {given.feedback.id[:8]}: {given.before:.2f}")
+        say(f"Noted already; nothing written. Utility of {given.feedback.id[:8]}: {given.before:.2f}")
     else:
-        click.echo(f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}")
-        click.echo(f"Utility of {given.feedback.id[:8]}: {given.before:.2f} -> {given.after:.2f}")
+        say(f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}")
+        say(f"Utility of {given.feedback.id[:8]}: {given.before:.2f} -> {given.after:.2f}")
         if given.feedback.ref and not given.amends:
-            click.echo(f"Note: no episode is known of {printable(given.feedback.ref)}.", err=True)
+            say(f"Note: no episode is known of {printable(given.feedback.ref)}.", err=True)
         if not dry_run:
-            click.echo("Commit it, on its own or with your work.", err=True)
+            say("Commit it, on its own or with your work.", err=True)
 
 
 @click.command("import")
@@ -178,13 +178,14 @@ def import_command(
 
     \b
     Example:
-      memory-ci import --from claude-code ~/.claude/projects/-home-ada-shop/memory --dry-run
+      memory-ci import --from claude-code ~/.claude/projects/-home-ada-shop/memory
       memory-ci import --from legacy --replace MEMORY.md
     """
     from memory_ci.flows.inbox.importer import ImportOptions, import_memory
 
     options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
-    report = import_memory(workspace(), paths, options, today())
+    with progress("Importing"):
+        report = import_memory(workspace(), paths, options, today())
     if as_json:
         echo_json({"dry_run": dry_run, "report": report})
     else:
@@ -195,18 +196,16 @@ def import_command(
 def _print(report: ImportReport, verb: str) -> None:
     """What was taken on stdout; what was left, and the sums, on stderr."""
     for taken in report.imported:
-        click.echo(printable(f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"))
+        say(printable(f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"))
     for taken in report.known:
         where = f"as {taken.id[:8]} in {taken.target}" if taken.target else "and was taken out of memory before"
-        click.echo(printable(f"known {taken.path}:{taken.line}: {taken.title} ({where})"))
+        say(printable(f"known {taken.path}:{taken.line}: {taken.title} ({where})"))
     for finding in report.refused:
-        click.echo(f"refused {render_finding(finding)}", err=True)
+        say(f"refused {render_finding(finding)}", err=True)
     for finding in report.not_understood:
-        click.echo(f"left alone {render_finding(finding)}", err=True)
+        say(f"left alone {render_finding(finding)}", err=True)
     sums = (report.imported, report.known, report.refused, report.not_understood)
-    click.echo(
-        "{} {verb}, {} known already, {} refused, {} not understood".format(*map(len, sums), verb=verb), err=True
-    )
+    say("{} {verb}, {} known already, {} refused, {} not understood".format(*map(len, sums), verb=verb), err=True)
 
 
 @click.command("checkpoint")
@@ -232,8 +231,8 @@ def checkpoint_command(
 
     \b
     Example:
-      memory-ci checkpoint "The gateway answers within a second" --milestone planning
-      memory-ci checkpoint "The gateway answers within a second" --state failed --because "it took eight"
+      memory-ci checkpoint "The gateway answers within a second"
+      memory-ci checkpoint "The gateway answers within a second" --state failed
     """
     from memory_ci.flows.inbox.job import append_assumption
     from memory_ci.flows.sessions.active_session import find_sessions
@@ -250,9 +249,9 @@ def checkpoint_command(
     if as_json:
         echo_json(written)
     elif dry_run:
-        click.echo(printable_lines(written.text), nl=False)
+        echo(printable_lines(written.text))
     else:
-        click.echo(f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}")
+        say(f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}")
 
 
 @click.command("premortem")
@@ -292,5 +291,5 @@ def premortem_command(
         echo_json(written)
         return
     if written.warning:
-        click.echo(f"Warning: {printable(written.warning)}", err=True)
-    click.echo(printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}", nl=not dry_run)
+        say(f"Warning: {printable(written.warning)}", err=True)
+    say(printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}")

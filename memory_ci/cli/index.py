@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import at_option, json_option, progress, show
-from memory_ci.cli.plain import today, workspace
+from memory_ci.cli.common import at_option, json_option, show
+from memory_ci.cli.plain import progress, today, workspace
 from memory_ci.records.retrieval import IndexStats
 from memory_ci.rendering.table import render_finding
 from memory_ci.text import plural
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--key", "only_key", is_flag=True, help="Print the cache key of HEAD (or the view), and build nothing.")
 @click.option("--verify", is_flag=True, help="Prove that the index is equal to the tree; exit 1 with what differs.")
 @click.option("--stats", is_flag=True, help="Count what the index of the work tree holds.")
-@click.option("--vectors", is_flag=True, help="Embed what has no vector yet, for the vector lane (docs/embedders.md).")
+@click.option("--vectors", is_flag=True, help="Embed what has no vector yet: `memory-ci help embedders`.")
 @click.option(
     "--db", type=click.Path(path_type=Path, dir_okay=False), help="This file, not the one in the git directory."
 )
@@ -65,7 +65,8 @@ def index_command(
         key = index_key(workspace(), view or "HEAD")
         show({"key": key}, [key], as_json)
     elif verify:
-        findings = verify_index(workspace(), view, db)
+        with progress("Comparing the index with the files"):
+            findings = verify_index(workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
         raise SystemExit(1 if findings else 0)
     elif vectors:
@@ -74,7 +75,8 @@ def index_command(
         counts = index_stats(workspace())
         show(counts, [_say_stats(counts)], as_json)
     else:
-        report = build_index(workspace(), view, db)
+        with progress("Building the index"):
+            report = build_index(workspace(), view, db)
         show(report, [_say_report(report)], as_json)
 
 

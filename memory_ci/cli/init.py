@@ -13,8 +13,8 @@ import click
 from msgspec.structs import replace
 
 from memory_ci.cli.agent import NAMES
-from memory_ci.cli.common import dry_run_option, json_option, progress
-from memory_ci.cli.plain import echo_json, has_input, now, workspace
+from memory_ci.cli.common import dry_run_option, json_option
+from memory_ci.cli.plain import echo, echo_json, has_input, is_terminal, now, progress, say, workspace
 from memory_ci.cli.setup import show_steps
 from memory_ci.rendering.table import printable, printable_lines
 
@@ -69,9 +69,9 @@ def init_command(
     where = workspace()
     preview = _preview(where, history) if history else None
     if preview is not None and not as_json:
-        click.echo("".join(f"{printable(line)}\n" for line in preview.lines()))
+        say("".join(f"{printable(line)}\n" for line in preview.lines()) + "\n")
     wish = InitWish(pre_commit, ci or "none", find_release())
-    if not (pre_commit or ci or agents or cloud or as_json) and _is_terminal():
+    if not (pre_commit or ci or agents or cloud or as_json) and not has_input() and is_terminal():
         wish, agents, ci_source = _ask(where, wish, ci_source)
     if wish.pre_commit or wish.ci != "none":
         wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
@@ -88,14 +88,14 @@ def init_command(
     _show(steps, dry_run)
     show_steps(parts, dry_run=dry_run, as_json=False)
     if [step.result for step in steps[:2]] == ["written", "kept"]:  # the configuration, MEMORY.md
-        click.echo("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
+        say("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
     if any(step.result == "written" for step in steps) and not dry_run:
-        click.echo("\nCommit these files; `memory-ci record` takes up from there.")
+        say("\nCommit these files; `memory-ci record` takes up from there.")
         if wish.pre_commit:
-            click.echo("Each clone runs `pre-commit install` once.")
+            say("Each clone runs `pre-commit install` once.")
     if cloud:
         show_steps(more, dry_run=dry_run, as_json=False)
-        click.echo("\nCommit them to the default branch." + (f" Then {remark}." if remark else ""))
+        say("\nCommit them to the default branch." + (f" Then {remark}." if remark else ""))
 
 
 @click.command("uninit")
@@ -130,19 +130,19 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
     _show(steps, dry_run)
     show_steps(parts, dry_run=dry_run, as_json=False)
     if not is_ours and any(part.result != "absent" for part in found):
-        click.echo("Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out.")
+        say("Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out.")
     if not steps and not parts:
-        click.echo("Nothing that init wrote is here.")
+        say("Nothing that init wrote is here.")
 
 
 def _show(steps: Sequence[InitStep], dry_run: bool) -> None:
     for step in steps:
         would = "would be " if dry_run and step.result in ("written", "removed") else ""
         remark = f"  ({step.remark})" if step.remark else ""
-        click.echo(f"{would + step.result:8} {step.path}{remark}")
+        say(f"{would + step.result:8} {step.path}{remark}")
     for step in steps if dry_run else ():
         if step.diff:
-            click.echo(f"\n{printable_lines(step.diff)}", nl=False)
+            echo(f"\n{printable_lines(step.diff)}")
 
 
 def _preview(where: Workspace, history: str) -> Any:  # noqa: ANN401 - imported when it is asked for
@@ -150,10 +150,6 @@ def _preview(where: Workspace, history: str) -> Any:  # noqa: ANN401 - imported 
 
     with progress("Reading merged work") as advance:
         return preview_history(where, history, now(), os.environ, advance)
-
-
-def _is_terminal() -> bool:
-    return not has_input() and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:

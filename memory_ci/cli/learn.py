@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, progress, range_options, show
-from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now
+from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, range_options, show
+from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, progress, say
 from memory_ci.cli.record import as_json_of, show_run, wait_for_batches
 from memory_ci.errors import UsageError
 from memory_ci.records.config import PublishMode
@@ -69,7 +69,7 @@ def learn_command(
     if dry_run:
         show({"offer": offer}, [str(offer)], as_json)
         return
-    click.echo(str(offer), err=True)
+    say(str(offer), err=True)
     if offer.windows and not (yes or offer.is_sent):
         _ask(offer)
     with progress("Asking") as advance, keeping_answers():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, get_args
 
 import click
+from msgspec import to_builtins
 
-from memory_ci.cli.common import at_option, json_option, show
-from memory_ci.cli.plain import echo_json, today, utf8, warn, workspace
+from memory_ci.cli.common import at_option, complete_id, format_option, json_option, show, show_rows
+from memory_ci.cli.plain import echo, echo_json, progress, say, terminal_width, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
-from memory_ci.rendering.table import printable, printable_lines, render_entries
+from memory_ci.rendering.table import printable, printable_lines
 from memory_ci.rendering.why import render_dot, render_tree
 from memory_ci.text import plural
 
@@ -18,14 +21,24 @@ if TYPE_CHECKING:
     from memory_ci.flows.stage import ProjectStage
 
 
+COLUMNS = "id title type scope status prominence given used importance last_reinforced path line".split()
+"""What a line of `list --format csv` has, of the keys of its JSON."""
+
+
 @click.command("list")
 @click.option("--type", "types", multiple=True, type=click.Choice(get_args(EntryType)), help="Only this type.")
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(get_args(ScopeName)), help="Only this scope.")
 @click.option("--status", "statuses", multiple=True, type=click.Choice(get_args(Status)), help="Only this status.")
 @at_option
+@format_option
 @json_option
 def list_command(
-    types: tuple[str, ...], scopes: tuple[str, ...], statuses: tuple[str, ...], view: str | None, as_json: bool
+    types: tuple[str, ...],
+    scopes: tuple[str, ...],
+    statuses: tuple[str, ...],
+    view: str | None,
+    form: str,
+    as_json: bool,
 ) -> None:
     """List the entries, most prominent first.
 
@@ -33,10 +46,12 @@ def list_command(
     Example:
       memory-ci list --type corrective
       memory-ci list --at v1.2 --json
+      memory-ci list --format csv > memory.csv
     """
     from memory_ci.flows.episodes import load_usage
     from memory_ci.flows.lookup import Selection, list_ranked
     from memory_ci.flows.sessions.marked_notes import load_pending
+    from memory_ci.rendering.terminal import render_entries
 
     where = workspace()
     waiting = load_pending(where) if view is None else []
@@ -45,18 +60,20 @@ def list_command(
     usage = load_usage(where, view, [place.entry for _, place in every])
     selection = Selection(types, scopes, statuses)
     ranked = [(value, place) for value, place in every if selection.holds(place)]
+    used = [usage.get(place.entry.id, UseCount()) for _, place in ranked]
     found = [
-        {"prominence": value, "given": counted.given, "used": counted.used, "located": place}
-        for value, place in ranked
-        for counted in (usage.get(place.entry.id, UseCount()),)
+        to_builtins(place.entry)
+        | {"scope": place.scope.target, "path": place.path, "line": place.line, "prominence": value}
+        | {"given": one.given, "used": one.used}
+        for (value, place), one in zip(ranked, used, strict=True)
     ]
-    if ranked and not as_json:
-        click.echo(f"Prominence on the curve {where.config.prominence.decay}.", err=True)
-    show(found, render_entries(ranked, usage), as_json)
+    text = render_entries(ranked, usage, terminal_width(sys.stdout, os.environ))
+    rows = [[one[name] for name in COLUMNS] for one in found]
+    show_rows("json" if as_json else form, found, text, COLUMNS, rows)
 
 
 @click.command("show")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @at_option
 @json_option
 def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
@@ -75,12 +92,12 @@ def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
         return
     place = shown.located
     facts = f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}"
-    click.echo(f"{printable(facts)}\n", err=True)
-    click.echo(printable_lines(shown.text), nl=False)
+    say(f"{printable(facts)}\n\n", err=True)
+    say(printable_lines(shown.text))
 
 
 @click.command("log")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @json_option
 def log_command(entry_id: str, as_json: bool) -> None:
     """Show what commits did to one entry, newest first; it may be gone by now.
@@ -91,7 +108,8 @@ def log_command(entry_id: str, as_json: bool) -> None:
     """
     from memory_ci.flows.lookup import list_entry_versions
 
-    versions = list_entry_versions(workspace(), utf8(entry_id))
+    with progress("Reading history"):
+        versions = list_entry_versions(workspace(), utf8(entry_id))
     rows = [
         {
             "commit": v.commit.sha,
@@ -111,7 +129,7 @@ def log_command(entry_id: str, as_json: bool) -> None:
 
 
 @click.command("graph")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.option("--depth", type=click.IntRange(1, 2), default=1, show_default=True, help="How many edges away to look.")
 @click.option(
     "--format",
@@ -135,13 +153,14 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
     """
     from memory_ci.flows.measure.graph import build_graph
 
-    graph = build_graph(workspace(), utf8(entry_id), depth)
+    with progress("Relating"):
+        graph = build_graph(workspace(), utf8(entry_id), depth)
     if as_json or form == "json":
         echo_json(graph)
         return
-    click.echo(render_dot(graph) if form == "dot" else render_tree(graph), nl=False)
+    (echo if form == "dot" else say)(render_dot(graph) if form == "dot" else render_tree(graph))
     for note in graph.notes:
-        click.echo(f"Note: {printable(note)}", err=True)
+        say(f"Note: {printable(note)}", err=True)
 
 
 @click.command("blame")
@@ -160,12 +179,13 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
     from memory_ci.flows.measure.blame import blame
     from memory_ci.rendering.why import render_blame
 
-    blamed = blame(workspace(), utf8(place), view)
+    with progress("Reading history"):
+        blamed = blame(workspace(), utf8(place), view)
     show(blamed, render_blame(blamed), as_json)
 
 
 @click.command("why")
-@click.argument("entry_id", metavar="ID")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.option("--lines", "is_lines", is_flag=True, help="List the lines that the work brought which taught it.")
 @at_option
 @json_option
@@ -173,8 +193,8 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     """Say what an entry counts, and what made it so.
 
     Its prominence today, its utility event by event with the episode of each, how well it is kept by FSRS, the factors
-    by which retrieve multiplies its relevance, and what became of the code that it cites. ID is an entry's id or at
-    least 8 characters of its start. With --at a commit or a day: as of then.
+    by which retrieve multiplies its relevance, and what became of the code that it cites. ID is an entry's id or the
+    start of it. With --at a commit or a day: as of then.
 
     \b
     Example:
@@ -187,7 +207,8 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     from memory_ci.rendering.why import render_blame, render_why
 
     if is_lines:
-        lines = list_lines_of(workspace(), utf8(entry_id), view)
+        with progress("Reading history"):
+            lines = list_lines_of(workspace(), utf8(entry_id), view)
         show(lines, render_blame(lines) or "No line that stands today was brought by what taught it.\n", as_json)
         return
 
@@ -198,7 +219,14 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
 
 @click.command("bisect")
 @click.argument("query")
-@click.option("--expect", "expected", required=True, metavar="ID", help="The entry that should be found, or its start.")
+@click.option(
+    "--expect",
+    "expected",
+    required=True,
+    metavar="ID",
+    shell_complete=complete_id,
+    help="The entry that should be found, or its start.",
+)
 @click.option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
 @click.option("--bad", metavar="REV", default="HEAD", show_default=True, help="A revision that has lost it.")
 @click.option("--top", type=int, default=10, show_default=True, metavar="K", help="Among the best K it should be.")
@@ -216,20 +244,21 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
 
     if not expected.strip():
         raise click.UsageError("--expect names no entry.")
-    report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
+    with progress("Asking commits"):
+        report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
     if as_json:
         echo_json(report)
         return
     asked = f"({plural(report.probed, 'commit')} asked)"
     if report.loss is None:
-        click.echo(f"Still found, at rank {report.rank} {asked}.")
+        say(f"Still found, at rank {report.rank} {asked}.")
         return
     loss = report.loss
     now = f"rank {loss.after}" if loss.after is not None else "not found"
-    click.echo(f"{loss.sha[:12]} {loss.day} {printable(loss.subject)}")
-    click.echo(f"rank {loss.before} before, {now} after {asked}")
+    say(f"{loss.sha[:12]} {loss.day} {printable(loss.subject)}")
+    say(f"rank {loss.before} before, {now} after {asked}")
     for reason in loss.why:
-        click.echo(f"- {printable(reason)}")
+        say(f"- {printable(reason)}")
 
 
 @click.command("stage")
@@ -251,7 +280,7 @@ def stage_command(view: str, as_json: bool) -> None:
     place = workspace()
     stages = list_stages(place, view)
     if not stages and not as_json:
-        click.echo(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
+        say(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
     show([_summary(stage) for stage in stages], (printable(_line(stage)) for stage in stages), as_json)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from memory_ci import __version__
-from memory_ci.cli.plain import reported
+from memory_ci.cli.plain import COLORS, choose_color, reported, say
 
 COMMANDS = {
     "init": ("init", "Set up memory in a repository, with hooks, CI and agents."),
@@ -108,8 +109,9 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="memory-ci")
+@click.option("--color", type=click.Choice(COLORS), default="auto", help="Colour in text for people.")
 @click.pass_context
-def main(ctx: click.Context) -> None:
+def main(ctx: click.Context, color: str) -> None:
     """Git-native memory for coding agents.
 
     Merged work becomes learnings in MEMORY.md, committed; an agent's next job is given those that fit its task.
@@ -123,7 +125,8 @@ def main(ctx: click.Context) -> None:
     Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or rewritten,
     4 repository, 5 engine or network, 130 interrupted.
     """
+    choose_color(color, os.environ)
     if ctx.invoked_subcommand is None:
         names = GROUPS["Everyday"].split()
-        click.echo("".join(f"memory-ci {name:<9} {COMMANDS[name][1]}\n" for name in names), nl=False)
-        click.echo("\nAll commands: memory-ci --help. The manual: memory-ci help.")
+        say("".join(f"memory-ci {name:<9} {COMMANDS[name][1]}\n" for name in names))
+        say("\nAll commands: memory-ci --help. The manual: memory-ci help.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from memory_ci.cli.main import COMMANDS, main
+from memory_ci.cli.plain import echo, say
 
 
 @click.command("help")
@@ -25,13 +26,13 @@ def help_command(ctx: click.Context, topic: str | None) -> None:
     if topic is None:
         topics = list_topics()
         width = max(map(len, topics), default=0)
-        click.echo("".join(f"{name:<{width}}  {title}\n" for name, title in topics.items()), nl=False)
-        click.echo("\nAlso: the word in brackets of an error, and the name of a command.", err=True)
+        say("".join(f"{name:<{width}}  {title}\n" for name, title in topics.items()))
+        say("\nAlso: the word in brackets of an error, and the name of a command.", err=True)
         return
     topic = topic.strip("[]")
     command = main.get_command(ctx, topic) if topic in COMMANDS else None
     if command is not None:
         with click.Context(command, info_name=f"memory-ci {topic}") as inner:
-            click.echo(command.get_help(inner))
+            echo(f"{command.get_help(inner)}\n")
         return
     click.echo_via_pager(read_topic(topic))

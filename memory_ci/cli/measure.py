@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
 
-from memory_ci.cli.common import RangeArguments, engine_option, json_option, progress, range_options, show
-from memory_ci.cli.plain import echo_json, now, today, utf8, workspace
+from memory_ci.cli.common import RangeArguments, engine_option, json_option, range_options, show
+from memory_ci.cli.plain import echo_json, now, progress, say, today, utf8, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.health import Profile
 from memory_ci.rendering.quality import (
@@ -41,7 +41,7 @@ def health_command(at: str | None, history: bool, profile: Profile | None, effec
 
     Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25, coherence 20, efficiency 15,
     reachability 15. Red is below 50, yellow below 75, green from there. A metric without data is n/a, and its weight
-    is shared out. All of it is reckoned from the files and the history; nothing is stored.
+    is shared out. All of it is counted in the files and the history; nothing is stored.
 
     \b
     Example:
@@ -58,16 +58,19 @@ def health_command(at: str | None, history: bool, profile: Profile | None, effec
             raise click.UsageError("--effect compares sessions until now: give no other option with it.")
         from memory_ci.flows.measure.effect import measure_effect
 
-        report = measure_effect(workspace(), today())
+        with progress("Comparing sessions"):
+            report = measure_effect(workspace(), today())
         show(report, render_effect(report), as_json)
         return
     if at is not None and history:
         raise click.UsageError("--at looks at one moment, --history at many: choose one.")
     if history:
-        past = health_history(workspace(), today(), profile, os.environ)
+        with progress("Measuring the past"):
+            past = health_history(workspace(), today(), profile, os.environ)
         show(past, render_history(past), as_json)
         return
-    health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
+    with progress("Measuring"):
+        health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
     show(health, render_health(health), as_json)
 
 
@@ -122,9 +125,9 @@ def eval_command() -> None:
 def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     """Run an engine on gold windows, through the same checks as `record`, and count what came of it.
 
-    The file has one window a line (docs/evaluation.md). A directory is a set of windows, replies and what readers
-    thought of them (docs/labelling.md): no engine is run, its replies go through the checks of today. Every share is
-    printed with what it is of and its interval.
+    The file has one window a line (`memory-ci help evaluation`). A directory is a set of windows, replies and what
+    readers thought of them (`memory-ci help labelling`): no engine is run, its replies go through the checks of today.
+    Every share is printed with what it is of and its interval.
 
     \b
     Example:
@@ -140,7 +143,8 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
         show(found, render_set(found), as_json)
         return
 
-    done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
+    with progress("Judging"):
+        done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
     show(done, render_evaluation(done), as_json)
 
 
@@ -173,14 +177,14 @@ def retrieval(
 ) -> None:
     """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
 
-    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they guard its
+    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they protect its
     memory. Every mean is printed with its 95 % interval; times are those of this run.
 
     \b
     Example:
       memory-ci eval retrieval
       memory-ci eval retrieval --against origin/main
-      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl --run run.jsonl
+      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
     """
     from memory_ci.flows.measure.evaluate_retrieval import measure, run_lines
 
@@ -212,8 +216,8 @@ def retrieval(
 def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments) -> None:
     """Draw windows of merged work, ask the model about them, and write a sheet for each of two readers.
 
-    Label 40 windows in half an hour: docs/labelling.md. Without a model the windows alone are written; put what answers
-    them into replies.jsonl and call it with the same directory again for the sheets.
+    Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone are written; put
+    what answers them into replies.jsonl and call it with the same directory again for the sheets.
 
     \b
     Example:
@@ -252,7 +256,7 @@ def init() -> None:
     from memory_ci.flows.measure.evaluate_retrieval import init_golden
 
     path, count = init_golden(workspace())
-    click.echo(f"{count} queries in {path}")
+    say(f"{count} queries in {path}")
 
 
 def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:
@@ -266,9 +270,10 @@ def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> t
 def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:
     from memory_ci.flows.measure.evaluate_retrieval import answer_golden, compare_golden, load_golden
 
-    where = workspace()
-    goldens = load_golden(where)
-    answered = answer_golden(where, goldens, today(), time.perf_counter)
+    with progress("Asking"):
+        where = workspace()
+        goldens = load_golden(where)
+        answered = answer_golden(where, goldens, today(), time.perf_counter)
     if rev is None:
         return answered, None
     return answered, compare_golden(where, goldens, answered, rev, margin, time.perf_counter)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import dry_run_option, json_option, progress, show
-from memory_ci.cli.plain import now, today
+from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.plain import now, progress, today
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural, shorten
 

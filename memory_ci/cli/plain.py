@@ -7,10 +7,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
@@ -29,6 +30,7 @@ MAX_INPUT = 10_000_000
 JSON_VERSION = 1
 """Of what `--json` prints: docs/compatibility.md says what changes it."""
 
+COLORS = ("auto", "always", "never")
 NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
 
@@ -64,9 +66,7 @@ def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN
     try:
         return _with_room(run, *args, **extra)
     except MemoryCIError as error:
-        echo(f"Error: {printable_lines(error.message)} [{error.slug}]\n", err=True)
-        if error.hint:
-            echo(f"Hint: {printable_lines(error.hint)}\n", err=True)
+        say(_say_error(error), err=True)
         sys.exit(error.exit_code)
 
 
@@ -77,6 +77,100 @@ def _with_room(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: A
         if error.errno not in NO_ROOM:
             raise
         raise RepositoryError(f"cannot write: {error.strerror}", slug="write-failed") from error
+
+
+def _say_error(error: MemoryCIError) -> str:
+    """What went wrong, the line of the file where it did, what to do, and where that is explained."""
+    from memory_ci.flows.setup.manual import link_to
+
+    text = f"Error: {printable_lines(error.message)} [{error.slug}]\n"
+    if error.place and error.place[2].strip():
+        from memory_ci.rendering.terminal import render_excerpt
+
+        path, line, source = error.place
+        excerpt, column = render_excerpt(line, source, error.message)
+        text += f" --> {printable_lines(path)}:{line}:{column}\n{excerpt}"
+    hint = f"Hint: {printable_lines(error.hint)}\n" if error.hint else ""
+    return f"{text}{hint}More: {link_to(error.slug)}\n"
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Text for people, its last line ended: at a terminal folded to the width of that, with colour where it is wanted.
+
+    What is data (JSON, ids, a file's text, what agents are given) is for `echo`.
+    """
+    stream = sys.stderr if err else sys.stdout
+    if text and not text.endswith("\n"):
+        text += "\n"
+    width, is_colored = terminal_width(stream, os.environ), is_colored_for(stream, os.environ)
+    if width or is_colored:
+        from memory_ci.rendering.terminal import fold, paint
+
+        text = fold(text, width) if width else text
+        text = paint(text) if is_colored else text
+    if stream is not None and not stream.encoding.lower().startswith("utf"):
+        from memory_ci.rendering.terminal import BLOCKS
+
+        text = text.translate(BLOCKS)
+    echo(text, err=err)
+
+
+def terminal_width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
+    """The columns of a terminal, or as many as COLUMNS says; 0 where no terminal is: there nothing is folded or cut."""
+    if stream is None or not stream.isatty():
+        return 0
+    wanted = environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """How far long work is, in one line on stderr while it goes on: only at a terminal, and gone when it is done."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from memory_ci.rendering.terminal import bar
+
+    def draw(done: int, total: int) -> None:
+        share = f" {bar(done / total, 20)} {done / total:.0%}" if total else "…"
+        echo(f"\x1b[K{label}{share}\r", err=True)  # whatever is said next stands in its place
+
+    draw(0, 0)
+    try:
+        yield draw
+    finally:
+        echo("\x1b[K", err=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person reads standard output."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def is_colored_for(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+    """Whether text for people is coloured there: as NO_COLOR, FORCE_COLOR or CLICOLOR_FORCE say, else at a terminal.
+
+    A job of CI has none of its own accord (no-color.org, force-color.org, bixense.com/clicolors).
+    """
+    if environ.get("NO_COLOR"):
+        return False
+    if any(environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    is_plain = environ.get("TERM") == "dumb" or environ.get("CI") or environ.get("CLICOLOR") == "0"
+    return not is_plain and stream is not None and stream.isatty()
+
+
+def choose_color(wanted: str, environ: MutableMapping[str, str]) -> None:
+    """What `--color` says: it stands above the environment, and what we start is told alike."""
+    if wanted != "auto":
+        for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+            environ.pop(name, None)
+        environ["FORCE_COLOR" if wanted == "always" else "NO_COLOR"] = "1"
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -158,7 +252,7 @@ def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
 def warn(findings: Iterable[Finding]) -> None:
     """Findings of a command that goes on all the same, one line each on stderr."""
     for finding in findings:
-        echo(f"Warning: {render_finding(finding, with_level=False)}\n", err=True)
+        say(f"Warning: {render_finding(finding, with_level=False)}", err=True)
 
 
 def utf8(text: str) -> str:

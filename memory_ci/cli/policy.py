@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli.common import dry_run_option, json_option
-from memory_ci.cli.plain import echo_json
+from memory_ci.cli.plain import echo_json, say
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool
     if as_json:
         echo_json(pinned)
     else:
-        click.echo(printable(f"{'New' if pinned.is_new else 'As pinned'}: {pinned.extends}"))
-        click.echo(f"  {_describe(pinned.policy)}")
+        say(printable(f"{'New' if pinned.is_new else 'As pinned'}: {pinned.extends}"))
+        say(f"  {_describe(pinned.policy)}")
         if pinned.is_new and not (check or dry_run):
-            click.echo("Commit .memory-ci.yaml and .memory/policy.yaml.", err=True)
+            say("Commit .memory-ci.yaml and .memory/policy.yaml.", err=True)
     raise SystemExit(1 if check and pinned.is_new else 0)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, now_option, progress, range_options, show
-from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, today
+from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, now_option, range_options, show
+from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input, now, progress, say, today
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
 from memory_ci.records.names import short_branch
@@ -83,7 +83,7 @@ def record_command(
     learning cites words of a person, and code checks that they were said.
 
     With --push the run is made on the tip of the remote's branch and its commits are put there, or into one pull
-    request: docs/publishing.md.
+    request: `memory-ci help publishing`.
 
     \b
     Example:
@@ -126,7 +126,7 @@ def record_command(
     else:
         show_run(plan, published, list_written(where, plan) if plan is not None else ())
     if plan is not None and plan.engine.failure:
-        click.echo(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
+        say(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
             sys.exit(EngineError.exit_code)
 
@@ -211,20 +211,20 @@ def as_json_of(plan: Plan | None, published: Published | None) -> dict[str, obje
 def show_run(plan: Plan | None, published: Published | None, written: Sequence[str]) -> None:
     """What was learned and where it went, for people."""
     if plan is not None:
-        click.echo(render_plan(plan, written), nl=False)
+        say(render_plan(plan, written))
     if published is not None and plan is not None and published.subjects:
         branch = printable(short_branch(plan.ref))
         what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
-        click.echo(f"\n{what} {branch}, now at {published.tip[:10]}:")
+        say(f"\n{what} {branch}, now at {published.tip[:10]}:")
         for subject in published.subjects:
-            click.echo(f"  {printable(subject)}")
+            say(f"  {printable(subject)}")
     for line in filter(None, (published.url, published.reason) if published else ()):
-        click.echo(printable(line))
+        say(printable(line))
 
 
 def wait_for_batches(pending: Pending) -> None:
     """Say on stderr how far the batches are, and sleep."""
-    click.echo(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
+    say(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
     time.sleep(POLL_SECONDS)
 
 
@@ -249,7 +249,7 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
         problems = fetch_sessions(where, options.ref, os.environ) if fetch else ()
         plan = plan_record(where, replace(options, problems=problems), today(), advance, os.environ)
     if output is None:
-        click.echo(format_plan(plan), nl=False)
+        echo(format_plan(plan).decode())
     else:
         save_plan(plan, output)
 

@@ -8,7 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from memory_ci.cli.plain import Option, echo, echo_json, has_input, now, read_input, today, utf8, warn, workspace
+from memory_ci.cli.plain import (
+    Option,
+    echo,
+    echo_json,
+    has_input,
+    is_terminal,
+    now,
+    progress,
+    read_input,
+    say,
+    today,
+    utf8,
+    warn,
+    workspace,
+)
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.records.retrieval import Retrieval
@@ -72,15 +86,14 @@ def run(
     nudge = _nudge(where, asked["session"]) if is_context else ""
     is_noted = not explain and (record if record is not None else "CI" in os.environ)
     asked["reserved"] = len(nudge) + len(ASK) * is_noted + FENCE_CHARS * (form == "markdown")
-    answer = _retrieve(where, text, asked | ({"total_chars": HOOK_CHARS} if form == "hook" else {}))
+    with progress("Asking memory"):
+        answer = _retrieve(where, text, asked | ({"total_chars": HOOK_CHARS} if form == "hook" else {}))
     warn(answer.findings)
     for note in answer.notes:
-        echo(f"Note: {printable(note)}\n", err=True)
+        say(f"Note: {printable(note)}", err=True)
     if answer.held_out:
-        echo(
-            "Note: This session is held out and given nothing (retrieve.holdout); `--all` shows what is known.\n",
-            err=True,
-        )
+        told = "This session is held out and given nothing (retrieve.holdout); `--all` shows what is known."
+        say(f"Note: {told}", err=True)
     _print(answer, "json" if as_json else form, ids, explain, Below(nudge, is_noted))
     if is_noted:
         _record(where, answer)
@@ -108,7 +121,7 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Bel
     if explain:
         from memory_ci.rendering.why import render_explanation
 
-        echo(render_explanation(answer))
+        say(render_explanation(answer))
     elif form == "json":
         echo_json(answer)
     elif ids:
@@ -116,7 +129,8 @@ def _print(answer: Retrieval, form: Format, ids: bool, explain: bool, below: Bel
 
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
     else:
-        echo(_render(answer, form, below))
+        # Elsewhere it is an agent's to read.
+        (say if form == "text" and is_terminal() else echo)(_render(answer, form, below))
 
 
 def _render(answer: Retrieval, form: Format, below: Below) -> str:
@@ -157,7 +171,7 @@ def _noting() -> Iterator[None]:
     try:
         yield
     except MemoryCIError as error:  # what was asked for has been given
-        echo(f"Warning: what was given is not noted: {error.message} [{error.slug}]\n", err=True)
+        say(f"Warning: what was given is not noted: {error.message} [{error.slug}]", err=True)
 
 
 def _read_task() -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_ci.cli.common import dry_run_option, json_option, range_options, show
-from memory_ci.cli.plain import now, utf8, workspace
+from memory_ci.cli.common import complete_id, dry_run_option, json_option, range_options, show
+from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
 from memory_ci.records.names import short_branch
@@ -34,11 +33,15 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     return range_options(accept(edit(never(dry_run_option(json_option(command))))))
 
 
+def _entries(flag: str, said: str) -> Callable[..., Any]:
+    return click.option(flag, multiple=True, metavar="N|ID", shell_complete=complete_id, help=said)
+
+
 @click.command("review")
 @click.option("--stale", is_flag=True, help="All entries whose code has changed or is gone, and nothing else.")
 @click.option("--all", "show_all", is_flag=True, help="All that could be asked, not the questions of this week alone.")
-@click.option("--keep", multiple=True, metavar="N|ID", help="It holds: anchor it in the code as it is. Repeatable.")
-@click.option("--retire", multiple=True, metavar="N|ID", help="It does not hold any more: retire it. Repeatable.")
+@_entries("--keep", "It holds: anchor it in the code as it is. Repeatable.")
+@_entries("--retire", "It does not hold any more: retire it. Repeatable.")
 @_options
 def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """Answer what memory asks of people: a few questions a week, the most useful first.
@@ -100,21 +103,22 @@ def _run(
     asked = STALE if stale else kinds or PROPOSED | KEPT
     if kinds and arguments["since"] is None:
         arguments["since"] = find_last_range(where, arguments["ref"])
-    problems = fetch_sessions(where, arguments["ref"], os.environ) if fetch and not stale else ()
-    queue = list_queue(where, RecordOptions(**arguments, problems=problems), now(), os.environ, asked)
+    with progress("Reading merged work") as advance:
+        problems = fetch_sessions(where, arguments["ref"], os.environ) if fetch and not stale else ()
+        queue = list_queue(where, RecordOptions(**arguments, problems=problems), now(), os.environ, asked, advance)
     listed = queue.found if is_view or show_all else queue.week.shown
     words: dict[Answer, tuple[str, ...]] = {"accept": accept, "keep": keep, "retire": retire, "never": never}
     said = {verb: [_choose(listed, word) for word in given] for verb, given in words.items() if given}
     skipped: list[Question] = []
     texts = {one.key: _edit(one) for verb in ("accept", "keep") for one in said.get(verb, ())} if edit else {}
-    if not (said or as_json or kinds) and _can_answer():
+    if not (said or as_json or kinds) and not has_input():
         said, texts, skipped = _ask(listed)
     answers = Answers(said, texts, skipped)
     done = answer(where, queue, answers, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ)
     lines = list(_say_done(done, dry_run=dry_run))
     if not (said or skipped):
         count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
-        later = len(listed) - count if kinds else 0 if is_view or show_all else queue.week.waiting
+        later = max(len(listed) - count, 0) if kinds else 0 if is_view or show_all else queue.week.waiting
         lines = [*render_questions(listed[:count], later), *([] if listed else [_say_none(queue, kinds, stale=stale)])]
     shown: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     shown |= {"applied": None if dry_run else done.applied}
@@ -137,10 +141,6 @@ def _say_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
     yield from (f"{'Would promote' if dry_run else 'Promoted'} {entry.id[:8]} {entry.title}" for entry in done.promoted)
     did, branch = "Would commit" if dry_run else "Committed", short_branch(done.plan.ref)
     yield from (f"{did} on {branch}: {subject}" for subject in done.applied.subjects)
-
-
-def _can_answer() -> bool:
-    return sys.stdin.isatty()
 
 
 def _choose(listed: Sequence[Question], word: str) -> Question:
@@ -204,7 +204,7 @@ def _ask(listed: Sequence[Question]) -> tuple[dict[Answer, list[Question]], dict
     skipped: list[Question] = []
     for one in listed:
         body = _text_of(one)[1]
-        click.echo("".join(f"{printable(line)}\n" for line in (*_tell(one), *body.splitlines())), nl=False)
+        say("".join(f"{printable(line)}\n" for line in (*_tell(one), *body.splitlines())))
         keys = [key for key, verb in KEYS.items() if verb in one.answers]
         asked = f"{', '.join((*(KEYS[key] for key in keys), 'edit, skip, quit'))}"
         reply = click.prompt(asked, type=click.Choice([*keys, *"esq"]), default="s")

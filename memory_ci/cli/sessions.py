@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from memory_ci.cli.common import dry_run_option, json_option, show
-from memory_ci.cli.plain import echo_json, now, workspace
+from memory_ci.cli.plain import echo_json, now, progress, say, workspace
 from memory_ci.rendering.sessions import render_human, render_sessions
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -74,7 +74,7 @@ def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: 
 
 def _say_none(places: Iterable[str]) -> None:
     """Say on stderr that nothing was found, so that stdout holds results alone."""
-    click.echo(f"No session found in {printable(', '.join(places))}", err=True)
+    say(f"No session found in {printable(', '.join(places))}", err=True)
 
 
 def _list_captured(as_json: bool) -> None:
@@ -89,9 +89,10 @@ def _list_captured(as_json: bool) -> None:
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     from memory_ci.flows.sessions.transcripts import list_sessions
 
-    found = list_sessions(paths, Path.home(), Path.cwd())
+    with progress("Reading sessions"):
+        found = list_sessions(paths, Path.home(), Path.cwd())
     for path in found.skipped:
-        click.echo(f"Skipped: {printable(path)} is no transcript of a known format", err=True)
+        say(f"Skipped: {printable(path)} is no transcript of a known format", err=True)
     if not found.sessions and not found.skipped:
         _say_none(found.places)
     show(found, (render_human if with_words else render_sessions)(found.sessions), as_json)
@@ -121,7 +122,7 @@ def capture_command(path: str | None, agent: str | None, is_hook: bool, dry_run:
     try:
         _capture(path, agent or "", dry_run, as_json=False, is_silent=True)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the agent's session has to end well
-        click.echo(f"memory-ci: session not captured: {printable(str(error))}", err=True)
+        say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 
 
 def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_silent: bool = False) -> None:
@@ -141,9 +142,9 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
         return
     for one in captured:
         if one.is_expired:
-            click.echo(f"Not kept: {printable(one.session)} is older than sessions.keep_days allows")
+            say(f"Not kept: {printable(one.session)} is older than sessions.keep_days allows")
             continue
         did = "Would keep" if dry_run else "Kept" if one.is_new else "Known already:"
         full = ", with the transcript" if one.has_full else ""
         turns = plural(one.human_turns, "human turn")
-        click.echo(f"{did} {printable(one.session)}: {turns}, {plural(one.bytes, 'byte')}{full}\n{one.ref}")
+        say(f"{did} {printable(one.session)}: {turns}, {plural(one.bytes, 'byte')}{full}\n{one.ref}")

@@ -16,13 +16,13 @@ from click.shell_completion import get_completion_class
 
 from memory_ci.cli.agent import NAMES
 from memory_ci.cli.common import dry_run_option, json_option, show
-from memory_ci.cli.plain import echo_json, now, workspace
+from memory_ci.cli.plain import echo, echo_json, now, progress, say, workspace
 from memory_ci.rendering.table import printable
 
 """Those of flows.setup.agents, written here so that the help needs no import of it."""
 
 RENAMED = """
-Hooks of ours that you had changed were renamed, and are not run: docs/hooks.md says where lines of your own belong."""
+Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
 
 if TYPE_CHECKING:
     from memory_ci.flows.setup.hook_managers import Manager
@@ -106,24 +106,24 @@ def install_command(
     if manager is not None:
         _show_additions(manager)
     if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
-        click.echo("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
+        say("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
     if not no_mcp and chosen and not has_mcp:
-        click.echo(f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]').")
+        say(f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]').")
     written = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
     local = [os.path.relpath(path, where.repo.cwd) for path in written]
     if local:
         how = "git passes over them; take one that it tracks out with `git rm --cached`"
-        click.echo(f"\nDo not commit {' '.join(local)}: of this clone alone ({how}). --shared is for the team.")
+        say(f"\nDo not commit {' '.join(local)}: of this clone alone ({how}). --shared is for the team.")
 
 
 def _show_additions(manager: Manager) -> None:
     """What somebody has to add to the files of the tool that manages hooks."""
     if not manager.additions:
-        click.echo(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
+        say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
         return
-    click.echo(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
+    say(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
     for path, text in manager.additions.items():
-        click.echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}")
+        echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}\n")
 
 
 def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) -> None:
@@ -133,9 +133,9 @@ def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) ->
         return
     for step in steps:
         would = "would be " if dry_run and step.result not in ("kept", "absent") else ""
-        click.echo(f"{would}{step.result:8} {step.part:13} {step.path}")
+        say(f"{would}{step.result:8} {step.part:13} {step.path}")
     if any(step.result == "renamed" for step in steps):
-        click.echo(RENAMED)
+        say(RENAMED)
 
 
 @click.command("uninstall")
@@ -184,9 +184,9 @@ def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool)
         echo_json({"dry_run": dry_run, **msgspec.structs.asdict(done)})
         return
     would = "would be " if dry_run and done.result == "written" else ""
-    click.echo(f"{would}{done.result} {done.path}")
+    say(f"{would}{done.result} {done.path}")
     if dry_run:
-        click.echo("".join(f"\n{printable(line)}" for line in done.lines))
+        say("".join(f"\n{printable(line)}" for line in done.lines))
 
 
 @click.command("completion")
@@ -196,14 +196,14 @@ def completion_command(shell: str) -> None:
 
     \b
     Example:
-      memory-ci completion bash > ~/.local/share/bash-completion/completions/memory-ci
+      memory-ci completion bash >> ~/.bashrc
     """
     from memory_ci.cli.main import main
 
     completion = get_completion_class(shell)
     if completion is None:  # pragma: no cover - click ships all three
         raise click.UsageError(f"click knows no completion for {shell}")
-    click.echo(completion(main, {}, "memory-ci", "_MEMORY_CI_COMPLETE").source())
+    echo(completion(main, {}, "memory-ci", "_MEMORY_CI_COMPLETE").source() + "\n")
 
 
 @click.command("doctor")
@@ -226,8 +226,9 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
     from memory_ci.flows.doctor.privacy import PRIVACY
     from memory_ci.rendering.health import render_diagnosis
 
-    diagnosis = diagnose(
-        Path.cwd(), os.environ, now(), sys.executable, is_online=online, checks=PRIVACY if privacy else CHECKS
-    )
+    with progress("Looking"):
+        diagnosis = diagnose(
+            Path.cwd(), os.environ, now(), sys.executable, is_online=online, checks=PRIVACY if privacy else CHECKS
+        )
     show(diagnosis, render_diagnosis(diagnosis), as_json)
     raise SystemExit(diagnosis.exit_status)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_ci.cli.plain import Option, reported
+from memory_ci.cli.plain import COLORS, Option, choose_color, reported
 
 SHORT = {"retrieve": "retrieve", "check": "check", "add": "add", "hook": "agent"}
 """Each has a module here, with OPTIONS, `read_words` and `run`, which click uses, too."""
@@ -23,12 +23,15 @@ MAX_DIGITS = 11
 
 def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Run the command that `argv` plainly asks for; whether it did. May end the process, as click does."""
+    color = argv[1] if argv[:1] == ["--color"] and argv[1:2] and argv[1] in COLORS else ""
+    argv = argv[2:] if color else argv
     if not argv or argv[0] not in SHORT or not is_plain(environ):
         return False
     command = importlib.import_module(f"memory_ci.cli.{SHORT[argv[0]]}")
     values = parse_plain(argv[1:], command)
     if values is None:
         return False
+    choose_color(color or "auto", os.environ)
     try:
         reported(command.run, **values)
     except BrokenPipeError:

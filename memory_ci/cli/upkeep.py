@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from memory_ci.cli.common import dry_run_option, engine_option, json_option, show
-from memory_ci.cli.plain import committed_workspace, now, today, workspace
+from memory_ci.cli.plain import committed_workspace, now, progress, today, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.records.plan import Step
 from memory_ci.rendering.plan import render_plan
@@ -29,7 +29,8 @@ def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, sta
     from memory_ci.flows.record.upkeep import plan_upkeep_alone
 
     where = committed_workspace()
-    plan = plan_upkeep_alone(where, (step,), branch, today(), stale_after)
+    with progress("Reading memory"):
+        plan = plan_upkeep_alone(where, (step,), branch, today(), stale_after)
     applied = None if dry_run else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
     branch = plan.ref.removeprefix("refs/heads/")
     committed = (f"\nCommitted on {branch}: {subject}\n" for subject in (applied.subjects if applied else ()))
@@ -120,8 +121,8 @@ def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bo
 def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to the newest format, or back.
 
-    One commit, if anything changes. What this version does not know stays as it is. docs/compatibility.md says what a
-    format is.
+    One commit, if anything changes. What this version does not know stays as it is. What a format is:
+    `memory-ci help compatibility`.
 
     \b
     Example:

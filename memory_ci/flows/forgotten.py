@@ -14,7 +14,7 @@ from memory_ci.records.report import Finding
 
 REJECTED_FILE = ".memory/rejected.txt"
 HEADER = "# What a person declined, by a hash of what it says. Take a line out, and it is proposed again.\n"
-HINT = "Reword it; docs/forgetting.md says how to take it back."
+HINT = "Reword it; `memory-ci help forgetting` says how to take it back."
 
 
 def copy_path(workspace: Workspace) -> Path:

@@ -13,6 +13,7 @@ from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import FileVersion, list_added_lines, list_versions
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
+from memory_ci.lifecycle.relations import find_ids
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
@@ -34,12 +35,8 @@ def find_entry(located: Sequence[Located], prefix: str) -> Located:
 
     Raises UsageError: unknown-entry, or ambiguous-entry when several entries fit.
     """
-    wanted = prefix.lower()
-    last_first = sorted(located, key=lambda place: (place.path, place.line), reverse=True)
-    found = {place.entry.id: place for place in last_first if place.entry.id.startswith(wanted)}
-    if not found:
-        found = {p.entry.id: p for p in last_first if any(old.startswith(wanted) for old in p.entry.supersedes)}
-    if not found or not wanted:
+    found = find_ids((place.entry for place in located), prefix)
+    if not found or not prefix:
         hint = "`memory-ci list` shows the ids; `--at REV` looks into an earlier state."
         raise UsageError(f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint)
     if len(found) > 1:
@@ -47,7 +44,8 @@ def find_entry(located: Sequence[Located], prefix: str) -> Located:
         raise UsageError(
             f"{len(found)} entries have an id that starts with {prefix!r}", slug="ambiguous-entry", hint=hint
         )
-    return next(iter(found.values()))
+    places = (place for place in located if place.entry.id in found)
+    return min(places, key=lambda place: (place.path, place.line))
 
 
 class ShownEntry(msgspec.Struct, frozen=True):

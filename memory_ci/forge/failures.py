@@ -73,7 +73,7 @@ LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
 
 def failed(url: str, what: str) -> EngineError:
     """The forge, or what stands in its place, did not give what was asked for."""
-    hint = "Try again later; if it stays, see whether the token may read pull requests (docs/forge.md)."
+    hint = "Try again later; if it stays, see whether the token may read pull requests (`memory-ci help forge`)."
     parts = split_url(url)
     place = f"{parts.hostname}{parts.path}" if parts.hostname else "an address without a host"
     return EngineError(f"{place} {what}", slug="forge-failed", hint=hint)
@@ -87,11 +87,11 @@ def unreachable(url: str, what: str) -> EngineError:
 
 def unauthorised(url: str) -> EngineError:
     """The token is wrong, has expired, or is no token."""
-    hint = "Give a token that is valid and may read the repository (docs/forge.md says which rights)."
+    hint = "Give a token that is valid and may read the repository (`memory-ci help forge` says which rights)."
     return EngineError(f"{host_of(url)} does not accept the token", slug="forge-unauthorised", hint=hint)
 
 
-RIGHTS = "Give the token the right to write contents and pull requests (docs/publishing.md says where)."
+RIGHTS = "Give the token the right to write contents and pull requests (`memory-ci help publishing` says where)."
 
 
 def refused(url: str, status: int, said: str) -> EngineError:

@@ -44,7 +44,7 @@ class Problems:
 def require(listing: Listing[T]) -> Listing[T]:
     """The listing. Raises EngineError, as the list was refused, when there is a problem and nothing else."""
     if listing.problem and not listing.items:
-        hint = "Check the token and its rights, or try again later (docs/forge.md)."
+        hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."
         raise EngineError(listing.problem, slug=listing.slug, hint=hint)
     return listing
 

@@ -118,4 +118,4 @@ def _missing(config: ForgeConfig, environ: Mapping[str, str]) -> str:
         "gitlab": "CI_PROJECT_ID with GITLAB_TOKEN",
     }
     named = wanted.get(config.name) or " nor ".join(wanted.values())
-    return f"the environment has not {named}"
+    return f"the environment lacks {named}"

@@ -55,13 +55,13 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
     """
     plan = _Edits()
     for place, successor in _superseded(located):
-        plan.edit(place, close(place.entry, successor, today), f"superseded by {successor.id}")
+        plan.edit(place, close(place.entry, successor, today), f"superseded by {successor.id[:8]}")
     in_force = [place for place in located if _is_in_force(plan.entry_of(place), today)]
     for one, other, reason in find_contradictions(in_force):
         for place, against in ((one, other.entry), (other, one.entry)):
             if not _is_linked(place.entry, against):
                 linked = with_relation(plan.entry_of(place), Relation("contradicts", against.id))
-                plan.edit(place, linked, f"contradicts {against.id}: {reason}")
+                plan.edit(place, linked, f"contradicts {against.id[:8]}: {reason}")
     return plan.changes()
 
 

@@ -146,7 +146,7 @@ def _heirs_of(ids: Iterable[str], heirs: Heirs) -> set[str]:
     return {heir for entry_id in ids for heir in heirs.get(entry_id, (entry_id,))}
 
 
-COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{7,35})(?![\w-])")
+COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{3,35})(?![\w-])")
 """`/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown."""
 
 HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)  # What nobody sees who reads the comment.

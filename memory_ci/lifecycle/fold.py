@@ -91,7 +91,7 @@ def plan_fold(
         target = targets[place.path]
         twin = next((other for other in said[_words(place.entry)] if is_kept(place, other)), None)
         if twin is not None:
-            why = f"is kept already as {twin.entry.id}"
+            why = f"is kept already as {twin.entry.id[:8]}"
             changes.append(
                 Change(step="fold", kind="drop", path=twin.path, entry=twin.entry, why=why, moved_from=place.path)
             )

@@ -51,7 +51,7 @@ ADVICE: Mapping[MetricName, str] = {
     "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
     "coherence": "Unite what says the same: `memory-ci compact`. Of two that contradict, let one supersede the other.",
     "efficiency": "Where work taught something that the next such work should know, note it: `memory-ci add`, or a mark"
-    " in the next commit (docs/extraction.md). Where there was nothing to learn, it is no fault."
+    " in the next commit (`memory-ci help extraction`). Where there was nothing to learn, it is no fault."
     " `memory-ci health` names the titles.",
     "reachability": "Say where an entry comes from: write `source: commit:<sha>` into it by hand, or `cites` or"
     " `relations` (`memory-ci show ID` names the file); a new one gets it from `memory-ci add --source commit:<sha>`."
@@ -144,7 +144,7 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
     if not judged:
         return Measured(None, NO_ENTRY if not kinds else f"no anchor to judge in {_entries(total)}")
     shares = ", ".join(f"{name} {count[name] / total:.0%}" for name in ("fresh", "marked", "withheld"))
-    basis = f"{shares}, unanchored {count[None] / total:.0%} of {_entries(total)}"
+    basis = f"{shares}, not compared {count[None] / total:.0%} of {_entries(total)}"
     stale = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
     return Measured(100 * (count["fresh"] + count["marked"] / 2) / judged, basis, missing=stale)
 
@@ -155,7 +155,7 @@ def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measur
         return Measured(None, NO_ENTRY)
     floor = floor_of(decay)
     left = math.fsum((recency(entry, today, decay) - floor) / (1 - floor) for entry in entries)
-    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))} on the curve {decay}")
+    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))}, ageing {decay}")
 
 
 def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = "") -> Measured:

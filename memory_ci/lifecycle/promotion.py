@@ -250,5 +250,5 @@ def _promoted(members: Sequence[Located], today: date) -> Entry:
 
 def _removal(member: Located, survivor: Entry, target: ScopeOf) -> Change:
     place = f"{target.name}:{target.where}".rstrip(":")
-    why = f"moves up to {place}" if member.entry.id == survivor.id else f"is part of {survivor.id}, now in {place}"
+    why = f"moves up to {place}" if member.entry.id == survivor.id else f"is part of {survivor.id[:8]}, now in {place}"
     return Change(step="promote", kind="remove", path=member.path, entry=member.entry, why=why)

@@ -84,15 +84,18 @@ def _mend(id_: str, known: AbstractSet[str]) -> str:
     return "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
 
 
-SHORTEST = 8  # Characters of an id: fewer fit too many.
+SHORTEST = 4
+"""Characters of an id, as git wants of its own (core.abbrev); how many tell entries apart their number says."""
+
+
+def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:
+    """The ids that begin like this, else those of entries that have taken in one which does."""
+    wanted, known = prefix.lower(), list(entries)
+    fits = frozenset(entry.id for entry in known if entry.id.startswith(wanted))
+    return fits or frozenset(entry.id for entry in known if any(old.startswith(wanted) for old in entry.supersedes))
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:
-    """The one entry whose id begins like this, or that has taken in one which does; None if not one does."""
-    wanted = prefix.lower()
-    if len(wanted) < SHORTEST:
-        return None
-    known = list(entries)
-    fits = {entry.id for entry in known if entry.id.startswith(wanted)}
-    fits = fits or {entry.id for entry in known if any(old.startswith(wanted) for old in entry.supersedes)}
-    return fits.pop() if len(fits) == 1 else None
+    """The one entry that is meant by an id or its start; None if not one is, or too little is said of it."""
+    fits = find_ids(entries, prefix) if len(prefix) >= SHORTEST else ()
+    return next(iter(fits)) if len(fits) == 1 else None

@@ -97,7 +97,7 @@ class AddLearning(Arguments, frozen=True):
 
 
 class RecordFeedback(Arguments, frozen=True):
-    id: Annotated[Word, Meta(description="The id of an entry, or at least 8 characters of its start.")]
+    id: Annotated[Word, Meta(description="The id of an entry, or the start of it, 4 characters or more.")]
     kind: Annotated[FeedbackKind, Meta(description="What became of the entry's advice.")]
     ref: Annotated[
         Word, Meta(description="The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")
@@ -106,7 +106,7 @@ class RecordFeedback(Arguments, frozen=True):
 
 class ReviewAnswer(Arguments, frozen=True):
     id: Annotated[
-        Word, Meta(description="The id of an entry whose code changed, or at least 8 characters of its start.")
+        Word, Meta(description="The id of an entry whose code changed, or the start of it, 4 characters or more.")
     ]
     answer: Annotated[
         Literal["keep", "edit", "retire"],

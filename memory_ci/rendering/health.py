@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from memory_ci.records.health import ArmComparison, Diagnosis, EffectReport, Health, Metric, Probe, ProbeState
 from memory_ci.records.quality import Share
 from memory_ci.rendering.table import printable
+from memory_ci.rendering.terminal import bar
 
-NAME_WIDTH = 12
+NAME_WIDTH, BAR_WIDTH = 12, 10
 MAX_SHOWN = 5  # So many titles or entries are named below the advice.
 
 
@@ -39,7 +40,8 @@ def _lines(health: Health) -> Iterator[str]:
     yield f"{_where(health)} on {health.today}, by the definitions of {health.profile}"
     yield ""
     for metric in health.metrics:
-        yield f"{metric.name:<{NAME_WIDTH}}  {_value(metric):>5}  x {metric.weight}  {metric.basis}"
+        share = bar((metric.value or 0) / 100) if metric.value is not None else " " * BAR_WIDTH
+        yield f"{metric.name:<{NAME_WIDTH}}  {share} {_value(metric):>5}  {metric.weight:>2}%  {metric.basis}"
     weak = [metric for metric in health.metrics if metric.advice]
     if weak:
         yield ""

@@ -20,6 +20,17 @@ VERDICTS = (
 )
 
 
+LEFT_OUT = {
+    "own-commit": "commits of memory-ci itself", "vetoed": "what its author ruled out", "merge-commit": "bare merges",
+    "dependency-bump": "updates by bots", "lockfile-only": "lock files", "format-only": "formatting",
+    "generated-docs": "generated pages", "subject-only": "commits with a subject alone",
+    "too-long": "the ends of long texts", "no-content": "mere assent", "low-severity": "remarks of an agent",
+    "tool-output": "output of tools", "injected": "text of an agent's program", "bot-chatter": "comments of bots",
+    "ci-output": "checks", "duplicate": "what was said twice",
+}  # fmt: skip
+"""What is left out of evidence (docs/extraction.md), in words of those who read of it."""
+
+
 WAYS = (
     ("memory-ci learn --since 90d", "lets a model read older work; says what it costs first"),
     ("memory-ci candidates", "lists sentences that may be worth keeping, to accept or to decline"),
@@ -90,7 +101,8 @@ def _left_out(plan: Plan) -> Iterator[str]:
     """What was not read, not shown, or could not be: counts, never a silent drop."""
     if plan.counts.left_out:
         yield ""
-        yield "Not evidence: " + ", ".join(f"{count} {reason}" for reason, count in plan.counts.left_out.items())
+        told = (f"{LEFT_OUT.get(reason, reason)} ({count})" for reason, count in plan.counts.left_out.items())
+        yield f"Nothing was learned from {', '.join(told)}"
     for notice in plan.windows:
         yield f"Not shown to the model: {notice}"
     if plan.dropped:

@@ -10,35 +10,22 @@ from memory_ci.records.episode import Factor, Recalled, RecalledEpisode, Risk
 from memory_ci.records.event import MID_TURN, Event, Session
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.rendering.table import printable, printable_lines
+from memory_ci.rendering.terminal import render_rows
 from memory_ci.text import shorten
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 HEADINGS = (
-    "format",
-    "agent",
-    "id",
-    "started",
-    "records",
-    "human (mid-turn)",
-    "rejections (reason)",
-    "interrupts",
-    "compactions",
-    "sub-agent",
-    "duplicates",
-    "bad lines",
-    "unknown",
-)
+    "format", "agent", "id", "started", "records", "human (mid-turn)", "rejections (reason)", "interrupts",
+    "compactions", "sub-agent", "duplicates", "bad lines", "unknown",
+)  # fmt: skip
 
 
 def render_sessions(sessions: Sequence[Session]) -> str:
     """One line a session under a line of headings; nothing for none."""
     if not sessions:
         return ""
-    rows = [HEADINGS, *(_row(session) for session in sessions)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "".join(f"{line}\n" for line in lines)
+    return render_rows([HEADINGS, *(_row(session) for session in sessions)])
 
 
 def _row(session: Session) -> tuple[str, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from memory_ci.records.anchor import Verdict
+from memory_ci.records.anchor import Verdict, VerdictKind
 from memory_ci.records.blame import BlamedLines, NamedEntry
+from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.records.why import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.rendering.context import explain_task, render_task
 from memory_ci.rendering.table import printable
+from memory_ci.rendering.terminal import bar
 from memory_ci.text import plural, shorten
 
 
@@ -30,9 +32,9 @@ def render_explanation(retrieval: Retrieval) -> str:
 
 
 def _facts(retrieval: Retrieval) -> Iterator[str]:
-    yield f"mode {retrieval.mode}"
+    yield f"Found {MODES[retrieval.mode]}"
     if retrieval.verdict is not None:
-        yield f"verdict {retrieval.verdict}"
+        yield STRENGTHS[retrieval.verdict]
     yield plural(len(retrieval.norms), "norm")
     yield f"{plural(len(retrieval.hits), 'entry')} given"
     yield f"{len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
@@ -52,7 +54,8 @@ def _reasons(hit: Hit) -> Iterator[str]:
         low = "; so low that a person should look at it: `memory-ci why`" if hit.is_low else ""
         yield f"      utility from {plural(hit.events, 'event')}{low}"
     if hit.lanes:
-        yield f"      raw: {', '.join(f'{name} {value:.3f}' for name, value in hit.lanes)}"
+        raw = (f"{'words' if name == 'lexical' else name} {value:.3f}" for name, value in hit.lanes)
+        yield f"      raw: {', '.join(raw)}"
     yield from (f"      {say_verdict(verdict)}" for verdict in hit.verdicts)
 
 
@@ -64,6 +67,16 @@ def say_verdict(verdict: Verdict) -> str:
 
 
 MAX_TITLE = 120
+HIGH, FRESH, LOW = 0.7, 0.9, 0.4  # Of importance and recency, for words.
+STANDING: Sequence[tuple[VerdictKind, str]] = (
+    ("gone", "The code that it cites is gone."),
+    ("changed", "The code that it cites has changed since."),
+    ("unverifiable", "The code that it cites cannot be compared."),
+    ("moved", "The code that it cites has moved, and is as it was."),
+    ("fresh", "The code that it cites is as it was."),
+)
+MODES = {"lexical": "by words", "hybrid": "by words and vectors", "degraded": "by words alone, for vectors fail"}
+STRENGTHS = {"HIT": "a close match", "WEAK": "a weak match", "MISS": "nothing close"}
 MAX_SUMMARY = 80
 
 
@@ -77,7 +90,9 @@ def _lines(why: Why) -> Iterator[str]:
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
     yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
     yield from _origin(why)
-    yield f"prominence {why.prominence:.3f} = {_product(why.parts)} (curve {why.decay})"
+    yield from ("", *_sum_up(why), "")
+    yield f"prominence {why.prominence:.3f}, ageing as prominence.decay says: {why.decay}"
+    yield from _bars(why.parts)
     events = plural(len(why.heard) - why.touched, "event")
     yield f"utility    {why.utility:.3f} from {events}{' (low)' if why.is_low else ''}"
     yield from (f"  {_say(heard)}" for heard in why.heard)
@@ -87,9 +102,10 @@ def _lines(why: Why) -> Iterator[str]:
     if why.memory is not None:
         memory = why.memory
         reviews = f"{plural(memory.reviews, 'review')}, the last on {memory.reviewed_on}"
-        yield f"stability  {memory.stability:.1f} days, retrievability {memory.retrievability:.3f} ({reviews})"
+        yield f"memory     {memory.retrievability:.0%} left, 90% for {memory.stability:.1f} days ({reviews})"
     if why.factors:
-        yield f"ranking    relevance x {_product(why.factors)}"
+        yield "ranking    what it has in common with a task, times"
+        yield from _bars(why.factors)
     yield from (f"cites      {say_verdict(verdict)}" for verdict in why.verdicts)
     yield from why.notes
 
@@ -113,8 +129,28 @@ def _say(heard: CountedFeedback) -> str:
     return "; ".join(filter(None, (" ".join(filter(None, (what, who))), told)))
 
 
-def _product(factors: Iterable[tuple[str, float]]) -> str:
-    return " x ".join(f"{name} {value:.3f}" for name, value in factors)
+def _sum_up(why: Why) -> Iterator[str]:
+    """What the numbers below come to, in words."""
+    parts = dict(why.parts)
+    weight = "important" if parts["importance"] >= HIGH else "of little importance" if parts["importance"] < LOW else ""
+    age = "fresh" if parts["recency"] >= FRESH else "old" if parts["recency"] < LOW else "ageing"
+    times = why.located.entry.reinforcement_count
+    counted = f"reinforced {plural(times, 'time')}" if times else "never reinforced"
+    judged = plural(len(why.heard) - why.touched, "event") + " of feedback" if why.heard else "no feedback yet"
+    opinion = {True: ", which speaks for it", False: ", which speaks against it"}.get(why.utility > NO_FEEDBACK, "")
+    yield f"It counts {why.prominence:.2f}: {' and '.join(filter(None, (weight, age)))}, {counted}."
+    yield (
+        f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {judged}"
+        f"{opinion if why.utility != NO_FEEDBACK else ''}."
+    )
+    kinds = {verdict.kind for verdict in why.verdicts}
+    yield next((text for kind, text in STANDING if kind in kinds), "It cites no code.")
+
+
+def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
+    """A line a factor, its bar in proportion to the largest, or to 1."""
+    most = max(1.0, *(value for _, value in factors))
+    yield from (f"  {name:<14} {bar(value / most)} {value:.3f}" for name, value in factors)
 
 
 NODE_WIDTH = 80

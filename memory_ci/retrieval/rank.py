@@ -214,7 +214,7 @@ def put_corrections_first(
 
     served = [hit for hit in hits if hit.located.entry.id not in superseded]
     withheld = [(hit, superseded.get(hit.located.entry.id)) for hit in hits]
-    return sorted(served, key=order), tuple(Withheld(hit, f"superseded by {by}") for hit, by in withheld if by)
+    return sorted(served, key=order), tuple(Withheld(hit, f"superseded by {by[:8]}") for hit, by in withheld if by)
 
 
 def _known(ids: Ids, places: Mapping[str, int]) -> list[str]:

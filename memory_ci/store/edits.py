@@ -43,7 +43,7 @@ def _fault(entry: Entry) -> tuple[str, str]:
     """The part of an entry that would not read back, and what to do about it."""
     field = find_unwritable(entry)
     if field is not None:
-        return f"field {field!r}", "Give it a value that docs/formats.md allows, in characters that UTF-8 has."
+        return f"field {field!r}", "Give it a value that `memory-ci help formats` allows, in characters that UTF-8 has."
     bare = replace(entry, body="")
     if not _reads_as(_written(bare), bare):
         return "title", "Write the title as one line of text, without blanks around it."

@@ -50,7 +50,7 @@ STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 _Placed = tuple[datetime, str, str]  # What a document is sorted by: its time and id, then its text.
 WHOLE = -1  # The line of what no line is at fault for: the `---` above the front matter.
-HINT = "docs/episodes.md shows the form; what stands here is not used."
+HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
@@ -178,7 +178,7 @@ def _is_plain_line(text: str) -> bool:
 def _refuse(telling: Telling) -> None:
     problem = _find_problem(telling)
     if problem is not None:
-        hint = "docs/episodes.md says what an episode may hold."
+        hint = "`memory-ci help episodes` says what an episode may hold."
         raise UsageError(f"this is no episode: {problem}", slug="bad-episode", hint=hint)
 
 

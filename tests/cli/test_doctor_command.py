@@ -50,14 +50,14 @@ def test_json_holds_every_probe_and_leaves_the_exit_status(project: Project, run
     result = run("doctor", "--json")
     assert result.exit_code == 1
     states = {probe["name"]: probe["state"] for probe in json.loads(result.stdout)["probes"]}
-    assert (states["guard"], states["hooks"]) == ("ok", "warn")
+    assert (states["safety"], states["hooks"]) == ("ok", "warn")
 
 
 def test_a_configuration_that_cannot_be_read_does_not_end_it(project: Project, run: Run) -> None:
     project.write(".memory-ci.yaml", "engine: {{\n")
     result = run("doctor")
     assert "fail  configuration" in result.stdout
-    assert "ok    guard" in result.stdout
+    assert "ok    safety" in result.stdout
 
 
 def test_text_from_files_moves_no_cursor() -> None:

@@ -28,7 +28,7 @@ def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(recorded: Proj
     assert [line.split()[0] for line in lines[3:9]] == [
         "truth", "recency", "coverage", "coherence", "efficiency", "reachability"
     ]  # fmt: skip
-    assert lines[5].startswith("coverage        n/a  x 25  nothing was merged")
+    assert lines[5].startswith("coverage                   n/a  25%  nothing was merged")
     assert "(partial)" in lines[0]
     assert lines[10].startswith("recency: Retire what no longer holds: `memory-ci retire --stale`")
 
@@ -44,7 +44,7 @@ def test_a_revision_and_a_day_are_measured_as_they_were(recorded: Project, run: 
     by_name = json.loads(run("health", "--json", "--at", "HEAD").stdout)
     by_day = json.loads(run("health", "--json", "--at", "2026-01-05").stdout)
     assert by_name["today"] == "2026-11-21"
-    assert (by_day["commit"], by_day["today"], by_day["score"]) == (recorded.sha("eca8695"), "2026-01-05", None)
+    assert (by_day["commit"], by_day["today"], by_day["score"]) == (recorded.sha(":/Merge pull"), "2026-01-05", None)
 
 
 def test_history_is_one_line_a_month(recorded: Project, run: Run) -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from memory_ci import __version__
 from memory_ci.cli import init as command
 from memory_ci.cli.main import main
-from memory_ci.flows.setup import ci_files
+from memory_ci.flows.setup import manual
 from memory_ci.flows.setup.ci_files import Release, find_release
 from memory_ci.flows.setup.init import CHANGED
 from tests.cli.conftest import Run
@@ -196,7 +196,7 @@ def test_what_cannot_be_merged_is_refused_with_the_lines_to_paste(
 def test_a_release_that_is_not_known_has_to_be_named(
     old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ci_files, "metadata", lambda name: metadata.PathDistribution(old.path / "none").metadata)
+    monkeypatch.setattr(manual, "metadata", lambda name: metadata.PathDistribution(old.path / "none").metadata)
     old.write("none/METADATA", "Name: memory-ci\n")
     refused = run("init", "--pre-commit")
     assert (refused.exit_code, "[no-ci-source]" in refused.stderr) == (2, True)
@@ -229,7 +229,8 @@ def test_an_empty_repository_has_no_older_work(run: Run, tmp_path: Path, monkeyp
 def test_a_terminal_is_asked_and_each_question_can_be_passed(
     old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_is_terminal", lambda: True)
+    monkeypatch.setattr(command, "has_input", lambda: False)
+    monkeypatch.setattr(command, "is_terminal", lambda: True)
     passed = CliRunner().invoke(main, ["init"], input="\n\n")
     assert passed.exit_code == 0, passed.output
     assert (old.path / "MEMORY.md").exists()

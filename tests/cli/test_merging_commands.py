@@ -68,7 +68,7 @@ def test_a_hook_of_ours_that_was_changed_is_renamed_and_said(project: Project, r
     assert "would be renamed  hook" in run("install", "--dry-run").stdout
     said = run("install").stdout
     assert f"renamed  hook          {hook}.memory-ci-edited\n" in said
-    assert "docs/hooks.md says where lines of your own belong" in said
+    assert "Where lines of your own belong: `memory-ci help hooks`" in said
 
 
 def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:

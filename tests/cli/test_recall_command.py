@@ -63,6 +63,9 @@ def test_what_cannot_be_noted_ends_with_its_status(
 
 def test_an_episode_is_a_line_and_a_failure_is_marked(noted: Project, run: Run) -> None:
     name = json.loads(run("recall", ASK, "--json").stdout)["hits"][0]["episode"]["id"]
+    assert run("recall", ASK, "--format", "ids").stdout == f"{name}\n"
+    row = run("recall", ASK, "--format", "csv").stdout.splitlines()[1]
+    assert row.startswith(f"{name},{TRIED},2026-11-21,failure,")
     expected = f"\n> {name} {TRIED} (2026-11-21, payments: retries; tried, did not work)\n</recalled-memory>\n"
     assert run("recall", ASK).stdout.startswith("<recalled-memory>\nUNTRUSTED HINTS")
     assert run("recall", ASK).stdout.endswith(expected)

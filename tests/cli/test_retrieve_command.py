@@ -64,7 +64,7 @@ def test_explain_names_each_factor_and_notes_nothing(run: Run, zoo: Project) -> 
     for value in values.values():
         total *= value
     assert float(score) == pytest.approx(total, abs=0.01)
-    assert "raw: lexical" in result.stdout
+    assert "raw: words" in result.stdout
     assert not note_of(zoo).exists()
 
 

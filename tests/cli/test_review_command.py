@@ -40,7 +40,7 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "1()\n2()\n3()\n4()\n"})
     answers = iter("kers")
-    monkeypatch.setattr("memory_ci.cli.review._can_answer", lambda: True)
+    monkeypatch.setattr("memory_ci.cli.review.has_input", lambda: False)
     monkeypatch.setattr(click, "prompt", lambda *_, **__: next(answers))
     monkeypatch.setattr(click, "edit", lambda text, **_: text.replace("Pay 2", "Pay twice"))
     before = project.sha()

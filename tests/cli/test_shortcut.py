@@ -27,7 +27,7 @@ from tests.cli.conftest import Run
 from tests.flows.project import Project
 from tests.make import make_entry
 
-UUID = re.compile(r"[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}")
+UUID = re.compile(r"\b[\da-f]{8}(?:(?:-[\da-f]{4}){3}-[\da-f]{12})?\b")
 WORD = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 ADD_FLAGS = [option.flag for option in add.OPTIONS]
 FLAGS = [flag for option in OPTIONS for flag in (option.flag, option.negation) if flag]
@@ -144,6 +144,18 @@ def test_what_is_not_plain_is_left_to_click(argv: list[str]) -> None:
 def test_an_environment_that_changes_the_meaning_is_left_to_click(environ: dict[str, str]) -> None:
     assert not is_plain(environ)
     assert not run_shortcut(["retrieve", "zebra"], environ)
+
+
+def test_colour_is_read_without_click(
+    zoo: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "")
+    assert run_shortcut(["--color", "never", "retrieve", "zebra", "--explain"], {})
+    assert "\x1b" not in capsys.readouterr().out
+    assert run_shortcut(["--color", "always", "retrieve", "zebra", "--explain"], {})
+    assert "\x1b[33m00000001\x1b[0m" in capsys.readouterr().out
+    assert not run_shortcut(["--color", "sometimes", "retrieve", "zebra"], {})
 
 
 def test_other_commands_are_left_to_click() -> None:

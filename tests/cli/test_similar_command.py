@@ -35,6 +35,8 @@ def test_json_holds_the_task_and_its_score(project: Project, run: Run) -> None:
     (found,) = json.loads(run("similar", "--json", "--top", "5", RETRY).stdout)
     assert found["task"]["number"] == 128
     assert found["score"] > 0
+    assert run("similar", "--format", "ids", RETRY).stdout == "#128\n"
+    assert run("similar", "--format", "csv", RETRY).stdout.splitlines()[1].startswith("#128,")
 
 
 def test_a_task_is_read_from_standard_input(project: Project, run: Run) -> None:

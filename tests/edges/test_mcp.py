@@ -408,7 +408,7 @@ def test_a_call_that_is_repeated_writes_nothing_more_as_the_hint_says(
 
 @pytest.mark.parametrize(
     ("entry", "ref", "slug"),
-    [("0000000", "", "short-id"), ("f" * 8, "", "unknown-entry"), (make_id(2), f"see {KEY}", "refused-text")],
+    [("000", "", "short-id"), ("f" * 8, "", "unknown-entry"), (make_id(2), f"see {KEY}", "refused-text")],
 )
 def test_feedback_that_cannot_be_noted_is_an_error(zoo: Project, entry: str, ref: str, slug: str) -> None:
     assert slug_of(call(zoo, "record_feedback", {"id": entry, "kind": "undone", "ref": ref})) == slug

@@ -44,7 +44,7 @@ def test_a_command_stands_at_the_start_of_a_line(text: str) -> None:
         f"/memory reject {ID}_1",
         "/memory reject " + "a" * 40,
         f"/memory praise {ID}",
-        "/memory reject 0f6f1f0",
+        "/memory reject 0f6",
     ],
 )
 def test_what_is_shown_hidden_or_misspelt_is_no_command(text: str) -> None:

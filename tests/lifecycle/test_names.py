@@ -7,7 +7,13 @@ import pytest
 from memory_ci.lifecycle.relations import find_id
 from tests.make import make_entry, make_id
 
-ENTRIES = [make_entry(1), make_entry(2, supersedes=(make_id(7),)), make_entry(3, supersedes=(make_id(1),))]
+FAR = f"0f6f1f0e{make_id(4)[8:]}"
+ENTRIES = [
+    make_entry(1),
+    make_entry(2, supersedes=(make_id(7),)),
+    make_entry(3, supersedes=(make_id(1),)),
+    make_entry(4, id=FAR),
+]
 
 
 @pytest.mark.parametrize(
@@ -17,10 +23,12 @@ ENTRIES = [make_entry(1), make_entry(2, supersedes=(make_id(7),)), make_entry(3,
         (make_id(2)[:8].upper(), make_id(2)),
         (make_id(7)[:8], make_id(2)),
         (make_id(9), None),
+        ("0F6F", FAR),
         (make_id(1)[:7], None),
+        ("0f6", None),
         ("", None),
     ],
-    ids=["a whole id", "eight characters", "one that was taken in", "nobody's", "too short", "nothing"],
+    ids=["whole", "eight characters", "taken in", "nobody's", "four", "what fits two", "too short", "nothing"],
 )
 def test_one_entry_is_meant_or_none(written: str, found: str | None) -> None:
     assert find_id(ENTRIES, written) == found

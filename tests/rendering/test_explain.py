@@ -26,10 +26,10 @@ def test_every_factor_lane_and_verdict_and_every_reason_is_named() -> None:
         withheld=(Withheld(make_hit(3), "gone: a.py (removed)"),),
     )
     assert render_explanation(retrieval) == (
-        "mode lexical · verdict WEAK · 0 norms · 1 entry given · 2 not\n"
+        "Found by words · a weak match · 0 norms · 1 entry given · 2 not\n"
         " 1. 00000001 Learning number 1 (procedural, project) MEMORY.md:1\n"
         "      0.2500 = relevance 0.500 x truth 0.500\n"
-        "      raw: lexical 3.250\n"
+        "      raw: words 3.250\n"
         "      changed: a.py:3\n"
         " -  00000002 Learning number 2 (procedural, project): left out, no room\n"
         " -  00000003 Learning number 3 (procedural, project): withheld, gone: a.py (removed)\n"

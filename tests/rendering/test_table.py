@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from memory_ci.records.episode import UseCount
 from memory_ci.records.report import Finding, Level
-from memory_ci.rendering.table import count_levels, printable, render_entries
+from memory_ci.rendering.table import count_levels, printable
+from memory_ci.rendering.terminal import render_entries
 from tests.make import make_id, make_located
 
 

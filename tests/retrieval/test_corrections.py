@@ -32,7 +32,7 @@ def put(*hits: Hit) -> tuple[list[int], list[tuple[int, str]]]:
 
 
 def test_what_supersedes_an_entry_takes_its_place() -> None:
-    assert put(make_hit(1), make_hit(2), make_hit(3, [1])) == ([3, 2], [(1, f"superseded by {make_id(3)}")])
+    assert put(make_hit(1), make_hit(2), make_hit(3, [1])) == ([3, 2], [(1, f"superseded by {make_id(3)[:8]}")])
 
 
 def test_a_better_place_is_kept() -> None:
@@ -42,7 +42,7 @@ def test_a_better_place_is_kept() -> None:
 def test_the_newest_of_a_chain_stands_for_all() -> None:
     served, withheld = put(make_hit(1), make_hit(9), make_hit(2, [1]), make_hit(3, [2]))
     assert served == [3, 9]
-    assert withheld == [(1, f"superseded by {make_id(3)}"), (2, f"superseded by {make_id(3)}")]
+    assert withheld == [(1, f"superseded by {make_id(3)[:8]}"), (2, f"superseded by {make_id(3)[:8]}")]
 
 
 def test_entries_that_supersede_one_another_all_stay() -> None:

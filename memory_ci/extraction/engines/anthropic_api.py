@@ -164,7 +164,7 @@ class AnthropicEngine:
             return failure
         sets = "; or ".join(" and ".join(names) for names in CREDENTIALS[self.settings.provider])
         text = f"{self.settings.model}: no credentials for {self.settings.provider}: set {sets}"
-        return CallFailure(EngineError(text, slug=UNAUTHORISED.slug, hint="docs/engines.md says what each of them is"))
+        return CallFailure(EngineError(text, slug=UNAUTHORISED.slug, hint="`memory-ci help engines` explains them"))
 
     def _make_client(self) -> Any:  # noqa: ANN401 - one of four classes, whose import takes seconds
         try:

@@ -111,7 +111,7 @@ class Fault(NamedTuple):
 UNAUTHORISED = Fault(
     "engine-unauthorised",
     "the model's service does not accept the credentials, or there are none",
-    "check the key or the workload identity, and that it may use this model; docs/engines.md lists the variables",
+    "check the key or the workload identity, and that it may use this model; variables: `memory-ci help engines`",
 )
 REJECTED = Fault(
     "engine-rejected-request",

@@ -51,14 +51,14 @@ CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
     ("agents", check_agents),
     ("sessions", check_sessions),
     ("history", check_history),
-    ("cursor", check_cursor),
+    ("recorded", check_cursor),
     ("ci", check_ci),
     ("forge", check_forge),
     ("engine", check_engine),
     ("index", check_index),
     ("vectors", check_vectors),
     ("cache", check_cache),
-    ("guard", check_guard),
+    ("safety", check_guard),
 )
 """What is looked at, in this order; each check is free to give no probe, one or several."""
 

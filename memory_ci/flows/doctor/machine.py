@@ -153,7 +153,7 @@ def _without_forge(case: Surroundings, reason: str) -> Probe:
     """A clone of a person has no token, and needs none; a job, or who sets half of what is needed, does."""
     tokens = [name for name in (*GITHUB_TOKENS, *GITLAB_TOKENS) if case.environ.get(name, "").strip()]
     if case.workspace.config.forge.name != "none" and (case.environ.get("CI") or tokens):
-        remedy = "Set what is missing in the environment of the job (docs/forge.md), or forge.name to none."
+        remedy = "Set what is missing in the environment of the job (`memory-ci help forge`), or forge.name to none."
         return Probe("forge", "warn", f"no reviews are read: {reason}", remedy)
     return Probe("forge", "skip", f"no reviews are read here: {reason}")
 
@@ -184,9 +184,9 @@ def check_guard(case: Surroundings, check: Checker = check_memory, serve: Server
         *(f"`retrieve` serves a planted {code}" for code, text in PLANTS.items() if text in served),
         *(["`retrieve` does not serve a harmless entry"] if HARMLESS not in served else []),
     ]
-    yield from (Probe("guard", "fail", fault, UPDATE) for fault in faults)
+    yield from (Probe("safety", "fail", fault, UPDATE) for fault in faults)
     if not faults:
-        yield Probe("guard", "ok", "a planted key and a planted injection were refused, a harmless entry was served")
+        yield Probe("safety", "ok", "a planted key and a planted injection were refused, a harmless entry was served")
 
 
 def _plant(folder: Path) -> Workspace:

@@ -29,7 +29,7 @@ SHOWN = 3
 
 REBUILD = "memory-ci index"
 EMBED = "memory-ci index --vectors"
-CHOOSE = "Give it what it lacks (docs/embedders.md), or set retrieve.embedder to none."
+CHOOSE = "Give it what it lacks (`memory-ci help embedders`), or set retrieve.embedder to none."
 
 
 def check_files(case: Surroundings) -> Iterator[Probe]:
@@ -149,9 +149,9 @@ def check_vectors(case: Surroundings) -> Iterator[Probe]:
     choice = choose_embedder(case.workspace.config.retrieve, case.environ)
     note = load_note(case.workspace)
     if choice.mode == "lexical":
-        yield Probe("vectors", "ok", f"lexical, words alone: {choice.reason}")
+        yield Probe("vectors", "ok", f"not asked, words alone are: {choice.reason}")
     elif choice.embedder is None:
-        yield Probe("vectors", "fail", f"degraded to words alone: {choice.reason}; {_last_seen(note)}", CHOOSE)
+        yield Probe("vectors", "fail", f"not asked, words alone are: {choice.reason}; {_last_seen(note)}", CHOOSE)
     else:
         if case.is_online:
             choice.embedder.embed(["memory"], "query")  # raises what is amiss
@@ -162,12 +162,12 @@ def _judge_vectors(choice: EmbedderChoice, note: LaneNote, found: Glance | None)
     have = found.vectors.get(choice.reason, 0) if found else 0
     texts = found.texts if found else 0
     if note.failed_on is not None:
-        what = f"degraded since {note.failed_on}: {note.reason}; {_last_seen(note)}"
+        what = f"they fail since {note.failed_on}: {note.reason}; {_last_seen(note)}"
         return Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
     if have < LEAST_COVERAGE * texts:
-        what = f"degraded: {have} of {texts} entries have vectors of {choice.reason}; {_last_seen(note)}"
+        what = f"{have} of {texts} entries have vectors of {choice.reason}; {_last_seen(note)}"
         return Probe("vectors", "warn", what, EMBED)
-    return Probe("vectors", "ok", f"hybrid, {choice.reason}: {plural(have, 'vector')}; {_last_seen(note)}")
+    return Probe("vectors", "ok", f"{plural(have, 'vector')} of {choice.reason}; {_last_seen(note)}")
 
 
 def _last_seen(note: LaneNote) -> str:

@@ -72,7 +72,7 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
         remedy = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
         yield Probe("joining", "warn", missed, remedy)
     for problem in dict.fromkeys(finder.problems):
-        yield Probe("sessions", "warn", problem, "See docs/sessions.md for where sessions are kept and fetched from.")
+        yield Probe("sessions", "warn", problem, "Where sessions are kept and fetched from: `memory-ci help sessions`.")
 
 
 def _judge_sessions(stored: Sequence[StoredSession], joined: int, count: int, *, is_capturing: bool) -> Probe:
@@ -137,7 +137,7 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
     """How many merged changes wait to be recorded, and whether the place where the last run ended is still there."""
     repo, tip = case.workspace.repo, case.tip
     if tip is None:
-        yield Probe("cursor", "skip", "nothing is committed yet")
+        yield Probe("recorded", "skip", "nothing is committed yet")
         return
     is_memory = memory_test(case.workspace)
     cursor = find_cursor(repo, tip, is_memory)
@@ -145,7 +145,7 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
     lost = None if is_shallow(repo) else find_lost_cursor(repo, tip, cursor, is_memory)
     if lost:
         what = f"the last run ended at {lost.source[:12]}, which the branch does not hold: it was rewritten"
-        yield Probe("cursor", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
+        yield Probe("recorded", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
     else:
         yield _find_lag(case, tip, cursor)
 
@@ -153,25 +153,25 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
 def _find_lag(case: Surroundings, tip: str, cursor: Cursor | None) -> Probe:
     repo = case.workspace.repo
     if cursor is None and is_shallow(repo):  # its oldest commit seems to add everything
-        return Probe("cursor", "skip", CUT)
+        return Probe("recorded", "skip", CUT)
     since = cursor.source if cursor else find_addition(repo, tip, CONFIG_FILE)
     if since is None:
-        return Probe("cursor", "skip", "no commit holds a configuration yet, so there is nothing to record from")
+        return Probe("recorded", "skip", "no commit holds a configuration yet, so there is nothing to record from")
     try:
         return _judge_lag(_count_waiting(case, since, tip), has_run=cursor is not None)
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise
-        return Probe("cursor", "skip", CUT)
+        return Probe("recorded", "skip", CUT)
 
 
 def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
     waits = f"{plural(waiting, 'merged change')} {'waits' if waiting == 1 else 'wait'}"
     if not has_run and waiting:
-        return Probe("cursor", "warn", f"nothing was recorded yet, and {waits}", "memory-ci record")
+        return Probe("recorded", "warn", f"nothing was recorded yet, and {waits}", "memory-ci record")
     if waiting > MAX_LAG:
-        return Probe("cursor", "warn", f"{waits} since the last record", "memory-ci record (or mend the job of CI)")
-    return Probe("cursor", "ok", f"{waits} to be recorded" if waiting else "everything that was merged is recorded")
+        return Probe("recorded", "warn", f"{waits} since the last record", "memory-ci record (or mend the job of CI)")
+    return Probe("recorded", "ok", f"{waits} to be recorded" if waiting else "everything that was merged is recorded")
 
 
 def _count_waiting(case: Surroundings, since: str, tip: str) -> int:

@@ -90,7 +90,7 @@ OLDER = HookState("warn", "is not as this version of memory-ci writes it")
 EDITED = HookState(
     "warn",
     "was changed since `install` wrote it, so whether it does its work cannot be told",
-    f"{INSTALL} (it renames what you changed: docs/hooks.md says where lines of your own belong)",
+    f"{INSTALL} (it renames what you changed: `memory-ci help hooks` says where lines of your own belong)",
 )
 
 
@@ -229,7 +229,7 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
         yield Probe("ci", "skip", "no remote `origin`, so no CI")
     elif not ours and not any(texts.values()) and not _is_on_forge(case):
         what = "nothing of CI is here, and `origin` is on no GitHub or GitLab"
-        yield Probe("ci", "skip", what, "optional: let any CI run `memory-ci ci --provider none` (docs/ci.md)")
+        yield Probe("ci", "skip", what, "optional: let any CI run `memory-ci ci --provider none` (`memory-ci help ci`)")
     elif not ours:
         what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
         yield Probe("ci", "warn", what, "memory-ci init --ci github (or gitlab)")

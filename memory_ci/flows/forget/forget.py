@@ -163,7 +163,7 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
     target, lines = _target(workspace, meant, salt), _lines(meant, salt)
     files, _ = rewrite_tree(workspace, target, tip)
     files[REJECTED_FILE] = _with_lines(workspace, tip, files.get(REJECTED_FILE), lines)
-    told = f"{plural(len(files) - 1, 'file')} changed, and a tombstone."
+    told = f"{plural(len(files) - 1, 'file')} changed, and a hash that keeps it out."
     message = f"memory: forget ({meant.what})\n\n{told}\n\n{STEP}: forget\n"
     identity = choose_identity(workspace.config.publish, in_actions=False)
     commits = [PlannedCommit(files, message)]

@@ -11,16 +11,18 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.flows.screening import find_credentials, screen
 from memory_ci.flows.workspace import (
+    MAX_FILE_BYTES,
     STAGED,
     LoadedMemory,
     Workspace,
     is_told,
     list_indexed_files,
+    list_view,
     read_memory,
     readable_path,
     repository_path,
 )
-from memory_ci.gitrepo.blobs import TreeFile
+from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.relations import find_dangling
 from memory_ci.records.config import Config
@@ -73,6 +75,18 @@ def check_memory(
     )
     shown = tuple(finding for finding in found if not wanted or finding.path in wanted)
     return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), shown)
+
+
+def list_sources(workspace: Workspace, view: str | None, findings: Iterable[Finding]) -> dict[tuple[str, int], str]:
+    """The lines that findings are about, by path and number, as a view has them."""
+    wanted = {(finding.path, finding.line) for finding in findings}
+    files = list_view(workspace, view, sorted({path for path, _ in wanted}))
+    return {
+        (content.file.path, number): line
+        for content in read_files(workspace.repo, files, MAX_FILE_BYTES)
+        for number, line in enumerate((content.data or b"").decode("utf-8", "replace").splitlines(), start=1)
+        if (content.file.path, number) in wanted
+    }
 
 
 def _check_export(workspace: Workspace, view: str | None, memory: LoadedMemory) -> Iterable[Finding]:
@@ -135,7 +149,7 @@ def _find_duplicates(memory: LoadedMemory) -> Iterator[Finding]:
     for place in memory.located:
         known = first.setdefault(place.entry.id, place)
         if known is not place:
-            message = f"the id {place.entry.id} stands at {known.path}:{known.line} already"
+            message = f"the id {place.entry.id[:8]} stands at {known.path}:{known.line} already"
             yield Finding(place.path, place.line, "duplicate-id", message, "Remove one, or give one a new id.")
 
 

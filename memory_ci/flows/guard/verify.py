@@ -107,14 +107,16 @@ def _find_resurrected(sides: Sides) -> Iterator[Finding]:
     absorbed = {old: place for place in befores.values() for old in place.entry.supersedes}
     for key, place in new.items():
         if key in absorbed:
-            message = f"{key} was united with {absorbed[key].entry.id}, and comes back"
+            message = f"{key[:8]} was united with {absorbed[key].entry.id[:8]}, and comes back"
             yield Finding(place.path, place.line, "resurrected-entry", message, BACK_HINT)
         elif key in past:
-            yield Finding(place.path, place.line, "resurrected-entry", f"{key} was removed, and comes back", BACK_HINT)
+            yield Finding(
+                place.path, place.line, "resurrected-entry", f"{key[:8]} was removed, and comes back", BACK_HINT
+            )
     for key in afters.keys() & befores.keys():
         before, place = befores[key].entry, afters[key]
         if before.status != "active" and place.entry.status == "active":
-            message = f"{key} was {before.status}, and is active again"
+            message = f"{key[:8]} was {before.status}, and is active again"
             yield Finding(place.path, place.line, "resurrected-entry", message, REVIVED_HINT, "warning")
 
 
@@ -129,10 +131,10 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
     for key in sorted(lost - by_us):
         place = befores[key]
         if key in removed:
-            message = f"{key} ({place.entry.title!r}) is taken out"
+            message = f"{key[:8]} ({place.entry.title!r}) is taken out"
             yield Finding(place.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
         else:
-            message = f"{key} ({place.entry.title!r}) was dropped by a merge: no commit takes it out"
+            message = f"{key[:8]} ({place.entry.title!r}) was dropped by a merge: no commit takes it out"
             yield Finding(place.path, 1, "lost-entry", message, LOST_HINT)
 
 

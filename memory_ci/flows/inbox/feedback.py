@@ -17,6 +17,7 @@ from memory_ci.flows.screening import UNSAFE_HINT, is_unsafe
 from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.lifecycle.episodes import combine, event_key, find_heirs_among, list_feedback, make_amendment
+from memory_ci.lifecycle.relations import SHORTEST
 from memory_ci.lifecycle.utility import Utility, delta_of, replay
 from memory_ci.records.entry import NO_FEEDBACK, Located
 from memory_ci.records.episode import Episode, Feedback
@@ -24,8 +25,7 @@ from memory_ci.records.names import SHA_WIDTH, SHORT_ID, work_ref
 from memory_ci.records.report import Finding
 from memory_ci.store.episodes import telling_path
 
-SHORTEST_ID = 8
-"""Characters of an id: what is said of an entry by mistake stays said."""
+SHORTEST_COMMIT = 8
 
 LONGEST = 200
 NUMBER = re.compile(r"[#!]?([1-9][0-9]{0,17})")
@@ -103,8 +103,8 @@ def parse_time(text: str) -> datetime:
 
 def check_length(prefix: str) -> None:
     """Raises UsageError (short-id) for the start of an id that is easily another entry's."""
-    if len(prefix) < SHORTEST_ID:
-        hint = f"Write at least {SHORTEST_ID} characters of it; `memory-ci list` shows as many."
+    if len(prefix) < SHORTEST:
+        hint = f"Write at least {SHORTEST} characters of it; `memory-ci list` shows them."
         raise UsageError(f"{prefix!r} is too short for an id", slug="short-id", hint=hint)
 
 
@@ -156,6 +156,6 @@ def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
         commit = episode.action.commit
         if number and episode.action.pr == int(number):
             return episode
-        if sha and commit and (commit.startswith(sha) or (len(commit) >= SHORTEST_ID and sha.startswith(commit))):
+        if sha and commit and (commit.startswith(sha) or (len(commit) >= SHORTEST_COMMIT and sha.startswith(commit))):
             return episode
     return None

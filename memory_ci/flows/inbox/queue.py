@@ -18,6 +18,7 @@ from memory_ci.flows.draft import Draft
 from memory_ci.flows.edits import name_edits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.forgotten import HEADER, REJECTED_FILE, read_rejected
+from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.record.upkeep import names_of, promote_globally
 from memory_ci.flows.serve.anchor_verdicts import judge_located
@@ -61,6 +62,7 @@ def list_queue(
     now: datetime,
     environ: Mapping[str, str],
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
+    progress: OnProgress = lambda done, count: None,
 ) -> Queue:
     """The questions of these kinds on the tip of a branch; candidates are those of the last 90 days, unless the options
     name a range. Nothing is kept between calls. Raises what `plan_record` raises.
@@ -71,7 +73,7 @@ def list_queue(
     if not PROPOSED.isdisjoint(kinds):
         asked = replace(options, ref=ref, base=base, engine=options.engine or "rules")
         asked = replace(asked, since=options.since if options.since is not None else f"{PAUSE_DAYS}d")
-        plan = plan_record(workspace, asked, now.date(), lambda done, count: None, environ)
+        plan = plan_record(workspace, asked, now.date(), progress, environ)
         since, judged = plan.since, plan.judged
     found = tuple(list_questions(workspace, base, judged, now, kinds))
     here = workspace_at(workspace.repo, base)

@@ -54,7 +54,9 @@ def load_gold(path: Path) -> tuple[GoldWindow, ...]:
         try:
             window = msgspec.json.decode(line, type=GoldWindow)
         except msgspec.DecodeError as error:
-            raise UsageError(f"{path}:{number}: {error}", slug="bad-gold", hint="See docs/evaluation.md.") from error
+            raise UsageError(
+                f"{path}:{number}: {error}", slug="bad-gold", hint="See `memory-ci help evaluation`."
+            ) from error
         _check(window, f"{path}:{number}")
         windows.append(window)
     return tuple(windows)

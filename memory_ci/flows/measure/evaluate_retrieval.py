@@ -133,7 +133,7 @@ def load_lines(path: Path, kind: type[T]) -> list[T]:
         try:
             records += [decode(line)] if line.strip() else []
         except msgspec.MsgspecError as error:
-            hint = "Give one JSON object a line: docs/ranking.md, evaluation."
+            hint = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
             raise UsageError(f"{path}:{number}: {error}", slug="bad-queries", hint=hint) from error
     return records
 

@@ -54,7 +54,7 @@ def evaluate_set(place: Path) -> SetEvaluation:
     replies = {str(one.get("window")): one.get("reply") for one in _lines(place / "replies.jsonl")}
     answered = {name: msgspec.json.encode(reply).decode() for name, reply in replies.items() if name in windows}
     if not answered:
-        hint = "See docs/labelling.md; `memory-ci eval draw` makes a set."
+        hint = "See `memory-ci help labelling`; `memory-ci eval draw` makes a set."
         raise UsageError(f"{place} holds no window with a reply", slug="bad-set", hint=hint)
     verdicts = dict(_verdicts(place, answered))
     outcomes = {name: _gate(name, windows[name], text) for name, text in answered.items()}
@@ -218,11 +218,13 @@ def _decode(file: Path, text: str | None = None, where: str = "") -> dict[str, A
     try:
         return msgspec.json.decode(_read(file) if text is None else text, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise UsageError(f"{file}{where}: {error}", slug="bad-set", hint="See docs/labelling.md.") from error
+        raise UsageError(f"{file}{where}: {error}", slug="bad-set", hint="See `memory-ci help labelling`.") from error
 
 
 def _read(file: Path) -> str:
     try:
         return read_regular(file, MAX_GOLD_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", slug="bad-set", hint="See docs/labelling.md.") from error
+        raise UsageError(
+            f"{file} cannot be read: {error}", slug="bad-set", hint="See `memory-ci help labelling`."
+        ) from error

@@ -13,7 +13,6 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.edits import name_edits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.feedback_index import mask_feedback
-from memory_ci.flows.inbox.feedback import check_length
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.past_index import find_moment
@@ -44,7 +43,7 @@ from memory_ci.retrieval.rank import rank
 
 WITHHELD = "[withheld]"
 MAX_NAMED = 5
-NO_FSRS = "Stability and retrievability need the package fsrs: pip install 'memory-ci[fsrs]'."
+NO_FSRS = "How much of it is left to memory is told by the package fsrs: pip install 'memory-ci[fsrs]'."
 LOW = "Much was said against it: a person should look whether it still holds. It is never retired for that alone."
 
 Factors = tuple[tuple[str, float], ...]
@@ -66,9 +65,8 @@ class _Case(msgspec.Struct, frozen=True):
 def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
     """Why the entry whose id begins with `prefix` ranks as it does; `at` a commit or day, with that day as today.
 
-    Raises UsageError (short-id, unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
+    Raises UsageError (unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
     """
-    check_length(prefix)
     if at is None:
         return _explain(workspace, prefix, None, today)
     moment = find_moment(workspace, at)

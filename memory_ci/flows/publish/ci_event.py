@@ -159,6 +159,6 @@ def _parse_event(data: bytes) -> _Event:
 
 def _refusal(name: str) -> UsageError:
     """`pull_request_target` runs with secrets on the words of strangers; others say nothing of what was merged."""
-    hint = "Run it on pull_request, merge_group, push, schedule or workflow_dispatch (docs/ci.md)."
+    hint = "Run it on pull_request, merge_group, push, schedule or workflow_dispatch (`memory-ci help ci`)."
     message = f"memory-ci does not run on {name or 'an event without a name'}"
     return UsageError(message, slug="event-refused", hint=hint)

@@ -125,7 +125,7 @@ def _changed(workspace: Workspace, plan: Plan, moved: Plan) -> Iterator[str]:
     fitted = {one.entry.id for step in moved.steps for one in step.changes if _fits(one, before, after)}
     for entry_id in dict.fromkeys(change.entry.id for step in moved.steps for change in step.changes):
         if before.get(entry_id) != after.get(entry_id) and entry_id not in fitted:
-            yield f"the entry {entry_id} was changed"
+            yield f"the entry {entry_id[:8]} was changed"
 
 
 def _list_places(workspace: Workspace, rev: str) -> EntriesById:

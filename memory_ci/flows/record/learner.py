@@ -243,7 +243,9 @@ class Learner:
             if self._forgotten and find_forgotten(self._forgotten, place):
                 continue
             if path is None or not is_proved(proved) or find_fault(place.entry) or any(find_unsafe(place)):
-                self.tally.problems.append(f"a note of the session {key} is not what it proves, or not fit: {entry.id}")
+                self.tally.problems.append(
+                    f"a note of the session {key} proves something else, or is not fit: {entry.id[:8]}"
+                )
             elif not any(is_kept(place, other) for other in (*self._draft.kept, *self._draft.inbox)):
                 self._past |= {entry.id}
                 yield Change(step="extract", kind="add", path=path, entry=place.entry, why=f"from {merged.label}")

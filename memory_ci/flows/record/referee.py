@@ -205,7 +205,7 @@ class _Referee:
         entries = self._draft.entries
         findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
         for entry_id in sorted(self._removed.keys() - findable - self._retired):
-            yield f"the entry {entry_id} would be lost"
+            yield f"the entry {entry_id[:8]} would be lost"
 
     def _known(self, change: Change) -> Entry | None:
         """The entry that a change is about."""

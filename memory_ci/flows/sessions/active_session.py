@@ -114,7 +114,9 @@ def push_sessions(workspace: Workspace, remote: str, environ: Mapping[str, str],
         if audience.readers != "members":
             told = "answers anybody" if audience.readers == "anybody" else "does not tell who can read it"
             return (
-                f"{count} kept here: {remote} {told} (docs/sessions.md, `sessions.push`)" if audience.is_fresh else ""
+                f"{count} kept here: {remote} {told} (`memory-ci help sessions`, `sessions.push`)"
+                if audience.is_fresh
+                else ""
             )
     push(workspace.repo, remote, sessions)
     return f"{count} sent to {remote} (refs/memory-ci/sessions/)"

@@ -134,7 +134,7 @@ def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "", o
     _refuse_foreign(path, cwd, roots)
     sessions = [one for one in read_transcript(path, None, roots, own) if one.events and agent in ("", one.agent)]
     if not sessions:
-        hint = "docs/sessions.md lists the formats; --agent must be the one that wrote it."
+        hint = "`memory-ci help sessions` lists the formats; --agent must be the one that wrote it."
         raise UsageError(f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint)
     return sessions
 

@@ -56,7 +56,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
         for session in read_own(workspace, path, agent, own=own):
             if session.id == own:
                 return session
-    hint = "docs/agents.md says of which agents transcripts are read. Leave --quote out: a person reviews the note."
+    hint = "`memory-ci help agents` says whose transcripts are read. Leave --quote out: a person reviews the note."
     raise UsageError(
         f"no transcript of the session {live[0].key if live else keys[0]} was found", slug="no-transcript", hint=hint
     )

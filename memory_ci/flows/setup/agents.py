@@ -247,7 +247,7 @@ def _remove_made(note: Path, path: Path) -> None:
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        hint = "Put a file in its place, or put the hook in by hand: docs/agents.md says which. Nothing was changed."
+        hint = "Put a file in its place, or the hook in by hand (`memory-ci help agents`). Nothing was changed."
         raise UsageError(f"{path} is a symbolic link", slug="agent-settings", hint=hint)
 
 
@@ -257,12 +257,12 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except WrongShapeError as error:
-        hint = "Make it what the agent reads: docs/agents.md says where its hooks are. Nothing was changed."
+        hint = "Make it what the agent reads: `memory-ci help agents` says where its hooks are. Nothing was changed."
         raise UsageError(f"{path}: {error}", slug="agent-settings", hint=hint) from error
     except (ValueError, RecursionError) as error:
         kind = "TOML" if path.suffix == ".toml" else "plain JSON"
         message = f"{path} is not the {kind} that a hook can be put into: {error}"
-        hint = "Take comments out, or put the hook in by hand: docs/agents.md says which. Nothing was changed."
+        hint = "Take comments out, or put the hook in by hand: `memory-ci help agents` says which. Nothing was changed."
         raise UsageError(message, slug="agent-settings", hint=hint) from error
 
 

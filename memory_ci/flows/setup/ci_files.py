@@ -6,13 +6,13 @@ All name one release of memory-ci: where it is kept, from the package's metadata
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, metadata
 
 import msgspec
 
 from memory_ci import __version__
 from memory_ci.errors import UsageError
 from memory_ci.flows.setup.blocks import add_items, add_keys, list_keys
+from memory_ci.flows.setup.manual import list_urls
 from memory_ci.store.yamltext import format_flow_scalar
 
 SOURCE = re.compile(r"(?:(https://[\w.:-]+)/)?([\w.-]+(?:/[\w.-]+)+)@(v\d+(?:\.\d+)*|[0-9a-f]{40})")
@@ -47,11 +47,7 @@ def read_source(text: str) -> Release:
 
 def find_release() -> Release | None:
     """The release that is installed, None where its metadata names no repository (the Project-URL Repository)."""
-    try:
-        urls = metadata("memory-ci").get_all("Project-URL") or ()
-    except PackageNotFoundError:
-        return None
-    found = next((match for url in urls if (match := REPOSITORY.fullmatch(url))), None)
+    found = next((match for url in list_urls() if (match := REPOSITORY.fullmatch(url))), None)
     return Release(found[1], found[2], TAG) if found else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import memory_ci
@@ -12,6 +13,20 @@ from memory_ci.errors import UsageError
 PACKAGE = Path(memory_ci.__file__).parent
 PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")
 """In a wheel, and in a checkout."""
+
+
+def list_urls() -> tuple[str, ...]:
+    """The addresses that the package's metadata names, each with what it is: `Documentation, https://…`."""
+    try:
+        return tuple(metadata("memory-ci").get_all("Project-URL") or ())
+    except PackageNotFoundError:
+        return ()
+
+
+def link_to(slug: str) -> str:
+    """Where an error or a finding is explained: on the site that the metadata names, else in the manual."""
+    site = next((url[15:].rstrip("/") for url in list_urls() if url.startswith("Documentation, ")), "")
+    return f"{site}/errors/#{slug}" if site else f"memory-ci help {slug}"
 
 
 def list_topics() -> dict[str, str]:

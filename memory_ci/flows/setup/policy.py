@@ -69,6 +69,6 @@ def _fetch(address: str, rev: str, environ: Mapping[str, str]) -> bytes:
     with tempfile.TemporaryDirectory() as place:
         data = read_remote_file(Path(place), connect(address, environ), rev, SOURCE_FILE)
     if data is None:
-        hint = "Commit one there: docs/configuration.md says what it may hold."
+        hint = "Commit one there: `memory-ci help configuration` says what it may hold."
         raise RepositoryError(f"{address} has no {SOURCE_FILE} at {rev}", slug="policy-missing", hint=hint)
     return data

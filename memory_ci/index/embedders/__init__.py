@@ -50,5 +50,7 @@ def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
 def failed(service: str, what: str) -> EngineError:
     """An embedder did not give what was asked for. The message names no key, no text and nothing of a reply."""
     return EngineError(
-        f"{service} {what}", slug="embedder-failed", hint="Retrieval goes on by words alone; see docs/embedders.md."
+        f"{service} {what}",
+        slug="embedder-failed",
+        hint="Retrieval goes on without vectors: `memory-ci help embedders`.",
     )

@@ -126,7 +126,7 @@ def _unauthorised(host: str) -> EngineError:
     return EngineError(
         f"{host} does not accept the key",
         slug="embedder-unauthorised",
-        hint="Give a key that is valid for embeddings (docs/embedders.md), or set retrieve.embedder to local or none.",
+        hint="Give a key for embeddings (`memory-ci help embedders`), or set retrieve.embedder to local or none.",
     )
 
 

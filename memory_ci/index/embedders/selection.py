@@ -56,7 +56,7 @@ def require_embedder(settings: RetrieveConfig, environ: Mapping[str, str], patie
     """The embedder, for who cannot do without. Raises UsageError (no-embedder)."""
     choice = choose_embedder(settings, environ, patience)
     if choice.embedder is None:
-        hint = "Install memory-ci[vectors], or name a service in retrieve.embedder (docs/embedders.md)."
+        hint = "Install memory-ci[vectors], or name a service in retrieve.embedder (`memory-ci help embedders`)."
         raise UsageError(f"there is no embedder: {choice.reason}", slug="no-embedder", hint=hint)
     return choice.embedder
 

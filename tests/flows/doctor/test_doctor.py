@@ -159,7 +159,7 @@ def commit_from_the_future(project: Project) -> None:
         (lose_the_interpreter, "hooks", "fail", f"pre-push calls {NOBODY}, which is not there", "memory-ci install"),
         (break_an_entry, "memory", "fail", "[bad-value]", "memory-ci check"),
         (lose_the_attributes, "merge-driver", "fail", "no attribute gives it", "memory-ci install"),
-        (rewrite_the_branch, "cursor", "fail", "it was rewritten", "memory-ci record --since "),
+        (rewrite_the_branch, "recorded", "fail", "it was rewritten", "memory-ci record --since "),
         (commit_from_the_future, "clock", "warn", "1 commit of the newest", "date -u"),
     ],
 )
@@ -179,10 +179,10 @@ def test_what_is_broken_is_named_with_its_remedy_and_nothing_else_is(
 def test_what_to_do_about_a_lost_cursor_mends_it(healthy: Project) -> None:
     rewrite_the_branch(healthy)
     healthy.commit("Go on\n\nDecision: prices are kept in cents, because floats lose them.")
-    since = one(healthy, "cursor").remedy.rpartition(" ")[2]
+    since = one(healthy, "recorded").remedy.rpartition(" ")[2]
     healthy.at(NOW)
     healthy.record(since)
-    assert one(healthy, "cursor").state == "ok"
+    assert one(healthy, "recorded").state == "ok"
 
 
 def test_whatever_is_amiss_has_a_remedy(healthy: Project, tmp_path: Path) -> None:
@@ -549,16 +549,16 @@ def test_where_nothing_captures_sessions_their_absence_is_no_second_warning(proj
 def test_merged_changes_that_wait_for_long_are_told(healthy: Project) -> None:
     for number in range(20):
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
-    assert one(healthy, "cursor").what == "20 merged changes wait to be recorded"
+    assert one(healthy, "recorded").what == "20 merged changes wait to be recorded"
     healthy.commit("One more", {"a.txt": "more\n"})
-    probe = one(healthy, "cursor")
+    probe = one(healthy, "recorded")
     assert (probe.state, probe.what) == ("warn", "21 merged changes wait since the last record")
 
 
 def test_what_is_no_work_does_not_wait(healthy: Project) -> None:
     healthy.commit("Bump", {"a.txt": "1\n"}, author="dependabot[bot] <1+dependabot[bot]@users.noreply.github.com>")
     healthy.commit("Word it better", {"MEMORY.md": "# Memory\n\nBy hand.\n"})
-    assert one(healthy, "cursor").what == "everything that was merged is recorded"
+    assert one(healthy, "recorded").what == "everything that was merged is recorded"
 
 
 def test_a_tip_from_the_future_waits_like_any_other(healthy: Project) -> None:
@@ -566,23 +566,23 @@ def test_a_tip_from_the_future_waits_like_any_other(healthy: Project) -> None:
     commit_from_the_future(healthy)
     healthy.at(now)
     healthy.commit("Work", {"a.txt": "a\n"})
-    assert one(healthy, "cursor").what == "2 merged changes wait to be recorded"
+    assert one(healthy, "recorded").what == "2 merged changes wait to be recorded"
     healthy.record()
-    assert one(healthy, "cursor").what == "everything that was merged is recorded"
+    assert one(healthy, "recorded").what == "everything that was merged is recorded"
     healthy.commit("More work", {"a.txt": "b\n"})
-    assert one(healthy, "cursor").what == "1 merged change waits to be recorded"
+    assert one(healthy, "recorded").what == "1 merged change waits to be recorded"
 
 
 def test_memory_that_was_never_recorded_is_told(project: Project) -> None:
-    probe = one(project, "cursor")
+    probe = one(project, "recorded")
     assert (probe.state, probe.remedy) == ("warn", "memory-ci record")
 
 
 def test_in_a_shallow_clone_what_cannot_be_told_is_passed_over(healthy: Project, tmp_path: Path) -> None:
     healthy.git("clone", "-q", "--depth=1", healthy.path.as_uri(), str(tmp_path / "clone"))
     clone = RepoBuilder(tmp_path / "clone")
-    states = {name: one(clone, name).state for name in ("history", "sessions", "cursor")}
-    assert states == {"history": "warn", "sessions": "skip", "cursor": "skip"}
+    states = {name: one(clone, name).state for name in ("history", "sessions", "recorded")}
+    assert states == {"history": "warn", "sessions": "skip", "recorded": "skip"}
 
 
 # -- CI
@@ -737,7 +737,7 @@ def test_vectors_that_stopped_working_are_told_with_the_reason_and_the_last_day_
     ask(named, environ)
     probe = one(named, "vectors", environ)
     assert probe.state == "fail"
-    assert probe.what.startswith("degraded since 2026-11-21: ")
+    assert probe.what.startswith("they fail since 2026-11-21: ")
     assert probe.what.endswith("last seen working on 2026-11-21")
 
 

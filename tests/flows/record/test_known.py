@@ -94,7 +94,7 @@ def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
     """The plan with its fold another one: what is moved is said to be kept at `path`."""
     (step, *others) = plan.steps
     (moved,) = step.changes
-    why = f"is kept already as {entry.id}"
+    why = f"is kept already as {entry.id[:8]}"
     drop = Change(step="fold", kind="drop", path=path, entry=entry, why=why, moved_from=moved.moved_from)
     return msgspec.structs.replace(plan, steps=(msgspec.structs.replace(step, changes=(drop,)), *others))
 

@@ -1,0 +1,210 @@
+"""What commands print at a terminal of 80 columns, and what elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import click
+import pytest
+
+from memory_ci.cli.main import main
+from memory_ci.cli.plain import choose_color, is_colored_for, terminal_width
+from memory_ci.flows.setup import manual
+from memory_ci.store.edits import format_entry
+from memory_ci.text import shorten
+from tests.cli.conftest import Run
+from tests.flows.project import Project
+from tests.make import make_entry, make_id
+
+LONG = "Retry a POST only with an idempotency key, for the gateway charges twice without one and nobody sees it"
+
+
+class Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def at_terminal(project: Project, *argv: str, **environ: str) -> str:
+    """What a whole process shows at a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {key: value for key, value in os.environ.items() if key not in ("CI", "NO_COLOR", "COLUMNS")}
+    asked = [sys.executable, "-m", "memory_ci", *argv]
+    with subprocess.Popen(
+        asked, cwd=project.path, stdin=theirs, stdout=theirs, stderr=theirs, env={**env, "TERM": "xterm", **environ}
+    ):
+        os.close(theirs)
+        shown = b""
+        while chunk := _read(ours):
+            shown += chunk
+    os.close(ours)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def _read(handle: int) -> bytes:
+    try:
+        return os.read(handle, 1 << 16)
+    except OSError:  # the other side is closed
+        return b""
+
+
+@pytest.fixture
+def zoo(project: Project) -> Project:
+    project.commit("Zoo", {"MEMORY.md": format_entry(make_entry(1, title=LONG, body=LONG))})
+    return project
+
+
+def test_lines_are_folded_and_coloured_at_a_terminal_and_nowhere_else(zoo: Project, run: Run) -> None:
+    shown = at_terminal(zoo, "list", NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\x1b[33m00000001\x1b[0m" in at_terminal(zoo, "--color", "always", "list", NO_COLOR="1")
+    piped = run("list").stdout
+    assert LONG in piped
+    assert "\x1b" not in piped
+
+
+def test_a_finding_is_shown_with_its_line_at_a_terminal_and_in_one_line_elsewhere(zoo: Project, run: Run) -> None:
+    text = (zoo.path / "MEMORY.md").read_text()
+    zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
+    for shown in (at_terminal(zoo, "--color", "never", "check"), at_terminal(zoo, "check", "MEMORY.md", NO_COLOR="1")):
+        assert "bad-value status: 'novel'" in shown
+        assert " | status: novel\n" in shown
+        assert f"{' ' * len('status: ')}^^^^^\n" in shown
+    (line, *_) = run("check").stdout.splitlines()
+    assert line.endswith("[bad-value]")
+
+
+def test_an_error_says_what_where_what_to_do_and_where_to_read(run: Run, project: Project) -> None:
+    project.write(".memory-ci.yaml", "# mine\nretrieve:\n  max_chars: many\n")
+    said = run("list").stderr.splitlines()
+    assert said[0].startswith("Error: .memory-ci.yaml:3: retrieve.max_chars must be a whole number")
+    assert said[1:5] == [" --> .memory-ci.yaml:3:3", "  |", "3 |   max_chars: many", "  |   ^^^^^^^^^"]
+    assert said[5].startswith("Hint: ")
+    assert said[6].startswith("More: ")
+    assert "bad-config" in said[6]
+
+
+def test_an_error_leads_to_the_site_that_the_package_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = ("Repository, https://x.example", "Documentation, https://d.example/")
+    monkeypatch.setattr(manual, "list_urls", lambda: named)
+    assert manual.link_to("bad-config") == "https://d.example/errors/#bad-config"
+    monkeypatch.setattr(manual, "list_urls", lambda: ())
+    assert manual.link_to("bad-config") == "memory-ci help bad-config"
+
+
+@pytest.mark.parametrize(
+    ("environ", "at_a_terminal", "piped"),
+    [
+        ({}, True, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False, False),
+        ({"FORCE_COLOR": "1"}, True, True),
+        ({"CLICOLOR_FORCE": "1"}, True, True),
+        ({"FORCE_COLOR": "0"}, True, False),
+        ({"CI": "true"}, False, False),
+        ({"TERM": "dumb"}, False, False),
+    ],
+)
+def test_who_wants_colour_gets_it(environ: dict[str, str], at_a_terminal: bool, piped: bool) -> None:
+    assert is_colored_for(Screen(), environ) is at_a_terminal
+    assert is_colored_for(StringIO(), environ) is piped
+
+
+def test_what_is_piped_has_no_width_whatever_columns_says() -> None:
+    assert terminal_width(StringIO(), {"COLUMNS": "60"}) == 0
+    assert terminal_width(Screen(), {"COLUMNS": "60"}) == 60
+    assert terminal_width(Screen(), {}) == 80
+
+
+def test_the_option_stands_above_the_environment() -> None:
+    environ = {"NO_COLOR": "1"}
+    choose_color("always", environ)
+    assert environ == {"FORCE_COLOR": "1"}
+    choose_color("never", environ)
+    assert environ == {"NO_COLOR": "1"}
+
+
+def test_lists_are_tables_json_csv_or_ids(zoo: Project, run: Run) -> None:
+    (row,) = json.loads(run("list", "--format", "json").stdout)
+    assert (row["id"], row["title"], row["path"], row["given"]) == (make_id(1), LONG, "MEMORY.md", 0)
+    assert json.loads(run("list", "--json").stdout) == [row]
+    (found,) = csv.DictReader(StringIO(run("list", "--format", "csv").stdout))
+    assert found["title"] == LONG
+    assert run("list", "--format", "ids").stdout == f"{make_id(1)}\n"
+
+
+ID_WORDS = {"ID", "N|ID", "ID|WORDS|PERSON"}
+
+
+def test_every_id_is_completed_with_its_title(zoo: Project) -> None:
+    params = [
+        (context, param)
+        for context in list_contexts()
+        for param in context.command.params
+        if {param.metavar, *getattr(param, "opts", ())} & ID_WORDS or param.name == "entry_id"
+    ]
+    assert len(params) >= 8
+    for context, param in params:
+        (item,) = param.shell_complete(context, "0000")
+        assert item.value == make_id(1)[:8], context.info_name
+        assert item.help == shorten(LONG, 60)
+        assert param.shell_complete(context, "ffff") == []
+
+
+def list_contexts(of: click.Context | None = None) -> Iterator[click.Context]:
+    """Every command with its sub-commands."""
+    of = of or click.Context(main, info_name="memory-ci")
+    yield of
+    if isinstance(of.command, click.Group):
+        for name in (*of.command.list_commands(of), *(["hook"] if of.parent is None else [])):
+            command = of.command.get_command(of, name)
+            assert command is not None
+            yield from list_contexts(click.Context(command, info_name=name, parent=of))
+
+
+def test_every_command_has_an_example_and_each_line_of_its_help_fits() -> None:
+    for context in list_contexts():
+        if "hook" in context.command_path:
+            continue
+        text = context.get_help()
+        assert "Example" in text, context.command_path
+        assert max(map(len, text.splitlines())) <= 80, context.command_path
+
+
+@pytest.mark.parametrize("argv", [["health"], ["review", "--no-fetch"]])
+def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(zoo: Project, run: Run, argv: list[str]) -> None:
+    shown = at_terminal(zoo, *argv)
+    assert re.match(r"\x1b\[K\w[\w ]+…\r(?:\x1b\[K[^\r\n]+\r)*\x1b\[K", shown), shown
+    assert "\x1b" not in run(*argv).output
+
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "terminal.txt"
+
+
+def test_what_a_terminal_of_80_columns_shows(zoo: Project, request: pytest.FixtureRequest) -> None:
+    shown = ""
+    for argv in (["list"], ["why", "0000"], ["show", "ffff"], ["check"]):
+        if argv == ["check"]:
+            text = (zoo.path / "MEMORY.md").read_text()
+            zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
+        shown += f"$ memory-ci {' '.join(argv)}\n{at_terminal(zoo, *argv, NO_COLOR='1')}\n"
+    if request.config.getoption("--update-golden"):
+        GOLDEN.write_text(shown, encoding="utf-8")
+    assert shown == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_a_bar_is_of_ascii_where_a_stream_has_no_more(zoo: Project) -> None:
+    shown = at_terminal(zoo, "why", "0000", NO_COLOR="1", PYTHONIOENCODING="ascii")
+    assert re.search(r"(?m)^  importance     #+-+ 0\.\d+$", shown), shown
