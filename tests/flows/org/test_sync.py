@@ -293,8 +293,12 @@ def test_answers_come_in_the_order_of_their_questions() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(4) as pool:
-        done = in_order(pool, lambda n: (time.sleep(0.002 * (n % 3)), n)[1], range(20), 5)
-        assert list(done) == list(range(20))
+
+        def work(number: int) -> int:
+            time.sleep(0.002 * (number % 3))
+            return number
+
+        assert list(in_order(pool, work, range(20), 5)) == list(range(20))
 
 
 SYNC = """
