@@ -2,7 +2,7 @@
 
     python -m benchmarks.org                              # 50 repositories of 200 entries
     python -m benchmarks.org --repositories 500           # 100,000 entries
-    python -m benchmarks.org --git 40 --kill 50           # real repositories, and 50 runs that are killed
+    python -m benchmarks.org --week 200 --kill 50         # a week of real repositories, and 50 syncs that are killed
 
 All is seeded: the same words in the same entries anywhere. Times are of the CPU, in milliseconds.
 """
@@ -18,20 +18,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, date, datetime
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
-from memory_ci.flows.org.sync import OrgReport, sync_org
-from memory_ci.flows.org.targets import gather_targets
 from memory_ci.flows.org.verify import verify_org
 from memory_ci.flows.serve.organisation import search_org
 from memory_ci.index.org import OrgEngine, open_engine
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.org import OrgFilters, OrgRepository
-from memory_ci.store.edits import format_entry
+from tests.flows.org.organisation import GitHubListing, Organisation
+from tests.servers import serve
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 WORDS, VOCABULARY = 53, 30_000
@@ -133,14 +131,108 @@ def children(command: Sequence[str], times: int) -> Iterator[float]:
         yield 1000 * (after.children_user + after.children_system - before.children_user - before.children_system)
 
 
+def replay_week(place: Path, count: int, seed: int) -> None:
+    """A week of real repositories that a double of GitHub lists: 5 % change a day; one breaks, one is renamed, one is
+    made private, one is removed."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    org = Organisation(place)
+    github = GitHubListing(org)
+    for number in range(count):
+        org.add(f"r{number}", f"A note of r{number}", "Another note")
+        github.put(number, f"r{number}", "internal" if number % 3 else "public", stamp="0")
+    with serve(github) as server:
+        org.environ |= {"GITHUB_API_URL": server.url, "GITHUB_TOKEN": "none"}
+        for day in range(8):
+            for number in chance.sample(range(10, count), count // 20 if day else 0):
+                org.add(f"r{number}", f"A note of r{number} on day {day}")
+                github.put(number, f"r{number}", "internal" if number % 3 else "public", stamp=str(day))
+            done = change(org, github, day)
+            before, start = os.times(), time.perf_counter()
+            report = org.sync([], ["acme"])
+            after, wall = os.times(), time.perf_counter() - start
+            cpu = sum(after[:4]) - sum(before[:4])
+            print(
+                f"day {day}: {len(report.added)} added, {len(report.updated)} updated, {len(report.moved)} renamed, "
+                f"{len(report.dropped)} dropped, {len(report.failed)} failed, {report.unchanged} unchanged; "
+                f"{cpu:.2f} s CPU with git, {wall:.1f} s{done}"
+            )
+        assert "A note of r1" not in org.titles("public", "internal"), "made private"  # noqa: S101
+        print(f"verify: {len(verify_org(str(org.index), org.environ))} differences")
+
+
+def change(org: Organisation, github: GitHubListing, day: int) -> str:
+    """What happens once in that week, on its day."""
+    if day == 2:
+        org.repositories["r0"].commit("Break", {".memory-ci.yaml": "scopes: [\n"})
+        github.put(0, "r0", stamp="broken")
+        return "; r0 is broken"
+    if day == 3:
+        del github.listed["r2"]
+        github.put(2, "renamed", "internal", place="r2", stamp="0")
+        return "; r2 is renamed"
+    if day == 4:
+        github.put(1, "r1", "private", stamp="0")
+        return "; r1 is made private"
+    if day == 5:
+        org.repositories["r0"].commit("Mend", {".memory-ci.yaml": ""})
+        github.put(0, "r0", stamp="mended")
+        del github.listed["r3"]
+        return "; r0 is mended, r3 removed"
+    return ""
+
+
+def kill_syncs(place: Path, times: int, seed: int) -> None:
+    """Kill a sync again and again at any moment: readers see each audience whole, and the next run goes on."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    org = Organisation(place)
+    names = [f"r{number}" for number in range(10)]
+
+    def publish(version: int) -> None:
+        for name in names:
+            org.add(name, f"A note of {name} {version}", f"Another note of {name} {version}")
+
+    publish(0)
+    org.write(*(f"{name} {'public' if at % 2 else 'internal'}" for at, name in enumerate(names)))
+    org.sync()
+    command = [sys.executable, "-m", "memory_ci", "org", "sync", str(org.list), "--out", str(org.index)]
+    begin = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    whole, ended = time.perf_counter() - begin, 0
+    for version in range(1, times + 1):
+        publish(version)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(chance.uniform(0.2 * whole, 2.5 * whole))
+        ended += process.poll() is None
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for audience in ("public", "internal"):
+            seen = [title.rsplit(" ", 1)[1] for title in org.titles(audience)]
+            assert (len(seen), len(set(seen))) == (10, 1), seen  # noqa: S101
+    org.sync()
+    assert {title.rsplit(" ", 1)[1] for title in org.titles()} == {str(times)}  # noqa: S101
+    print(f"killed {ended} of {times} syncs before their end: every audience whole at each, nothing lost")
+    print(f"verify: {len(verify_org(str(org.index), org.environ))} differences")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repositories", type=int, default=50)
     parser.add_argument("--entries", type=int, default=200)
+    parser.add_argument("--week", type=int, default=0, metavar="N", help="Replay a week of N real repositories.")
+    parser.add_argument("--kill", type=int, default=0, metavar="N", help="Kill N syncs.")
     parser.add_argument("--seed", type=int, default=7)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        measure(f"{place}/index", asked.repositories, asked.entries, asked.seed)
+        if asked.week or asked.kill:
+            if asked.week:
+                replay_week(Path(place) / "week", asked.week, asked.seed)
+            if asked.kill:
+                kill_syncs(Path(place) / "kill", asked.kill, asked.seed)
+        else:
+            measure(f"{place}/index", asked.repositories, asked.entries, asked.seed)
 
 
 if __name__ == "__main__":
