@@ -159,8 +159,13 @@ def test_a_session_is_not_given_it_twice(project: Project, index: Path) -> None:
     assert ask(project, index, session="s1").organisation == ()
 
 
-def test_nothing_of_it_is_given_for_a_file_or_the_past(project: Project, index: Path) -> None:
+def test_nothing_of_it_is_given_for_a_file_or_the_past_or_to_a_role_that_sees_less(
+    project: Project, index: Path
+) -> None:
     put(index, "pay", charge(1))
+    assert ask(project, index).organisation
+    assert ask(project, index, role="nobody").organisation == ()
+    assert ask(project, index, scopes=("project",)).organisation == ()
     assert ask(project, index, at="HEAD").organisation == ()
     assert ask(project, index, about="src/client.py").organisation == ()
 
