@@ -2,6 +2,7 @@
 
     python -m benchmarks.org                              # 50 repositories of 200 entries
     python -m benchmarks.org --repositories 500           # 100,000 entries
+    python -m benchmarks.org --three DIR                  # three repositories with memory and a list of them, synced
     python -m benchmarks.org --week 200 --kill 50         # a week of real repositories, and 50 syncs that are killed
 
 All is seeded: the same words in the same entries anywhere. Times are of the CPU, in milliseconds.
@@ -29,6 +30,7 @@ from memory_ci.index.org import OrgEngine, open_engine
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.org import OrgFilters, OrgRepository
 from tests.flows.org.organisation import GitHubListing, Organisation
+from tests.make import make_entry
 from tests.servers import serve
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -181,6 +183,27 @@ def change(org: Organisation, github: GitHubListing, day: int) -> str:
     return ""
 
 
+THREE = {
+    "pay": (
+        "Retry a charge only with an idempotency key",
+        "Two customers were charged twice: the gateway keeps a key a day.",
+    ),
+    "shop": ("Round prices once, at checkout", "Rounding in the cart made totals differ by a cent."),
+    "infra": ("Rotate the deploy key before the freeze", "A key that expired in the freeze stopped all deploys."),
+}
+
+
+def bring_up_three(place: Path) -> None:
+    """Three local repositories that remember something each, a list of them, and their index."""
+    org = Organisation(place)
+    for number, (name, (title, body)) in enumerate(THREE.items(), 1):
+        org.add(name, make_entry(number, title=title, body=body))
+    org.write("pay", "shop public", "infra group-ops")
+    command = ["memory-ci", "org", "sync", str(org.list), "--out", str(org.index)]
+    print(f"$ {' '.join(command)}", flush=True)
+    subprocess.run(command, check=True)
+
+
 def kill_syncs(place: Path, times: int, seed: int) -> None:
     """Kill a sync again and again at any moment: readers see each audience whole, and the next run goes on."""
     chance = random.Random(seed)  # noqa: S311 - no secret
@@ -222,9 +245,12 @@ def main() -> None:
     parser.add_argument("--repositories", type=int, default=50)
     parser.add_argument("--entries", type=int, default=200)
     parser.add_argument("--week", type=int, default=0, metavar="N", help="Replay a week of N real repositories.")
+    parser.add_argument("--three", type=Path, metavar="DIR", help="Bring up three repositories in a new directory.")
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="Kill N syncs.")
     parser.add_argument("--seed", type=int, default=7)
     asked = parser.parse_args()
+    if asked.three:
+        return bring_up_three(asked.three.absolute())
     with tempfile.TemporaryDirectory() as place:
         if asked.week or asked.kill:
             if asked.week:
