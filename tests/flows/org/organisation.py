@@ -8,6 +8,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from memory_ci.flows.org.sync import OrgReport, sync_org
 from memory_ci.flows.org.targets import gather_targets
@@ -17,6 +18,7 @@ from memory_ci.records.org import OrgFilters
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.repos import RepoBuilder, make_repo
+from tests.servers import Answer, Asked, json_answer
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -69,3 +71,35 @@ def as_remote(repository: RepoBuilder) -> str:
     repository.git("config", "uploadpack.allowFilter", "true")
     repository.git("config", "uploadpack.allowAnySHA1InWant", "true")
     return repository.path.as_uri()
+
+
+class GitHubListing:
+    """What GitHub lists of acme: name -> fields. Each is cloned from the repository of its `place`."""
+
+    def __init__(self, org: Organisation) -> None:
+        self.org = org
+        self.listed: dict[str, dict[str, Any]] = {}
+        self.is_down = False
+
+    def put(
+        self, number: int, name: str, visibility: str = "public", place: str = "", stamp: str | None = None
+    ) -> None:
+        address = as_remote(self.org.repositories[place or name])
+        self.listed[name] = {
+            "id": number,
+            "full_name": f"acme/{name}",
+            "html_url": f"https://github.com/acme/{name}",
+            "clone_url": address,
+            "private": visibility != "public",
+            "visibility": visibility,
+            "pushed_at": stamp,
+            "default_branch": "main",
+        }
+
+    def __call__(self, asked: Asked) -> Answer:
+        if self.is_down:
+            return json_answer({"message": "no"}, 500)
+        if asked.path == "/orgs/acme/repos":
+            return json_answer(list(self.listed.values()))
+        name = asked.path.removeprefix("/repos/acme/")
+        return json_answer(self.listed[name]) if name in self.listed else json_answer({"message": "Not Found"}, 404)

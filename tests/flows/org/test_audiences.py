@@ -14,42 +14,11 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.flows.org.address import choose_audiences
 from memory_ci.flows.serve.organisation import search_org
-from tests.flows.org.organisation import NOW, Organisation, as_remote
+from tests.flows.org.organisation import NOW, GitHubListing, Organisation
 from tests.forge.make import TOKEN
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import serve
 
 SECRET = "zanzibar"
-
-
-class GitHubListing:
-    """What GitHub lists of acme: name -> fields. Each is cloned from the repository of its `place`."""
-
-    def __init__(self, org: Organisation) -> None:
-        self.org, self.listed = org, {}  # type: ignore[var-annotated]
-        self.is_down = False
-
-    def put(
-        self, number: int, name: str, visibility: str = "public", place: str = "", stamp: str | None = None
-    ) -> None:
-        address = as_remote(self.org.repositories[place or name])
-        self.listed[name] = {
-            "id": number,
-            "full_name": f"acme/{name}",
-            "html_url": f"https://github.com/acme/{name}",
-            "clone_url": address,
-            "private": visibility != "public",
-            "visibility": visibility,
-            "pushed_at": stamp,
-            "default_branch": "main",
-        }
-
-    def __call__(self, asked: Asked) -> Answer:
-        if self.is_down:
-            return json_answer({"message": "no"}, 500)
-        if asked.path == "/orgs/acme/repos":
-            return json_answer(list(self.listed.values()))
-        name = asked.path.removeprefix("/repos/acme/")
-        return json_answer(self.listed[name]) if name in self.listed else json_answer({"message": "Not Found"}, 404)
 
 
 @pytest.fixture

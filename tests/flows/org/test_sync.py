@@ -203,6 +203,43 @@ def test_hostile_and_secret_entries_do_not_enter_and_are_counted(org: Organisati
     assert org.sync().gated == 3, "also when it is not read again"
 
 
+def test_a_repository_that_breaks_us_is_named_and_stops_no_other(
+    org: Organisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org.add("pay", "A note on charges")
+    org.add("shop", "A note on prices")
+    org.write("pay", "shop")
+
+    def broken(path: str, data: bytes, *rest: object) -> object:
+        if b"prices" in data:
+            raise RecursionError("too deep")
+        return load_file(path, data, *rest)  # type: ignore[arg-type]
+
+    load_file = shared_entries.load_file
+    monkeypatch.setattr(shared_entries, "load_file", broken)
+    assert org.sync().failed == (("shop", "RecursionError: too deep"),)
+    assert org.titles() == ["A note on charges"]
+
+
+def test_a_path_that_is_no_text_stops_nothing(org: Organisation) -> None:
+    pay = org.add("pay", "A note on charges")
+    name = os.fsdecode(b"caf\xe9")
+    pay.write(f"{name}/MEMORY.md", (org.root / "pay" / "MEMORY.md").read_bytes())
+    pay.git("add", "-A")
+    pay.git("commit", "-qm", "A name of other bytes")
+    org.write("pay")
+    assert org.sync().failed == ()
+    assert org.titles() == ["A note on charges"] * 2
+
+
+def test_what_a_killed_run_left_is_removed(org: Organisation) -> None:
+    org.write(as_remote(org.add("pay", "A note")))
+    org.sync()
+    (org.index / "operator" / "scratch" / "memory-ci-org-x").mkdir()
+    org.sync()
+    assert list((org.index / "operator" / "scratch").iterdir()) == []
+
+
 def test_too_much_of_one_repository_is_cut_and_counted(org: Organisation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_entries, "MAX_ENTRIES", 2)
     monkeypatch.setattr(shared_entries, "MAX_BYTES", 2_000)
@@ -293,8 +330,12 @@ def test_answers_come_in_the_order_of_their_questions() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(4) as pool:
-        done = in_order(pool, lambda n: (time.sleep(0.002 * (n % 3)), n)[1], range(20), 5)
-        assert list(done) == list(range(20))
+
+        def work(number: int) -> int:
+            time.sleep(0.002 * (number % 3))
+            return number
+
+        assert list(in_order(pool, work, range(20), 5)) == list(range(20))
 
 
 SYNC = """
