@@ -103,7 +103,7 @@ def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, 
     \b
     Example:
       memory-ci org search "retry failed payments" --index /srv/memory
-      memory-ci org search "rotate the key" --index /srv/memory --audience internal --audience group-pay
+      memory-ci org search "rotate the key" --audience group-pay
     """
     from memory_ci.flows.org.address import check_audiences, choose_audiences
     from memory_ci.flows.serve.organisation import search_org

@@ -55,7 +55,7 @@ ON_THE_PATH = set(
     memory_ci.flows.past_tasks memory_ci.flows.serve.hints
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace
-    memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.process memory_ci.gitrepo.repo
+    memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.objects memory_ci.gitrepo.process memory_ci.gitrepo.repo
     memory_ci.index memory_ci.index.builder memory_ci.index.database memory_ci.index.embedders
     memory_ci.index.embedders.selection memory_ci.index.key memory_ci.index.rows memory_ci.index.search
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
@@ -281,7 +281,7 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "most"), [(["check", "--staged"], 40), (["add", "Hear the zebra", "--dry-run"], 63)], ids=["check", "add"]
+    ("argv", "most"), [(["check", "--staged"], 41), (["add", "Hear the zebra", "--dry-run"], 64)], ids=["check", "add"]
 )
 def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str], most: int) -> None:
     program = f"import sys, memory_ci.cli.shortcut as s; s.run_shortcut({argv}, {{}}); print(*sys.modules)"

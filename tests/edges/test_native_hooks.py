@@ -26,6 +26,7 @@ from memory_ci.flows.setup.hooks import HOOKS, previous_name
 from memory_ci.flows.setup.install import install
 from memory_ci.flows.setup.prewarm import alone, prewarm, warmed_path
 from memory_ci.flows.workspace import index_path
+from memory_ci.gitrepo.objects import close_all
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
@@ -153,6 +154,7 @@ def run_git(place: Path, command: str, **options: object) -> Done:
 
 def list_ours(mark: Path) -> list[int]:
     """The processes that carry the mark, but for this one."""
+    close_all()
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
@@ -362,14 +364,14 @@ def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> No
     assert not loaded & {"git", "anthropic", "urllib3", "numpy", "asyncio"}
 
 
-def test_bringing_up_what_is_up_asks_git_for_five_things(project: Project, tmp_path: Path) -> None:
+def test_bringing_up_what_is_up_asks_git_for_four_things(project: Project, tmp_path: Path) -> None:
     project.git("stash", "-q")
     prewarm(project.path)
     trace = tmp_path / "trace"
     command = [sys.executable, "-m", "memory_ci", "hook", "sync"]
     subprocess.run(command, cwd=project.path, env={**os.environ, "GIT_TRACE": str(trace)}, check=True)
     lines = [line.partition("built-in: git ")[2] for line in trace.read_text().splitlines() if "built-in" in line]
-    assert [line.split()[0] for line in lines] == ["rev-parse", "rev-parse", "ls-files", "for-each-ref", "rev-parse"]
+    assert [line.split()[0] for line in lines] == ["rev-parse", "cat-file", "ls-files", "for-each-ref"]
 
 
 # -- in the background
