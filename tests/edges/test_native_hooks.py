@@ -398,7 +398,7 @@ def test_while_one_is_at_work_no_other_python_is_started(project: Project, mark:
         for number in range(5):
             project.write("MEMORY.md", note(20 + number))
             run_git(project.path, "commit -a -m y")
-        await_true(lambda: len(list_ours(mark)) == 1)
+        await_true(lambda: len(list_ours(mark)) in (1, 2))  # the run, and the git that it keeps
     assert await_quiet(mark) == []
     assert len(started.read_text().split()) == 1
     assert warmed(project) == project.sha()
