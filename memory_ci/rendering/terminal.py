@@ -39,9 +39,10 @@ LOOKS = (
 PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
 
 LEAD = re.compile(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
+WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # What backticks quote is one.
 CELL = re.compile(r"\S  +(?=\S)")
 COMMAND = re.compile(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
-"""Where a line has a command to copy, which a line break would break; quoted ones stay whole where they can."""
+"""Where a line has a command to copy, which a line break would break."""
 
 EXCERPT = re.compile(r" *\d* \| ")
 NARROWEST = 40
@@ -74,7 +75,7 @@ def _parts(line: str, width: int) -> Iterator[str]:
         return
     head = line[: max(LEAD.match(line).end(), *cells, 0)]  # type: ignore[union-attr] # it matches everywhere
     shown, is_empty = head, True
-    for word in line[len(head) :].split(" "):
+    for word in WORD.findall(line[len(head) :]):
         if not is_empty and columns(f"{shown}{word}") > width:
             yield shown.rstrip()
             shown = " " * columns(head)

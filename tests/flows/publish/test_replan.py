@@ -71,8 +71,8 @@ def test_a_plan_for_the_tip_is_left_as_it_is(project: Project) -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"MEMORY.md": ""}, f"{make_id(7)} was changed"),
-        ({"MEMORY.md": None, "src/MEMORY.md": format_entry(KNOWN)}, f"{make_id(7)} was changed"),
+        ({"MEMORY.md": ""}, f"{make_id(7)[:8]} was changed"),
+        ({"MEMORY.md": None, "src/MEMORY.md": format_entry(KNOWN)}, f"{make_id(7)[:8]} was changed"),
         ({".memory-ci.yaml": "episodes: {write: false}\n"}, "configuration"),
     ],
 )
