@@ -49,8 +49,8 @@ class OrgTarget(msgspec.Struct, frozen=True):
 class OrgTargets(msgspec.Struct, frozen=True):
     """All of them, by name; those that are refused, each with the reason; private ones of a listing that no line names.
 
-    `problem`: why a listing is not whole, so that nothing may be taken for gone that it does not name. `shut`: the ids of those that are
-    refused or left out.
+    `problem`: why a listing is not whole, so that nothing may be taken for gone that it does not name. `shut`: the ids
+    of those that are refused or left out.
     """
 
     targets: tuple[OrgTarget, ...]
