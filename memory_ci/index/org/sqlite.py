@@ -92,15 +92,12 @@ class SqliteEngine:
 
     def __init__(self, directory: Path, *, is_writer: bool = False, deadline: float | None = None) -> None:
         self._directory, self._is_writer, self._deadline = directory, is_writer, deadline
+        self._work = directory / WORK
         self._open: dict[str, sqlite3.Connection] = {}
         self._heads: dict[str, OrgHead] | None = None
         self._is_sound = True
         if is_writer:
             self._work.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    @property
-    def _work(self) -> Path:
-        return self._directory / WORK
 
     def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
         """As in OrgEngine."""
@@ -158,10 +155,10 @@ class SqliteEngine:
     def heads(self) -> dict[str, OrgHead]:
         """As in OrgEngine."""
         if self._heads is None:
+            rows = ((one, row) for one in self.list_audiences() for row in self._ask(one, HEADS, (), tuple))
             self._heads = {
-                head.repository.id: head
-                for audience in self.list_audiences()
-                for head in self._ask(audience, HEADS, (), partial(_head, audience))
+                id_: OrgHead(OrgRepository(id_, name, link, audience), head, entries)
+                for audience, (id_, name, link, head, entries) in rows
             }
         return self._heads
 
@@ -349,10 +346,6 @@ def _content(connection: sqlite3.Connection) -> str:
     for row in connection.execute(HEADS):
         digest.update(repr(row).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _head(audience: str, row: Row) -> OrgHead:
-    return OrgHead(OrgRepository(row[0], row[1], row[2], audience), row[3], int(row[4]))
 
 
 def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, OrgMatch]:
