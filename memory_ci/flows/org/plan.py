@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError
-from memory_ci.flows.org.sync import JOBS, SECONDS, in_order, write_whole
+from memory_ci.flows.org.sync import JOBS, SECONDS, in_order
 from memory_ci.flows.org.targets import OrgTarget, OrgTargets
 from memory_ci.flows.workspace import Workspace, memory_test
 from memory_ci.gitrepo.history import STEP, find_cursor, iter_merged_changes, plan_range
@@ -22,6 +22,7 @@ from memory_ci.gitrepo.remote_tree import fetch_history, find_tips
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import Config, PublishConfig
+from memory_ci.store.files import write_file
 
 MATRIX = 256
 """Jobs of one matrix, at most (docs.github.com, "Actions limits")."""
@@ -121,7 +122,7 @@ def _load(state: Path | None) -> dict[str, _Seen]:
 def _save(state: Path | None, seen: Mapping[str, _Seen]) -> None:
     if state is not None:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(state / STATE, msgspec.json.encode(seen))
+        write_file(state / STATE, msgspec.json.encode(seen))
 
 
 def _look(target: OrgTarget, known: _Seen | None, environ: Mapping[str, str]) -> _Seen:

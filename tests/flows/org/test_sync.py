@@ -271,6 +271,21 @@ def test_a_damaged_index_is_built_again(org: Organisation) -> None:
     assert org.titles() == ["A note on charges"]
 
 
+def test_where_the_operators_files_are_lost_what_was_published_is_gone_on_from(
+    org: Organisation, started: Path
+) -> None:
+    org.add("pay", "A note on charges")
+    org.add("shop", "A note on prices")
+    org.write("pay", "shop")
+    org.sync()
+    shutil.rmtree(org.index / "operator")
+    org.repositories["shop"].commit("Broken", {".memory-ci.yaml": "scopes: [\n"})
+    started.write_text("")
+    report = org.sync()
+    assert (report.unchanged, [name for name, _ in report.failed]) == (1, ["shop"])
+    assert org.titles() == ["A note on charges", "A note on prices"]
+
+
 def test_a_dry_run_writes_nothing(org: Organisation) -> None:
     org.add("pay", "A note on charges")
     org.write("pay")
