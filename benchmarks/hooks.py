@@ -40,7 +40,7 @@ IDLE = (
     f" pass_filenames: false, stages: [{STAGES}]}}\n"
 )
 OURS = (
-    HOME + "- repo: {source}\n  rev: v0.1.0\n  hooks: [{{id: memory-ci-check}}, {{id: memory-ci-trailers}}, {sync}]\n"
+    HOME + "- repo: {source}\n  rev: v0.2.0\n  hooks: [{{id: memory-ci-check}}, {{id: memory-ci-trailers}}, {sync}]\n"
 )
 SYNC = "{id: memory-ci-sync}"
 
@@ -129,7 +129,7 @@ def _make_project(place: Path) -> Path:
 def _make_source(place: Path) -> Path:
     """This work tree, released."""
     _git(ROOT, "clone", "-q", str(ROOT), str(place))
-    _git(place, "tag", "-f", "v0.1.0")
+    _git(place, "tag", "-f", "v0.2.0")
     return place
 
 

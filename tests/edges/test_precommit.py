@@ -39,7 +39,7 @@ CONFIG = """\
 default_install_hook_types: [pre-commit, pre-merge-commit, prepare-commit-msg, pre-push, {posts}]
 repos:
 - repo: {source}
-  rev: v0.1.0
+  rev: v0.2.0
   hooks:
   - id: memory-ci-check
   - id: memory-ci-trailers
@@ -87,7 +87,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repo.git("init", "-q")
     repo.git("add", "-f", ".")
     repo.commit("Release")
-    repo.git("tag", "v0.1.0")
+    repo.git("tag", "v0.2.0")
     return path
 
 
