@@ -19,6 +19,7 @@ from memory_ci.flows.org import shared_entries
 from memory_ci.flows.org.sync import in_order, load_state
 from memory_ci.flows.org.verify import org_status, verify_org
 from memory_ci.index.org import open_engine
+from memory_ci.store import document
 from tests.flows.org.organisation import NOW, Organisation, as_remote
 from tests.make import make_entry
 
@@ -215,7 +216,7 @@ def test_a_repository_that_breaks_us_is_named_and_stops_no_other(
             raise RecursionError("too deep")
         return load_file(path, data, *rest)  # type: ignore[arg-type]
 
-    load_file = shared_entries.load_file
+    load_file = document.load_file
     monkeypatch.setattr(shared_entries, "load_file", broken)
     assert org.sync().failed == (("shop", "RecursionError: too deep"),)
     assert org.titles() == ["A note on charges"]
