@@ -50,5 +50,8 @@ def test_an_extra_without_a_lock_is_refused_before_anything_is_installed(tmp_pat
     command = ["bash", str(ROOT / "action" / "pip_install.sh"), str(tmp_path / "place"), "anthropic,../base"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "no extra '../base' for jobs; extras: anthropic, bedrock, fsrs, mcp, otel, vectors, vertex" in done.stdout
+    assert (
+        "no extra '../base' for jobs; extras: anthropic, bedrock, fsrs, mcp, org-postgres, otel, vectors, vertex"
+        in done.stdout
+    )
     assert not (tmp_path / "place").exists()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.entry import Located
 from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
 
@@ -52,10 +52,13 @@ WORK = "operator"
 
 
 def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:
-    """The engine that an address names: a directory of files. A reader answers until `deadline`, of time.monotonic().
+    """The engine that an address names: a directory of files, or postgresql://… for a server. A reader answers until
+    `deadline`, of time.monotonic().
 
-    Raises EngineError (org-missing) where there is nothing to read.
+    Raises EngineError (org-missing) where there is nothing to read; UsageError: missing-extra, bad-org-index.
     """
+    if is_server(address):
+        return _open_server(address, is_writer=is_writer, deadline=deadline)
     from memory_ci.index.org.sqlite import SqliteEngine
 
     engine = SqliteEngine(Path(address), is_writer=is_writer, deadline=deadline)
@@ -63,6 +66,22 @@ def open_engine(address: str, *, is_writer: bool = False, deadline: float | None
         hint = "Build it with `memory-ci org sync LIST --out DIR`, or name the directory that it was built in."
         raise EngineError(f"{address} holds no index of an organisation", slug="org-missing", hint=hint)
     return engine
+
+
+def is_server(address: str) -> bool:
+    """Whether an address names a PostgreSQL server, as libpq has it."""
+    return address.startswith(("postgresql://", "postgres://"))
+
+
+def _open_server(address: str, *, is_writer: bool, deadline: float | None) -> OrgEngine:
+    try:
+        from memory_ci.index.org.postgres import PostgresEngine
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "psycopg_binary"):
+            raise
+        hint = "Install it: pip install 'memory-ci[org-postgres]'"
+        raise UsageError("an index on PostgreSQL needs the package psycopg", slug="missing-extra", hint=hint) from error
+    return PostgresEngine(address, is_writer=is_writer, deadline=deadline)
 
 
 def state_directory(address: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -23,8 +24,10 @@ BOTH = ("public", "internal")
 
 
 @pytest.fixture(params=NAMES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return make_place(request.param, tmp_path / "index")
+def place(request: pytest.FixtureRequest, tmp_path: Path, make_address: Callable[[], str]) -> Iterator[Place]:
+    place = make_place(request.param, str(tmp_path / "index") if request.param == "sqlite" else make_address())
+    yield place
+    place.close()
 
 
 def titles(engine: OrgEngine, *terms: str, filters: OrgFilters = ALL, audiences: tuple[str, ...] = BOTH) -> list[str]:
