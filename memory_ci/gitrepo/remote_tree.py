@@ -40,7 +40,11 @@ def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: 
     """The content of files of that tree, in one request. Raises EngineError (remote-failed)."""
     if wanted := "".join(f"{oid}\n" for oid in sorted(set(oids))).encode():
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin")
-        run_remote_git(repo.cwd, "fetch", *options, "--", "origin", input=wanted, env=remote.env, seconds=seconds)
+        # Told of the commit that is here, the server would take the content of its files for known.
+        noop = ("-c", "fetch.negotiationAlgorithm=noop")
+        run_remote_git(
+            repo.cwd, *noop, "fetch", *options, "--", "origin", input=wanted, env=remote.env, seconds=seconds
+        )
 
 
 def address_of(remote: str) -> str:

@@ -14,6 +14,7 @@ from memory_ci.errors import MemoryCIError
 from memory_ci.extraction.gate import check_words
 from memory_ci.flows.org.targets import OrgTarget
 from memory_ci.flows.screening import find_unsafe
+from memory_ci.flows.workspace import readable_path
 from memory_ci.gitrepo.blobs import Tree, TreeFile, tree_at
 from memory_ci.gitrepo.network import Remote, connect
 from memory_ci.gitrepo.remote_tree import address_of, fetch_files, fetch_tree, find_default_tip
@@ -45,8 +46,16 @@ class OrgLook(msgspec.Struct, frozen=True):
     repository: OrgRepository | None = None
 
 
-def look(target: OrgTarget, known: OrgHead | None, stamp: str, environ: Mapping[str, str], seconds: float) -> OrgLook:
-    """The repository as it is now. `known`: what the index holds of it already, as of `stamp`. Raises nothing."""
+def look(
+    target: OrgTarget,
+    known: OrgHead | None,
+    stamp: str,
+    environ: Mapping[str, str],
+    seconds: float,
+    scratch: Path | None = None,
+) -> OrgLook:
+    """The repository as it is now. `known`: what the index holds of it already, as of `stamp`. `scratch` is where what
+    is fetched may lie meanwhile. Raises nothing: one repository must not stop the others."""
     if target.is_gone or target.problem:
         return OrgLook(target, is_gone=target.is_gone, problem=target.problem)
     if known is not None and stamp and stamp == target.stamp:
@@ -63,11 +72,11 @@ def look(target: OrgTarget, known: OrgHead | None, stamp: str, environ: Mapping[
             return OrgLook(target, tip)
         if not tip:
             return OrgLook(target, tip, ())
-        return _read_local(target, tip) if target.is_local else _read_remote(target, remote, seconds)
+        return _read_local(target, tip) if target.is_local else _read_remote(target, remote, seconds, scratch)
     except MemoryCIError as error:
         return OrgLook(target, problem=error.message)
-    except OSError as error:
-        return OrgLook(target, problem=str(error))
+    except Exception as error:  # noqa: BLE001 - named with its repository, whatever is in there
+        return OrgLook(target, problem=f"{type(error).__name__}: {error}")
 
 
 def _read_local(target: OrgTarget, tip: str) -> OrgLook:
@@ -78,8 +87,8 @@ def _read_local(target: OrgTarget, tip: str) -> OrgLook:
     return _read(target, repo, tip, repository)
 
 
-def _read_remote(target: OrgTarget, remote: Remote, seconds: float) -> OrgLook:
-    with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as place:
+def _read_remote(target: OrgTarget, remote: Remote, seconds: float, scratch: Path | None) -> OrgLook:
+    with tempfile.TemporaryDirectory(prefix="memory-ci-org-", dir=scratch) as place:
         repo = fetch_tree(remote, Path(place) / "repository", seconds)
         tip = resolve_commit(repo, "HEAD")
         tree, usual = tree_at(repo, tip), ScopePatterns()
@@ -112,7 +121,7 @@ def _read(target: OrgTarget, repo: Repository, tip: str, repository: OrgReposito
         if content.data is None:
             cut += 1
             continue
-        for place in _shared(load_file(content.file.path, content.data, patterns).entries):
+        for place in _shared(load_file(readable_path(content.file), content.data, patterns).entries):
             if not is_safe(place):
                 gated += 1
             elif len(kept) < MAX_ENTRIES:

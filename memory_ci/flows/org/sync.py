@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -93,7 +95,9 @@ def sync_org(
     with _opened(out, place, dry_run=dry_run) as engine:
         run = _Run(engine, load_state(place), now, dry_run=dry_run)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
-            looks = in_order(pool, lambda target: run.look(target, environ, seconds), targets.targets, jobs * AHEAD)
+            scratch = _empty(place / "scratch") if place.is_dir() else None
+            look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
+            looks = in_order(pool, look_at, targets.targets, jobs * AHEAD)
             for done, seen in enumerate(looks, 1):
                 run.take(seen)
                 advance(done, len(targets.targets))
@@ -123,13 +127,13 @@ class _Run:
         self.reached = 0
         self._gone: list[str] = []
 
-    def look(self, target: OrgTarget, environ: Mapping[str, str], seconds: float) -> OrgLook:
+    def look(self, target: OrgTarget, environ: Mapping[str, str], seconds: float, scratch: Path | None) -> OrgLook:
         """In a thread of its own: reads only. Rows of another audience than today's are read anew."""
         known = self._known.get(target.repository.id)
         state = self._before.get(target.repository.id)
         if known is not None and known.repository.audience != target.repository.audience:
             known = None
-        return look(target, known, state.stamp if state and not state.failure else "", environ, seconds)
+        return look(target, known, state.stamp if state and not state.failure else "", environ, seconds, scratch)
 
     def take(self, seen: OrgLook) -> None:
         """Write what one repository gave."""
@@ -214,6 +218,13 @@ class _Run:
         self._named["dropped"].append(known.repository.name)
         if not self._dry_run:
             self._engine.drop(known.repository.id)
+
+
+def _empty(place: Path) -> Path:
+    """A directory without what a run left there that was killed."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(exist_ok=True)
+    return place
 
 
 def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:

@@ -150,8 +150,9 @@ class _Gatherer:
             why = PRIVATE if one.visibility == "private" else f"is {one.visibility} at its forge, not {audience}"
             self.refused.append((one.name, why))
         else:
+            address = one.address if line is None or address_of(one.link) in self._listed else line.address
             repository = OrgRepository(one.id, one.name, one.link, audience)
-            self._add(OrgTarget(repository, line.address if line else one.address, one.stamp, is_listed=True))
+            self._add(OrgTarget(repository, address, one.stamp, is_listed=True))
 
     def _add(self, target: OrgTarget) -> None:
         self.targets.setdefault(target.repository.id, target)

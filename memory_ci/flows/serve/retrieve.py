@@ -122,10 +122,7 @@ def retrieve(
         answer = _walk(workspace, answer, asked, options, today, room)
         answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
     answer = _add_hints(answer, view, options, asked.max_chars, is_new)
-    if (
-        not (environ and environ.get("MEMORY_CI_ORG_INDEX"))
-        or (options.about or options.at or options.base) is not None
-    ):
+    if not (environ and environ.get("MEMORY_CI_ORG_INDEX") and _is_of_all(options, asked)):
         return answer
     from memory_ci.flows.serve.organisation import add_organisation  # for those whose job names one
 
@@ -260,6 +257,12 @@ def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ran
     from memory_ci.flows.serve.embedding import note_lane  # 1 ms that words alone spare
 
     note_lane(workspace, today, "" if found.cosines else found.reason)
+
+
+def _is_of_all(options: RetrieveOptions, asked: SearchRequest) -> bool:
+    """Whether what holds beyond this repository is asked for: of today, and by a role that sees it."""
+    narrower = (options.about, options.at, options.base, options.occurred_between, *options.statuses)
+    return all(one is None for one in narrower) and "global" in (asked.filters["scopes"] or ())
 
 
 def _explain(found: Ranked) -> Iterator[str]:

@@ -13,7 +13,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -64,17 +64,16 @@ ROWS = "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path <
 ADD_REPOSITORY = "INSERT OR REPLACE INTO repositories VALUES (?, ?, ?, ?, ?)"
 ENTRIES = f"SELECT {COLUMNS} FROM entries AS e WHERE e.path >= ? AND e.path < ? ORDER BY e.path, e.line, e.id"  # noqa: S608
 HEADS = "SELECT id, name, link, head, entries FROM repositories ORDER BY id"
-SEARCH = f"""
-WITH best AS (
-    SELECT e.row, e.id, {BM25} AS lexical
-    FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
-    WHERE entries_fts MATCH :match AND {{filter}}
-    ORDER BY lexical DESC, e.id, e.path, e.line
-    LIMIT :depth
-)
-SELECT {COLUMNS}, best.lexical, r.id, r.name, r.link, r.head FROM best JOIN entries AS e ON e.row = best.row
+BEST = f"""
+SELECT {BM25} AS lexical, e.id, e.path, e.line, e.row FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
+WHERE entries_fts MATCH :match AND {{filter}}
+ORDER BY lexical DESC, e.id, e.path, e.line
+LIMIT :depth
+"""  # noqa: S608
+CHOSEN = f"""
+SELECT e.row, {COLUMNS}, r.id, r.name, r.link, r.head FROM entries AS e
 JOIN repositories AS r ON r.id = substr(e.path, 1, instr(e.path, char(10)) - 1)
-ORDER BY best.lexical DESC, e.id, e.path, e.line
+WHERE e.row IN (SELECT value FROM json_each(:rows))
 """  # noqa: S608
 HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
 NAMED = """
@@ -133,13 +132,19 @@ class SqliteEngine:
             return []
         depth = max(1, min(depth, MAX_DEPTH))
         match = {"match": " OR ".join(map(quote, terms)), "depth": depth}
-        found: list[OrgMatch] = []
+        found: list[tuple[float, str, str, int, int, str]] = []
         for audience in self._readable(audiences):
             condition, values = self._filter(audience, filters)
-            sql = SEARCH.format(filter=condition)
-            found += self._ask(audience, sql, {**values, **match}, partial(_match, audience))
-        order = sorted(found, key=lambda one: (-one.lexical, one.located.entry.id, one.repository.id, one.located.line))
-        return order[:depth]
+            sql = BEST.format(filter=condition)
+            found += self._ask(audience, sql, {**values, **match}, lambda row, of=audience: (-row[0], *row[1:], of))  # type: ignore[misc]
+        best = sorted(found)[:depth]
+        chosen: dict[tuple[str, int], OrgMatch] = {}
+        for audience in {one[-1] for one in best}:  # texts are read of the best of all files only
+            scores = {row: -score for score, *_, row, of in best if of == audience}
+            bound = {"rows": json.dumps(list(scores))}
+            matches = self._ask(audience, CHOSEN, bound, partial(_match, audience, scores))
+            chosen |= {(audience, row): match for row, match in matches}
+        return [chosen[audience, row] for *_, row, audience in best if (audience, row) in chosen]
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
         """As in OrgEngine."""
@@ -350,9 +355,10 @@ def _head(audience: str, row: Row) -> OrgHead:
     return OrgHead(OrgRepository(row[0], row[1], row[2], audience), row[3], int(row[4]))
 
 
-def _match(audience: str, row: Row) -> OrgMatch:
-    *columns, lexical, repository_id, name, link, head = row
-    return OrgMatch(_located(tuple(columns)), lexical, OrgRepository(repository_id, name, link, audience), head)
+def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, OrgMatch]:
+    number, *columns, repository_id, name, link, head = row
+    repository = OrgRepository(repository_id, name, link, audience)
+    return number, OrgMatch(_located(tuple(columns)), scores[number], repository, head)
 
 
 def _located(row: Row) -> Located:
