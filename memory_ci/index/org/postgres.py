@@ -50,8 +50,7 @@ MIGRATIONS = (
     );
     CREATE INDEX entries_repository ON memory_org.entries (repository);
     CREATE INDEX entries_words ON memory_org.entries USING gin (words);
-    CREATE TABLE memory_org.words (word text COLLATE "C" PRIMARY KEY, entries integer NOT NULL);
-    CREATE INDEX words_gone ON memory_org.words (word) WHERE entries <= 0;
+    CREATE TABLE memory_org.words (word text COLLATE "C" PRIMARY KEY, entries integer NOT NULL) WITH (fillfactor = 60);
     CREATE TABLE memory_org.totals (entries bigint NOT NULL, words bigint NOT NULL);
     INSERT INTO memory_org.totals VALUES (0, 0);
     """,
@@ -130,6 +129,7 @@ class PostgresEngine:
         self._server, self._is_writer = OrgServer(address, is_writer=is_writer, deadline=deadline), is_writer
         self._open: dict[str, Connection | None] = {}
         self._heads: dict[str, OrgHead] | None = None
+        self._changed: dict[str, None] = {}
         self._counted: dict[str, dict[StemPattern, int]] = {}
         self._stemmer = Stemmer()
 
@@ -205,11 +205,12 @@ class PostgresEngine:
 
     def publish(self) -> list[OrgPublished]:
         """Every transaction was seen when it ended; what they left to do for later readers is done: none has a file."""
-        for audience, connection in self._open.items():
-            if audience and connection is not None:
-                with self._server.telling():
-                    connection.execute("SELECT gin_clean_pending_list('memory_org.entries_words')")
-                    connection.execute("ANALYZE memory_org.entries")
+        for audience in tuple(self._changed):
+            with self._writing(audience) as connection:
+                connection.execute("DELETE FROM memory_org.words WHERE entries <= 0")
+                connection.execute("SELECT gin_clean_pending_list('memory_org.entries_words')")
+                connection.execute("ANALYZE memory_org.entries")
+        self._changed.clear()
         return []
 
     def close(self) -> None:
@@ -231,7 +232,6 @@ class PostgresEngine:
         new, moved, gone = compare_rows(before, digests)
         if gone:
             connection.execute(FORGET, (gone,))
-            connection.execute("DELETE FROM memory_org.words WHERE entries <= 0")
         for line, row in moved:
             connection.execute("UPDATE memory_org.entries SET line = %s WHERE row = %s", (line, row))
         if not new:
@@ -323,6 +323,7 @@ class PostgresEngine:
     def _writing(self, audience: str) -> Iterator[Connection]:
         connection = self._connection(audience) or self._create(audience)
         self._counted.pop(audience, None)
+        self._changed[audience] = None
         with self._server.telling(), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             yield connection
@@ -338,14 +339,14 @@ class PostgresEngine:
     def _connection(self, audience: str) -> Connection | None:
         """That of an audience, or of the operator (""); None where there is none or this role may not read it."""
         if audience not in self._open:
-            self._open[audience] = None
             with suppress(NoSuchDatabaseError), self._server.telling():
                 connection = self._server.take(self._database(audience))
-                if self._is_current(connection, audience):
-                    self._open[audience] = connection
-                else:
-                    connection.close()
-        return self._open[audience]
+                try:
+                    self._open[audience] = connection if self._is_current(connection, audience) else None
+                finally:
+                    if self._open.get(audience) is None:
+                        connection.close()
+        return self._open.setdefault(audience, None)
 
     def _create(self, audience: str) -> Connection:
         with self._server.telling():
