@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections import deque
@@ -18,10 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.files import lock_file
+from memory_ci.files import lock_file, write_whole
 from memory_ci.flows.org.shared_entries import OrgLook, look
 from memory_ci.flows.org.targets import OrgTarget, OrgTargets
-from memory_ci.index.org import OrgEngine, open_engine, state_directory
+from memory_ci.index.org import OrgEngine, is_server, open_engine, state_directory
 from memory_ci.records.org import OrgHead, OrgPublished, OrgRepository
 
 JOBS, SECONDS = 8, 120.0
@@ -93,7 +92,7 @@ def sync_org(
     with tempfile.TemporaryDirectory() as elsewhere:
         targets = gather(Path(elsewhere) if dry_run else place / "forge")
     with _opened(out, place, dry_run=dry_run) as engine:
-        run = _Run(engine, load_state(place), now, dry_run=dry_run)
+        run = _Run(engine, load_state(engine), now, dry_run=dry_run)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             scratch = _empty(place / "scratch") if place.is_dir() else None
             look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
@@ -102,14 +101,14 @@ def sync_org(
                 run.take(seen)
                 advance(done, len(targets.targets))
         if targets.targets and not run.reached:
-            run.save(place)
+            run.save()
             told = "; ".join(f"{name}: {why}" for name, why in run.failed[:3]) or "each is gone"
             message = f"none of {len(targets.targets)} repositories can be reached ({told})"
             hint = "Nothing was dropped. Check the network and the credentials, and run again."
             raise EngineError(message, slug="org-unreachable", hint=hint)
         run.drop_missing(targets)
         published = () if dry_run else tuple(engine.publish())
-        run.save(place)
+        run.save()
         if not dry_run:
             write_manifests(Path(out), engine, run.states, published, now)
         return run.report(targets, published)
@@ -178,10 +177,10 @@ class _Run:
         if not targets.problem:
             self.states = {id_: state for id_, state in self.states.items() if id_ in named}
 
-    def save(self, place: Path) -> None:
+    def save(self) -> None:
         """Keep what the operator is told of."""
         if not self._dry_run:
-            write_whole(place / STATE, msgspec.json.encode(self.states))
+            self._engine.keep_state(msgspec.json.encode(self.states))
 
     def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
         """What was done."""
@@ -244,6 +243,10 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 @contextmanager
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
+    if dry_run and is_server(out):
+        with _closing(open_engine(out)) as engine:
+            yield engine
+        return
     if dry_run and not place.is_dir():
         with tempfile.TemporaryDirectory() as nothing, _closing(open_engine(nothing, is_writer=True)) as engine:
             yield engine
@@ -252,7 +255,7 @@ def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     with (place / "lock").open("ab") as lock:
         if not lock_file(lock.fileno()):
             hint = "Wait for it to end: what it does is not lost."
-            raise RepositoryError(f"another sync works on {out}", slug="org-locked", hint=hint)
+            raise RepositoryError(f"another sync works on {place}", slug="org-locked", hint=hint)
         with _closing(open_engine(out, is_writer=True)) as engine:
             yield engine
 
@@ -265,13 +268,10 @@ def _closing(engine: OrgEngine) -> Iterator[OrgEngine]:
         engine.close()
 
 
-STATE = "state.json"
-
-
-def load_state(place: Path) -> dict[str, OrgState]:
+def load_state(engine: OrgEngine) -> dict[str, OrgState]:
     """What the last sync told of each repository, by its id; nothing where that cannot be read."""
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((place / STATE).read_bytes(), type=dict[str, OrgState])
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(engine.state() or b"{}", type=dict[str, OrgState])
     return {}
 
 
@@ -322,16 +322,3 @@ def write_manifests(
     for path in out.glob("*.json") if out.is_dir() else ():
         if path.name not in kept and (path.stem in ("public", "internal") or path.stem.startswith("group-")):
             path.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """A file that is never seen half written. Raises RepositoryError (write-failed)."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise RepositoryError(f"cannot write {path}: {error}", slug="write-failed", hint="Nothing was lost.") from error

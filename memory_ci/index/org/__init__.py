@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -42,6 +44,15 @@ class OrgEngine(Protocol):
 
     def publish(self) -> list[OrgPublished]:
         """Let readers see what was written: each audience that changed, whole and at once."""
+
+    def size(self, audience: str) -> int:
+        """Bytes of what readers of an audience read."""
+
+    def state(self) -> bytes:
+        """What the operator kept beside the entries; b"" where there is nothing. Readers have none."""
+
+    def keep_state(self, data: bytes) -> None:
+        """Keep it, instead of what was there. Raises RepositoryError (write-failed)."""
 
     def close(self) -> None:
         """End. What was synced stays, published or not."""
@@ -85,5 +96,9 @@ def _open_server(address: str, *, is_writer: bool, deadline: float | None) -> Or
 
 
 def state_directory(address: str) -> Path:
-    """Where the operator of a sync keeps what readers are not told: beside the files."""
-    return Path(address) / WORK
+    """Where the operator of a sync keeps what readers are not told: beside the files; for a server in the user's cache,
+    where losing it costs time only."""
+    if not is_server(address):
+        return Path(address) / WORK
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "memory-ci" / "org" / f"server-{hashlib.sha256(address.encode()).hexdigest()[:16]}"

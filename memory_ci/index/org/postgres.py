@@ -58,7 +58,12 @@ MIGRATIONS = (
 """What makes each version of an audience's database out of the one before. Another tokenizer, or other fields of Entry,
 mean a step that empties all tables: then the next sync reads the repositories anew."""
 
-OPERATOR_MIGRATIONS = ("CREATE TABLE memory_org.audiences (audience text PRIMARY KEY)",)
+OPERATOR_MIGRATIONS = (
+    """
+    CREATE TABLE memory_org.audiences (audience text PRIMARY KEY);
+    CREATE TABLE memory_org.state (data bytea NOT NULL);
+    """,
+)
 
 LOCK = 0x6D636958  # Of one writer at a time: "mciX".
 ADD_REPOSITORY = """
@@ -212,6 +217,22 @@ class PostgresEngine:
                 connection.execute("ANALYZE memory_org.entries")
         self._changed.clear()
         return []
+
+    def size(self, audience: str) -> int:
+        """As in OrgEngine: of the whole database."""
+        query = "SELECT pg_database_size(current_database())"
+        return int(self._read(audience, lambda c: c.execute(query).fetchall())[0][0])
+
+    def state(self) -> bytes:
+        """As in OrgEngine: in the operator's database."""
+        rows = self._read("", lambda c: c.execute("SELECT data FROM memory_org.state").fetchall())
+        return bytes(rows[0][0]) if rows else b""
+
+    def keep_state(self, data: bytes) -> None:
+        """As in OrgEngine."""
+        with self._server.telling(), self._held("").transaction():
+            self._held("").execute("DELETE FROM memory_org.state")
+            self._held("").execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
 
     def close(self) -> None:
         """As in OrgEngine; connections are kept for the next engine of this process."""

@@ -23,6 +23,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.files import write_whole
 from memory_ci.index.builder import ADD_ENTRY, ADD_TEXT, keep_rows, text_row
 from memory_ci.index.database import (
     IDENTITY,
@@ -44,6 +45,7 @@ from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, O
 
 ORG_IDENTITY = {**IDENTITY, "org": "1"}
 
+STATE = "state.json"  # Of the operator, in WORK.
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
 BUSY_SECONDS = 5.0
 
@@ -190,6 +192,21 @@ class SqliteEngine:
                 message = f"cannot write {target}: {error}"
                 raise RepositoryError(message, slug="write-failed", hint="What was published before stays.") from error
         return published
+
+    def size(self, audience: str) -> int:
+        """As in OrgEngine."""
+        path = self._directory / f"{audience}.db"
+        return path.stat().st_size if path.is_file() else 0
+
+    def state(self) -> bytes:
+        """As in OrgEngine."""
+        with suppress(OSError):
+            return (self._work / STATE).read_bytes()
+        return b""
+
+    def keep_state(self, data: bytes) -> None:
+        """As in OrgEngine."""
+        write_whole(self._work / STATE, data)
 
     def close(self) -> None:
         """As in OrgEngine."""

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def place(address: str) -> Iterator[Place]:
     place.close()
 
 
-def ask(address: str, query: str) -> list[tuple[object, ...]]:
+def ask(address: str, query: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(address, autocommit=True) as connection:
         cursor = connection.execute(query.encode())
         return cursor.fetchall() if cursor.description else []
@@ -115,7 +116,7 @@ def test_words_that_are_gone_are_counted_no_more(address: str, place: Place) -> 
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry zanzibar", "Retry twice"))
     with writing(place) as engine:
         engine.sync(make_repository("a"), "2", make_entries(2, "Retry twice", "Retry lusaka"))
-    words = dict(ask(of(address, "internal"), "SELECT word, entries FROM memory_org.words"))  # type: ignore[arg-type]
+    words = dict(ask(of(address, "internal"), "SELECT word, entries FROM memory_org.words"))
     assert {word: words.get(word, 0) for word in ("retri", "zanzibar", "lusaka")} == {
         "retri": 2,
         "zanzibar": 0,
@@ -204,9 +205,9 @@ def test_a_connection_is_used_again_unless_it_is_broken(address: str, place: Pla
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     close_idle()
     database = address.partition("@/")[2].partition("?")[0]
-    count = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'memory-ci' AND datname = '{database}_internal'"
+    count = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'memory-ci' AND datname = '{database}_internal'"  # noqa: S608
 
-    def search() -> list[tuple[object, ...]]:
+    def search() -> list[tuple[Any, ...]]:
         with closing(open_engine(address)) as engine:
             assert engine.search(["retry"], ALL, ["internal"], 10)
         return ask(address, count)
