@@ -85,29 +85,10 @@ def ask_remote_git(
     return RemoteAnswer(process.returncode, output, errors.decode("utf-8", "replace"))
 
 
-ADDRESS = re.compile(
-    r"(?P<web>https?://)(?:[^/@]*@)?(?P<at>[^/]+/.+)"
-    r"|(?:ssh|git\+ssh|ssh\+git)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)"
-    r"|(?:[\w.-]+@)?(?P<short>[\w.-]{2,}):(?!//)(?P<scp>[^\\].*)"
-)
 CLOSED = re.compile(r"could not read Username|terminal prompts disabled|Authentication failed|not found|error: 40[134]")
 """What git says of a remote that wants to know who asks."""
 
 ASK_SECONDS = 5.0
-
-
-def find_web_address(remote: str) -> str | None:
-    """Where strangers would read a remote over the web; "" for a directory, None for an address of another kind.
-
-    >>> [find_web_address(one) for one in ("git@github.com:a/b.git", "https://me:pw@host/a/b", "/srv/a.git")]
-    ['https://github.com/a/b.git', 'https://host/a/b', '']
-    """
-    match = ADDRESS.fullmatch(remote)
-    if match is None:
-        return None if "://" in remote and not remote.startswith("file://") else ""
-    if match["web"]:
-        return f"{match['web']}{match['at']}"
-    return f"https://{match['host'] or match['short']}/{(match['path'] or match['scp']).lstrip('/')}"
 
 
 def is_readable_by_anybody(address: str) -> bool | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from memory_ci.gitrepo.network import Remote, ask_remote_git, find_web_address, remote_failure, run_remote_git
+from memory_ci.gitrepo.network import Remote, ask_remote_git, remote_failure, run_remote_git
 from memory_ci.gitrepo.repo import Repository, find_repository
 
 ABSENT = re.compile(r"repository '?[^\n]*'? not found|Repository not found|not appear to be a git repository", re.I)
@@ -45,13 +45,3 @@ def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: 
         run_remote_git(
             repo.cwd, *noop, "fetch", *options, "--", "origin", input=wanted, env=remote.env, seconds=seconds
         )
-
-
-def address_of(remote: str) -> str:
-    """One spelling of the addresses of a repository, to tell whether two are one; "" for a directory.
-
-    >>> {address_of(one) for one in ("git@github.com:Acme/pay.git", "https://me@github.com/acme/pay/")}
-    {'github.com/acme/pay'}
-    """
-    web = find_web_address(remote.strip().rstrip("/")) or ""
-    return web.partition("://")[2].lower().removesuffix(".git")

@@ -15,9 +15,10 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.flows.org.targets import OrgTarget
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.workspace import readable_path
+from memory_ci.gitrepo.addresses import address_of
 from memory_ci.gitrepo.blobs import Tree, TreeFile, tree_at
 from memory_ci.gitrepo.network import Remote, connect
-from memory_ci.gitrepo.remote_tree import address_of, fetch_files, fetch_tree, find_default_tip
+from memory_ci.gitrepo.remote_tree import fetch_files, fetch_tree, find_default_tip
 from memory_ci.gitrepo.repo import Repository, find_repository, find_setting, resolve_commit
 from memory_ci.records.config import Config, ScopePatterns
 from memory_ci.records.entry import Located

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.remote_tree import address_of
+from memory_ci.gitrepo.addresses import address_of
 from memory_ci.records.names import AUDIENCE
 from memory_ci.records.org import OrgRepository
 

@@ -16,8 +16,8 @@ from memory_ci.flows.org.address import INDEX, choose_audiences, find_index
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.ranking import FeedbackWeights, weights_of
 from memory_ci.flows.workspace import Workspace
+from memory_ci.gitrepo.addresses import address_of
 from memory_ci.gitrepo.process import decode_path, run_git
-from memory_ci.gitrepo.remote_tree import address_of
 from memory_ci.index.org import OrgEngine, open_engine
 from memory_ci.records.config import Config
 from memory_ci.records.entry import ScopeOf

@@ -18,7 +18,8 @@ import msgspec
 from memory_ci.errors import MemoryCIError
 from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
-from memory_ci.gitrepo.network import find_web_address, is_readable_by_anybody
+from memory_ci.gitrepo.addresses import find_web_address
+from memory_ci.gitrepo.network import is_readable_by_anybody
 from memory_ci.gitrepo.process import run_git
 from memory_ci.store.files import write_file
 

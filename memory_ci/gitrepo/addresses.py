@@ -1,0 +1,35 @@
+"""Addresses of remotes: where strangers would read one over the web, and whether two are one."""
+
+from __future__ import annotations
+
+import re
+
+ADDRESS = re.compile(
+    r"(?P<web>https?://)(?:[^/@]*@)?(?P<at>[^/]+/.+)"
+    r"|(?:ssh|git\+ssh|ssh\+git)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)"
+    r"|(?:[\w.-]+@)?(?P<short>[\w.-]{2,}):(?!//)(?P<scp>[^\\].*)"
+)
+
+
+def find_web_address(remote: str) -> str | None:
+    """Where strangers would read a remote over the web; "" for a directory, None for an address of another kind.
+
+    >>> [find_web_address(one) for one in ("git@github.com:a/b.git", "https://me:pw@host/a/b", "/srv/a.git")]
+    ['https://github.com/a/b.git', 'https://host/a/b', '']
+    """
+    match = ADDRESS.fullmatch(remote)
+    if match is None:
+        return None if "://" in remote and not remote.startswith("file://") else ""
+    if match["web"]:
+        return f"{match['web']}{match['at']}"
+    return f"https://{match['host'] or match['short']}/{(match['path'] or match['scp']).lstrip('/')}"
+
+
+def address_of(remote: str) -> str:
+    """One spelling of the addresses of a repository, to tell whether two are one; "" for a directory.
+
+    >>> {address_of(one) for one in ("git@github.com:Acme/pay.git", "https://me@github.com/acme/pay/")}
+    {'github.com/acme/pay'}
+    """
+    web = find_web_address(remote.strip().rstrip("/")) or ""
+    return web.partition("://")[2].lower().removesuffix(".git")
