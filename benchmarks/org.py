@@ -151,13 +151,13 @@ def children(command: Sequence[str], times: int) -> Iterator[float]:
 
 
 def measure_server(place: Path, repositories: int, entries: int, seed: int) -> None:
-    """The same on a PostgreSQL server that is started for it, settings as those of the tests."""
+    """The same on a PostgreSQL server that is started for it."""
     import psycopg
 
     from tests.postgresql import running_server
 
     place.chmod(0o755)
-    with running_server(place, shared_buffers="512MB") as socket:
+    with running_server(place, shared_buffers="512MB", autovacuum="on") as socket:
         SERVER.append(int((Path(socket) / "postmaster.pid").read_text().split()[0]))
         with psycopg.connect(f"postgresql://postgres@/postgres?host={socket}", autocommit=True) as connection:
             connection.execute("CREATE DATABASE memory")

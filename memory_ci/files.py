@@ -8,8 +8,6 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from memory_ci.errors import RepositoryError
-
 LOCKED_BYTE = 1 << 30
 """Windows locks bytes, and nobody else may read those: so one that is never written."""
 
@@ -58,16 +56,3 @@ def read_regular(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"is over the limit of {limit} bytes", str(path))
     return data
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """A file that is never seen half written. Raises RepositoryError (write-failed)."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise RepositoryError(f"cannot write {path}: {error}", slug="write-failed", hint="Nothing was lost.") from error

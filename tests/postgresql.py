@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -73,7 +74,7 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
             _wait(server)
         yield str(data)
     finally:
-        server.send_signal(2)  # closes connections, then ends
+        server.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
         server.wait(20)
         log.close()
 
@@ -108,8 +109,10 @@ def make_address(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
         socket = request.getfixturevalue("postgres")
         name = f"org{os.getpid()}_{next(NUMBERS)}"
         with psycopg.connect(f"postgresql://postgres@/postgres?host={socket}", autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return f"postgresql://postgres@/{name}?host={socket}"
+            with suppress(psycopg.errors.DuplicateObject):
+                connection.execute("CREATE ROLE operator LOGIN CREATEDB")
+            connection.execute(f"CREATE DATABASE {name} OWNER operator".encode())
+        return f"postgresql://operator@/{name}?host={socket}"
 
     yield make
     with suppress(ImportError):

@@ -7,7 +7,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.files import lock_file, write_whole
+from memory_ci.files import lock_file
 from memory_ci.flows.org.shared_entries import OrgLook, look
 from memory_ci.flows.org.targets import OrgTarget, OrgTargets
 from memory_ci.index.org import OrgEngine, is_server, open_engine, state_directory
 from memory_ci.records.org import OrgHead, OrgPublished, OrgRepository
+from memory_ci.store.files import write_file
 
 JOBS, SECONDS = 8, 120.0
 """Repositories that are looked at together, and seconds for each git of one."""
@@ -100,17 +101,16 @@ def sync_org(
             for done, seen in enumerate(looks, 1):
                 run.take(seen)
                 advance(done, len(targets.targets))
-        if targets.targets and not run.reached:
-            run.save()
-            told = "; ".join(f"{name}: {why}" for name, why in run.failed[:3]) or "each is gone"
-            message = f"none of {len(targets.targets)} repositories can be reached ({told})"
-            hint = "Nothing was dropped. Check the network and the credentials, and run again."
-            raise EngineError(message, slug="org-unreachable", hint=hint)
         run.drop_missing(targets)
         published = () if dry_run else tuple(engine.publish())
         run.save()
         if not dry_run:
             write_manifests(Path(out), engine, run.states, published, now)
+        if targets.targets and not run.reached:
+            told = "; ".join(f"{name}: {why}" for name, why in run.failed[:3]) or "each is gone"
+            message = f"none of {len(targets.targets)} repositories can be reached ({told})"
+            hint = "What is there keeps its rows. Check the network and the credentials, and run again."
+            raise EngineError(message, slug="org-unreachable", hint=hint)
         return run.report(targets, published)
 
 
@@ -165,16 +165,15 @@ class _Run:
         )
 
     def drop_missing(self, targets: OrgTargets) -> None:
-        """Forget what is gone, what is refused, and what nothing names any more: the last only if all was listed."""
+        """Forget what is shut; and, if something was reached, what is gone, and what a whole listing names no more."""
         named = {target.repository.id for target in targets.targets}
-        missing = [] if targets.problem else [id_ for id_ in self._known if id_ not in named]
-        refused = {name for name, _ in targets.refused} | set(targets.left_out)
-        shut = [id_ for id_, head in self._known.items() if id_ not in named and head.repository.name in refused]
-        for id_ in dict.fromkeys([*self._gone, *missing, *shut]):
+        is_whole = not targets.problem and (self.reached or not named)
+        missing = [id_ for id_ in self._known if id_ not in named] if is_whole else []
+        for id_ in dict.fromkeys([*targets.shut, *missing, *(self._gone if self.reached else ())]):
             if (known := self._known.get(id_)) is not None:
                 self._drop(known)
             self.states.pop(id_, None)
-        if not targets.problem:
+        if is_whole:
             self.states = {id_: state for id_, state in self.states.items() if id_ in named}
 
     def save(self) -> None:
@@ -204,7 +203,7 @@ class _Run:
         )
 
     def _write(self, repository: OrgRepository, seen: OrgLook, known: OrgHead | None) -> None:
-        is_renamed = known is not None and not seen.target.is_local and known.repository != repository
+        is_renamed = known is not None and known.repository != repository and not seen.target.is_local
         if known is not None and seen.entries is None and not is_renamed:
             self._named["unchanged"].append(repository.name)
             return
@@ -244,28 +243,20 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
     if dry_run and is_server(out):
-        with _closing(open_engine(out)) as engine:
+        with closing(open_engine(out)) as engine:
             yield engine
         return
     if dry_run and not place.is_dir():
-        with tempfile.TemporaryDirectory() as nothing, _closing(open_engine(nothing, is_writer=True)) as engine:
+        with tempfile.TemporaryDirectory() as nothing, closing(open_engine(nothing, is_writer=True)) as engine:
             yield engine
         return
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (place / "lock").open("ab") as lock:
         if not lock_file(lock.fileno()):
             hint = "Wait for it to end: what it does is not lost."
-            raise RepositoryError(f"another sync works on {place}", slug="org-locked", hint=hint)
-        with _closing(open_engine(out, is_writer=True)) as engine:
+            raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
+        with closing(open_engine(out, is_writer=True)) as engine:
             yield engine
-
-
-@contextmanager
-def _closing(engine: OrgEngine) -> Iterator[OrgEngine]:
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 def load_state(engine: OrgEngine) -> dict[str, OrgState]:
@@ -318,7 +309,7 @@ def write_manifests(
         )
         manifest = OrgManifest(one.audience, Path(one.path).name, one.sha256, one.size, now, rows)
         kept.add(f"{one.audience}.json")
-        write_whole(out / f"{one.audience}.json", msgspec.json.format(msgspec.json.encode(manifest)))
+        write_file(out / f"{one.audience}.json", msgspec.json.format(msgspec.json.encode(manifest)))
     for path in out.glob("*.json") if out.is_dir() else ():
         if path.name not in kept and (path.stem in ("public", "internal") or path.stem.startswith("group-")):
             path.unlink(missing_ok=True)

@@ -49,13 +49,15 @@ class OrgTarget(msgspec.Struct, frozen=True):
 class OrgTargets(msgspec.Struct, frozen=True):
     """All of them, by name; those that are refused, each with the reason; private ones of a listing that no line names.
 
-    `problem`: why a listing is not whole, so that nothing may be taken for gone that it does not name.
+    `problem`: why a listing is not whole, so that nothing may be taken for gone that it does not name. `shut`: the ids
+    of those that are refused or left out.
     """
 
     targets: tuple[OrgTarget, ...]
     refused: tuple[tuple[str, str], ...] = ()
     left_out: tuple[str, ...] = ()
     problem: str = ""
+    shut: tuple[str, ...] = ()
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -97,7 +99,8 @@ def gather_targets(
         if address not in found.named:
             found.add_listed(one, None)
     targets = sorted(found.targets.values(), key=lambda target: (target.repository.name, target.repository.id))
-    return OrgTargets(tuple(targets), tuple(found.refused), tuple(found.left_out), "; ".join(problems))
+    told = (tuple(found.refused), tuple(found.left_out), "; ".join(problems), tuple(found.shut))
+    return OrgTargets(tuple(targets), *told)
 
 
 class _Gatherer:
@@ -108,6 +111,7 @@ class _Gatherer:
         self.targets: dict[str, OrgTarget] = {}
         self.refused: list[tuple[str, str]] = []
         self.left_out: list[str] = []
+        self.shut: list[str] = []
         self.named: set[str] = set()
 
     def add_line(self, line: _Line) -> None:
@@ -146,9 +150,11 @@ class _Gatherer:
         audience = asked or one.visibility if one.visibility != "private" or asked else "private"
         if line is None and one.visibility == "private":
             self.left_out.append(one.name)
+            self.shut.append(one.id)
         elif WIDTH.get(audience, WIDTH["private"]) < WIDTH[one.visibility] or audience == "private":
             why = PRIVATE if one.visibility == "private" else f"is {one.visibility} at its forge, not {audience}"
             self.refused.append((one.name, why))
+            self.shut.append(one.id)
         else:
             address = one.address if line is None or address_of(one.link) in self._listed else line.address
             repository = OrgRepository(one.id, one.name, one.link, audience)

@@ -23,7 +23,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
-from memory_ci.files import write_whole
 from memory_ci.index.builder import ADD_ENTRY, ADD_TEXT, keep_rows, text_row
 from memory_ci.index.database import (
     IDENTITY,
@@ -206,7 +205,13 @@ class SqliteEngine:
 
     def keep_state(self, data: bytes) -> None:
         """As in OrgEngine."""
-        write_whole(self._work / STATE, data)
+        path, new = self._work / STATE, self._work / f"{STATE}.new"
+        try:
+            new.write_bytes(data)
+            new.replace(path)
+        except OSError as error:
+            message = f"cannot write {path}: {error}"
+            raise RepositoryError(message, slug="write-failed", hint="The index itself is written.") from error
 
     def close(self) -> None:
         """As in OrgEngine."""

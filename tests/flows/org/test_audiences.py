@@ -92,6 +92,18 @@ def test_one_made_private_is_gone_from_the_shared_index_at_the_next_sync(
     assert "open" not in (org.index / "public.json").read_text()
 
 
+def test_one_made_private_is_gone_even_where_no_other_can_be_reached(org: Organisation, github: GitHubListing) -> None:
+    put_three(org, github)
+    org.sync([], ["acme"])
+    github.put(0, "open", "private")
+    del github.listed["open"]["pushed_at"]
+    github.listed["inner"]["clone_url"] = "http://127.0.0.1:9/inner.git"
+    with pytest.raises(EngineError) as caught:
+        org.sync([], ["acme"])
+    assert caught.value.slug == "org-unreachable"
+    assert org.titles("public", "internal") == ["A note of inner"]
+
+
 def test_a_renamed_repository_keeps_its_rows_and_is_not_fetched(org: Organisation, github: GitHubListing) -> None:
     put_three(org, github)
     org.sync([], ["acme"])

@@ -17,6 +17,9 @@ from memory_ci.flows.serve.retrieve import injected_ids, retrieve
 from memory_ci.flows.serve.session_note import note_given
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.index.org import open_engine
+from memory_ci.mcp.arguments import Retrieve
+from memory_ci.mcp.caller import Caller
+from memory_ci.mcp.tools import call_retrieve
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.org import OrgRepository
 from memory_ci.records.retrieval import Retrieval
@@ -157,6 +160,29 @@ def test_a_session_is_not_given_it_twice(project: Project, index: Path) -> None:
     note_given(open_workspace(project.path), "s1", first, NOW)
     assert first.organisation
     assert ask(project, index, session="s1").organisation == ()
+
+
+def test_it_costs_one_question_of_git(
+    project: Project, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(index, "pay", charge(1))
+    ask(project, index)
+
+    def started(place: Path | str, log: Path) -> int:
+        monkeypatch.setenv("GIT_TRACE", str(log))
+        ask(project, place, environ={} if place else {"MEMORY_CI_ORG_INDEX": ""})
+        return log.read_text().count("built-in: git")
+
+    assert started(index, tmp_path / "with") - started("", tmp_path / "without") == 1
+
+
+def test_agents_have_it_over_mcp(project: Project, index: Path) -> None:
+    put(index, "pay", charge(1))
+    environ = {**os.environ, "MEMORY_CI_ORG_INDEX": str(index)}
+    caller = Caller(start=project.path, clock=lambda: NOW, environ=environ)
+    text, told = call_retrieve(caller, Retrieve(task=TASK))
+    assert "From acme/pay: https://forge.example/acme/pay" in text
+    assert told.ids == (), "only our own are counted as given"
 
 
 def test_nothing_of_it_is_given_for_a_file_or_the_past_or_to_a_role_that_sees_less(

@@ -40,10 +40,10 @@ def ask(address: str, query: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def of(address: str, audience: str, role: str = "postgres") -> str:
+def of(address: str, audience: str, role: str = "operator") -> str:
     """The address of an audience's database, or with "" of the operator's, for a role."""
     database = address.partition("@/")[2].partition("?")[0]
-    at = address.replace("postgres@", f"{role}@")
+    at = address.replace("operator@", f"{role}@")
     return at.replace(f"/{database}?", f"/{database}_{audience}?") if audience else at
 
 
@@ -51,8 +51,8 @@ def of(address: str, audience: str, role: str = "postgres") -> str:
 def outsider(address: str, place: Place) -> str:
     """A member of the role of `internal` alone; the other audience has three entries."""
     database = address.partition("@/")[2].partition("?")[0]
-    ask(address, f'CREATE ROLE "{database}_internal" NOLOGIN')
-    ask(address, f'CREATE ROLE {database}_job LOGIN IN ROLE "{database}_internal"')
+    ask(of(address, "", "postgres"), f'CREATE ROLE "{database}_internal" NOLOGIN')
+    ask(of(address, "", "postgres"), f'CREATE ROLE {database}_job LOGIN IN ROLE "{database}_internal"')
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
         engine.sync(make_repository("x", "group-x"), "1", make_entries(2, "Retry zanzibar", "Second", "Third"))
