@@ -115,10 +115,13 @@ CREATE = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLA
 FIRST = 10
 """Times the depth: so many candidates are scored first, to see what score the others must reach."""
 
-SETTINGS = """
-SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true),
-    set_config('max_parallel_workers_per_gather', '0', true)
-"""
+DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
+FOR_READERS = (
+    # Each takes longer to begin than a question to answer.
+    sql.SQL("ALTER DATABASE {} SET jit = off"),
+    sql.SQL("ALTER DATABASE {} SET max_parallel_workers_per_gather = 0"),
+    sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"),
+)
 
 T = TypeVar("T")
 unpack = msgspec.msgpack.Decoder().decode
@@ -335,9 +338,8 @@ class PostgresEngine:
         """One snapshot, until the deadline."""
         connection = self._held(audience)
         with self._server.telling(), connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            timeout = 0 if self._server.deadline is None else max(1, int(self._server.left() * 1000))
-            connection.execute(SETTINGS, (str(timeout),))
+            if self._server.deadline is not None:
+                connection.execute(DEADLINE, (str(max(1, int(self._server.left() * 1000))),))
             return work(connection)
 
     @contextmanager
@@ -401,7 +403,8 @@ class PostgresEngine:
             connection.execute(script)
             connection.execute("INSERT INTO memory_org.version VALUES (%s)", (number,))
         name = sql.Identifier(database)
-        connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
+        for statement in FOR_READERS:
+            connection.execute(statement.format(name))
         if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone() is not None:
             for right in GRANTS:
                 connection.execute(right.format(name))

@@ -22,7 +22,7 @@ LONGEST_NAME = 63  # Bytes of a name in PostgreSQL.
 CONNECT_SECONDS = 10.0  # Where no deadline is nearer.
 MOST_KEPT = 4  # Idle connections to one database.
 
-_IDLE: dict[str, list[Connection]] = defaultdict(list)
+_IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
 
 
 class NoSuchDatabaseError(Exception):
@@ -45,7 +45,7 @@ class OrgServer:
         self._asked.setdefault("application_name", "memory-ci")
         if is_writer:
             self._asked["target_session_attrs"] = "read-write"
-        self.deadline = deadline
+        self.deadline, self._is_writer = deadline, is_writer
 
     def database_of(self, audience: str) -> str:
         """The database of one audience, which is also the name of the role whose members may read it."""
@@ -65,7 +65,7 @@ class OrgServer:
 
     def take(self, database: str) -> Connection:
         """A connection that nobody else has. Raises NoSuchDatabaseError, TimeoutError, EngineError (org-server)."""
-        key = conninfo.make_conninfo("", **{**self._asked, "dbname": database})
+        key = self._key(database)
         while idle := _IDLE[key]:
             kept = idle.pop()
             with suppress(psycopg.Error):
@@ -73,11 +73,11 @@ class OrgServer:
                 return kept
             kept.close()
         with self.telling():
-            return self._connect(key, database)
+            return self._connect(key[0], database)
 
     def keep(self, database: str, connection: Connection) -> None:
         """Hand a connection back."""
-        idle = _IDLE[conninfo.make_conninfo("", **{**self._asked, "dbname": database})]
+        idle = _IDLE[self._key(database)]
         is_sound = not connection.closed and connection.info.transaction_status == pq.TransactionStatus.IDLE
         if is_sound and len(idle) < MOST_KEPT:
             idle.append(connection)
@@ -97,6 +97,9 @@ class OrgServer:
                 told = told.replace(secret, "…")
             hint = "Check MEMORY_CI_ORG_INDEX, the variables of libpq (PGUSER, PGPASSWORD …) and the role's rights."
             raise EngineError(f"the server of the organisation's index: {told}", slug="org-server", hint=hint) from None
+
+    def _key(self, database: str) -> tuple[str, bool]:
+        return conninfo.make_conninfo("", **{**self._asked, "dbname": database}), self._is_writer
 
     def _connect(self, key: str, database: str) -> Connection:
         """As psycopg.connect, whose timeout is two seconds at least. libpq tries the hosts one after another."""
@@ -121,6 +124,8 @@ class OrgServer:
         connection: Connection = psycopg.Connection(raw)
         connection.prepare_threshold = None  # statements would be lost where a pooler stands between
         connection.autocommit = True
+        if not self._is_writer:
+            connection.read_only, connection.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
         return connection
 
 
