@@ -112,7 +112,7 @@ GRANTS = (
     sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA memory_org TO {0}"),
 )
 CREATE = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
-FIRST = 10
+FIRST = 4
 """Times the depth: so many candidates are scored first, to see what score the others must reach."""
 
 DEADLINE = "SELECT set_config('statement_timeout', %s, true)"

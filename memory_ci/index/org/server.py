@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import os
 import select
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import Any
 
 import psycopg
@@ -46,6 +49,7 @@ class OrgServer:
         if is_writer:
             self._asked["target_session_attrs"] = "read-write"
         self.deadline, self._is_writer = deadline, is_writer
+        self._timers: dict[int, Timer] = {}
 
     def database_of(self, audience: str) -> str:
         """The database of one audience, which is also the name of the role whose members may read it."""
@@ -66,17 +70,23 @@ class OrgServer:
     def take(self, database: str) -> Connection:
         """A connection that nobody else has. Raises NoSuchDatabaseError, TimeoutError, EngineError (org-server)."""
         key = self._key(database)
-        while idle := _IDLE[key]:
-            kept = idle.pop()
-            with suppress(psycopg.Error):
-                kept.execute("")
-                return kept
-            kept.close()
+        with suppress(IndexError):  # of an empty list: other threads take from it as well
+            while True:
+                kept = _IDLE[key].pop()
+                self._watch(kept)
+                with suppress(psycopg.Error):
+                    kept.execute("")
+                    return kept
+                kept.close()
         with self.telling():
-            return self._connect(key[0], database)
+            connection = self._connect(key[0], database)
+        self._watch(connection)
+        return connection
 
     def keep(self, database: str, connection: Connection) -> None:
         """Hand a connection back."""
+        if timer := self._timers.pop(id(connection), None):
+            timer.cancel()
         idle = _IDLE[self._key(database)]
         is_sound = not connection.closed and connection.info.transaction_status == pq.TransactionStatus.IDLE
         if is_sound and len(idle) < MOST_KEPT:
@@ -92,11 +102,20 @@ class OrgServer:
         except psycopg.errors.QueryCanceled as error:
             raise TimeoutError from error
         except psycopg.Error as error:
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                raise TimeoutError from error
             told = " ".join(str(error).split())
             for secret in filter(None, (self._asked.get("password"), self._asked.get("sslpassword"))):
                 told = told.replace(secret, "…")
             hint = "Check MEMORY_CI_ORG_INDEX, the variables of libpq (PGUSER, PGPASSWORD …) and the role's rights."
             raise EngineError(f"the server of the organisation's index: {told}", slug="org-server", hint=hint) from None
+
+    def _watch(self, connection: Connection) -> None:
+        """The server ends a statement at the deadline; where it says nothing any more, the connection is cut then."""
+        if self.deadline is not None:
+            timer = self._timers[id(connection)] = Timer(self.left(), _cut, (connection,))
+            timer.daemon = True
+            timer.start()
 
     def _key(self, database: str) -> tuple[str, bool]:
         return conninfo.make_conninfo("", **{**self._asked, "dbname": database}), self._is_writer
@@ -127,6 +146,11 @@ class OrgServer:
         if not self._is_writer:
             connection.read_only, connection.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
         return connection
+
+
+def _cut(connection: Connection) -> None:
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
 
 
 @atexit.register

@@ -47,7 +47,7 @@ class Stemmer:
     """FTS5 itself, on an empty table in memory: what it would index is read back, so each word is as it has it."""
 
     def __init__(self) -> None:
-        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(":memory:", isolation_level=None)
         columns = f"{', '.join(COLUMNS)}, content = '', tokenize = '{TOKENIZER}'"
         self._connection.execute(f"CREATE VIRTUAL TABLE texts USING fts5 ({columns})")
         self._connection.execute("CREATE VIRTUAL TABLE words USING fts5vocab (texts, 'instance')")

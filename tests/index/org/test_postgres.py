@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -173,6 +175,25 @@ def test_a_statement_ends_at_the_deadline(address: str, place: Place, monkeypatc
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
         place.read(begun + 0.3).search(["retry"], ALL, ["internal"], 10)
+    assert time.monotonic() - begun < 5
+
+
+def test_a_server_that_stops_in_the_middle_is_left_at_the_deadline(address: str, place: Place) -> None:
+    with writing(place) as engine:
+        engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
+    begun = time.monotonic()
+    reader = place.read(begun + 1.0)
+    assert reader.count(["retry"], ["internal"])[0] == 1
+    database = address.partition("@/")[2].partition("?")[0]
+    serving = ask(address, f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}_internal'")  # noqa: S608
+    try:
+        for (pid,) in serving:
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(TimeoutError):
+            reader.search(["retry"], ALL, ["internal"], 10)
+    finally:
+        for (pid,) in serving:
+            os.kill(pid, signal.SIGCONT)
     assert time.monotonic() - begun < 5
 
 
