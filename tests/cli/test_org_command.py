@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.flows.org.organisation import Organisation
+from tests.flows.org.organisation import Organisation, as_remote
 from tests.flows.project import Project
 
 
@@ -34,6 +34,16 @@ def test_two_commands_sync_and_answer(run: Run, org: Organisation) -> None:
     assert [hit["repository"] for hit in listed] == ["pay"]
     chosen = run("org", "search", "retry failed payments", "--index", str(org.index), "--audience", "public")
     assert (chosen.stdout, chosen.stderr) == ("", "No repository knows of it.\n")
+
+
+def test_the_index_may_be_named_relative_to_the_directory(
+    run: Run, org: Organisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org.write(as_remote(org.repositories["pay"]), "keys")
+    monkeypatch.chdir(org.root)
+    assert run("org", "sync", "repositories.txt", "--out", "index").exit_code == 0
+    assert run("org", "verify", "--index", "index").exit_code == 0
+    assert run("org", "sync", "pay", "keys", "--out", "other").exit_code == 0
 
 
 def test_the_exit_status_says_whether_all_was_read(run: Run, org: Organisation) -> None:
@@ -69,9 +79,13 @@ def test_status_and_verify(run: Run, org: Organisation, monkeypatch: pytest.Monk
         (["search", "x", "--index", "nowhere", "--audience", "all"], "bad-audience"),
         (["sync", "--out", "index"], "bad-list"),
         (["sync", "no-such-file", "--out", "index"], "bad-list"),
+        (["sync", ".", "--out", "index"], "bad-list"),
     ],
 )
-def test_what_cannot_be_done_is_said(run: Run, tmp_path: Path, argv: list[str], slug: str) -> None:
+def test_what_cannot_be_done_is_said(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], slug: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     result = run("org", *argv)
     assert result.exit_code in (2, 5)
     assert f"[{slug}]" in result.stderr

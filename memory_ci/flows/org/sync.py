@@ -95,7 +95,7 @@ def sync_org(
     with _opened(out, place, dry_run=dry_run) as engine:
         run = _Run(engine, load_state(engine), now, dry_run=dry_run)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
-            scratch = _empty(place / "scratch") if place.is_dir() else None
+            scratch = _empty(place.absolute() / "scratch") if place.is_dir() else None
             look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
             looks = in_order(pool, look_at, targets.targets, jobs * AHEAD)
             for done, seen in enumerate(looks, 1):

@@ -167,6 +167,9 @@ class _Gatherer:
 def _read(place: Path) -> list[_Line]:
     """A directory is a repository; a file is a list of them. Raises UsageError (bad-list)."""
     if place.is_dir():
+        if not ((place / ".git").exists() or (place / "HEAD").is_file()):
+            hint = "Name the top of a repository, or a list with one a line: PATH-OR-URL [audience]."
+            raise UsageError(f"{place} is no repository", slug="bad-list", hint=hint)
         return [_Line(str(place.resolve()), None)]
     try:
         text = read_regular(place, MAX_LIST).decode()

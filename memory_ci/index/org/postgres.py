@@ -22,7 +22,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.index.builder import compare_rows, text_row
 from memory_ci.index.org.server import Connection, NoSuchDatabaseError, OrgServer
 from memory_ci.index.org.stems import K1, LONGEST, Stemmer, StemPattern, idf, score
@@ -65,7 +65,10 @@ OPERATOR_MIGRATIONS = (
     """,
 )
 
-LOCK = 0x6D636958  # Of one writer at a time: "mciX".
+LOCK = 0x6D636958
+"""Of one transaction that writes, "mciX"; the next number is of one writer, for as long as it is open."""
+
+TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 ADD_REPOSITORY = """
 INSERT INTO memory_org.repositories VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id)
 DO UPDATE SET name = excluded.name, link = excluded.link, head = excluded.head, entries = excluded.entries
@@ -130,7 +133,8 @@ unpack = msgspec.msgpack.Decoder().decode
 class PostgresEngine:
     """The databases of an address. What is committed is read at once: there is nothing to publish.
 
-    Raises EngineError: org-server, org-version, org-missing where a reader may read none of what it asks for.
+    Raises EngineError: org-server, org-version, org-missing where a reader may read none of what it asks for;
+    RepositoryError (org-locked) where another writer is at work, on whatever machine.
     """
 
     def __init__(self, address: str, *, is_writer: bool = False, deadline: float | None = None) -> None:
@@ -238,9 +242,11 @@ class PostgresEngine:
             self._held("").execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
 
     def close(self) -> None:
-        """As in OrgEngine; connections are kept for the next engine of this process."""
+        """As in OrgEngine; connections of readers are kept for the next engine of this process."""
         for audience, connection in self._open.items():
-            if connection is not None:
+            if connection is not None and self._is_writer:
+                connection.close()
+            elif connection is not None:
                 self._server.keep(self._database(audience), connection)
         self._open.clear()
 
@@ -381,6 +387,9 @@ class PostgresEngine:
         """Whether the tables are of our version: a writer makes them so. Raises EngineError (org-version)."""
         scripts = MIGRATIONS if audience else OPERATOR_MIGRATIONS
         if self._is_writer:
+            if not audience and connection.execute(TRY_LOCK, (LOCK + 1,)).fetchone() != (True,):
+                hint = "Wait for it to end: what it does is not lost."
+                raise RepositoryError(f"another sync works on {self._server.database}", slug="org-locked", hint=hint)
             with connection.transaction():
                 self._migrate(connection, self._database(audience), scripts)
             if audience:

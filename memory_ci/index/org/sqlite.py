@@ -25,38 +25,21 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.index.builder import ADD_ENTRY, ADD_TEXT, keep_rows, text_row
 from memory_ci.index.database import (
-    IDENTITY,
     Values,
-    connect,
-    create,
-    is_fault_of_the_place,
-    is_sealed,
     refuse_pipes,
     seal,
-    seal_path,
 )
 from memory_ci.index.org import WORK
+from memory_ci.index.org.work_file import ORG_IDENTITY, check, open_work, transaction
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of
 from memory_ci.index.search import BM25, COLUMNS, MAX_DEPTH, SHOWN_STATUSES, Filters, build_filter, quote
 from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
 from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
 
-ORG_IDENTITY = {**IDENTITY, "org": "1"}
-
 STATE = "state.json"  # Of the operator, in WORK.
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
-BUSY_SECONDS = 5.0
 
-REPOSITORIES = """
-CREATE TABLE repositories (
-    id      TEXT PRIMARY KEY,
-    name    TEXT NOT NULL,
-    link    TEXT NOT NULL,
-    head    TEXT NOT NULL,
-    entries INTEGER NOT NULL
-) WITHOUT ROWID
-"""
 END = "\x0b"
 """The sign after the line end: between `id\\n` and `id\\x0b` stand the paths of one repository."""
 
@@ -93,15 +76,12 @@ class SqliteEngine:
 
     def __init__(self, directory: Path, *, is_writer: bool = False, deadline: float | None = None) -> None:
         self._directory, self._is_writer, self._deadline = directory, is_writer, deadline
+        self._work = directory / WORK
         self._open: dict[str, sqlite3.Connection] = {}
         self._heads: dict[str, OrgHead] | None = None
         self._is_sound = True
         if is_writer:
             self._work.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    @property
-    def _work(self) -> Path:
-        return self._directory / WORK
 
     def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
         """As in OrgEngine."""
@@ -111,7 +91,7 @@ class SqliteEngine:
                 raise ValueError("rows that move to another audience are given anew")
             self.drop(repository.id)
         total = len(entries) if entries is not None else known.entries if known else 0
-        with self._telling(repository.audience) as connection, _transaction(connection):
+        with self._telling(repository.audience) as connection, transaction(connection):
             if entries is not None:
                 _put(connection, repository.id, entries)
             connection.execute(ADD_REPOSITORY, (repository.id, repository.name, repository.link, head, total))
@@ -122,7 +102,7 @@ class SqliteEngine:
         known = self.heads().get(repository_id)
         if known is None:
             return
-        with self._telling(known.repository.audience) as connection, _transaction(connection):
+        with self._telling(known.repository.audience) as connection, transaction(connection):
             _put(connection, repository_id, ())
             connection.execute("DELETE FROM repositories WHERE id = ?", (repository_id,))
         del self.heads()[repository_id]
@@ -159,10 +139,10 @@ class SqliteEngine:
     def heads(self) -> dict[str, OrgHead]:
         """As in OrgEngine."""
         if self._heads is None:
+            rows = ((one, row) for one in self.list_audiences() for row in self._ask(one, HEADS, (), tuple))
             self._heads = {
-                head.repository.id: head
-                for audience in self.list_audiences()
-                for head in self._ask(audience, HEADS, (), partial(_head, audience))
+                id_: OrgHead(OrgRepository(id_, name, link, audience), head, entries)
+                for audience, (id_, name, link, head, entries) in rows
             }
         return self._heads
 
@@ -174,8 +154,9 @@ class SqliteEngine:
 
     def list_audiences(self) -> tuple[str, ...]:
         """Those that there are files of."""
-        place = self._work if self._is_writer else self._directory
-        return tuple(sorted(path.stem for path in place.glob("*.db") if re.fullmatch(AUDIENCE, path.stem)))
+        places = (self._directory, *([self._work] if self._is_writer else []))
+        names = {path.stem for place in places for path in place.glob("*.db")}
+        return tuple(sorted(name for name in names if re.fullmatch(AUDIENCE, name)))
 
     def publish(self) -> list[OrgPublished]:
         """As in OrgEngine. An audience without repositories has no file. Raises RepositoryError (write-failed)."""
@@ -230,7 +211,7 @@ class SqliteEngine:
             if said["content"] == content and target.stat().st_size == said["size"]:
                 return OrgPublished(audience, str(target), said["sha256"], said["size"], is_new=False)
         if connection.execute("PRAGMA user_version").fetchone()[0]:
-            with _transaction(connection):
+            with transaction(connection):
                 connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")
                 connection.execute("PRAGMA user_version = 0")
         temporary = self._work / f"{audience}.new"
@@ -283,73 +264,19 @@ class SqliteEngine:
 
     def _connection(self, audience: str) -> sqlite3.Connection:
         if audience not in self._open:
-            opened = _open_work(self._work / f"{audience}.db") if self._is_writer else self._open_published(audience)
-            self._open[audience] = opened
+            path = self._directory / f"{audience}.db"
+            self._open[audience] = open_work(self._work / path.name, path) if self._is_writer else self._read_only(path)
         return self._open[audience]
 
-    def _open_published(self, audience: str) -> sqlite3.Connection:
-        path = self._directory / f"{audience}.db"
+    def _read_only(self, path: Path) -> sqlite3.Connection:
         refuse_pipes(path)
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
         connection.execute("PRAGMA trusted_schema = OFF")
         if self._deadline is not None:
             end = self._deadline
             connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
-        _check(connection)
+        check(connection)
         return connection
-
-
-def _open_work(path: Path) -> sqlite3.Connection:
-    """The file that a sync works on, proved unless it is as we left it; one that is damaged begins anew."""
-    refuse_pipes(path)
-    try:
-        return _opened(path)
-    except sqlite3.DatabaseError as error:
-        if is_fault_of_the_place(error):
-            raise
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(name).unlink(missing_ok=True)
-        return _opened(path)
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    is_known = is_sealed(path)
-    seal_path(path).unlink(missing_ok=True)
-    connection = connect(path, BUSY_SECONDS)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA secure_delete = ON")
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            with _transaction(connection):
-                create(connection)
-                connection.execute(REPOSITORIES)
-                connection.execute("INSERT INTO meta VALUES ('org', ?)", (ORG_IDENTITY["org"],))
-        _check(connection)
-        if not is_known:
-            if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
-                raise sqlite3.DatabaseError("pages are damaged")
-            connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('integrity-check')")
-    except sqlite3.DatabaseError:
-        connection.close()
-        raise
-    return connection
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    if dict(connection.execute("SELECT key, value FROM meta")) != ORG_IDENTITY:
-        raise sqlite3.DatabaseError("it is of another version")
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def _put(connection: sqlite3.Connection, repository_id: str, entries: Sequence[Located]) -> None:
@@ -371,10 +298,6 @@ def _content(connection: sqlite3.Connection) -> str:
     for row in connection.execute(HEADS):
         digest.update(repr(row).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _head(audience: str, row: Row) -> OrgHead:
-    return OrgHead(OrgRepository(row[0], row[1], row[2], audience), row[3], int(row[4]))
 
 
 def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, OrgMatch]:

@@ -20,6 +20,7 @@ from memory_ci.flows.org.sync import in_order, load_state
 from memory_ci.flows.org.verify import org_status, verify_org
 from memory_ci.index.org import open_engine
 from memory_ci.index.org.sqlite import SqliteEngine
+from memory_ci.store import document
 from tests.flows.org.organisation import NOW, Organisation, as_remote
 from tests.make import make_entry
 
@@ -216,7 +217,7 @@ def test_a_repository_that_breaks_us_is_named_and_stops_no_other(
             raise RecursionError("too deep")
         return load_file(path, data, *rest)  # type: ignore[arg-type]
 
-    load_file = shared_entries.load_file
+    load_file = document.load_file
     monkeypatch.setattr(shared_entries, "load_file", broken)
     assert org.sync().failed == (("shop", "RecursionError: too deep"),)
     assert org.titles() == ["A note on charges"]
@@ -270,6 +271,21 @@ def test_a_damaged_index_is_built_again(org: Organisation) -> None:
     (org.index / "internal.db").unlink()
     org.sync()
     assert org.titles() == ["A note on charges"]
+
+
+def test_where_the_operators_files_are_lost_what_was_published_is_gone_on_from(
+    org: Organisation, started: Path
+) -> None:
+    org.add("pay", "A note on charges")
+    org.add("shop", "A note on prices")
+    org.write("pay", "shop")
+    org.sync()
+    shutil.rmtree(org.index / "operator")
+    org.repositories["shop"].commit("Broken", {".memory-ci.yaml": "scopes: [\n"})
+    started.write_text("")
+    report = org.sync()
+    assert (report.unchanged, [name for name, _ in report.failed]) == (1, ["shop"])
+    assert org.titles() == ["A note on charges", "A note on prices"]
 
 
 def test_a_dry_run_writes_nothing(org: Organisation) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg", reason="the extra org-postgres is not installed")
 
-from memory_ci.errors import EngineError, UsageError  # noqa: E402
+from memory_ci.errors import EngineError, RepositoryError, UsageError  # noqa: E402
 from memory_ci.index.org import open_engine, postgres  # noqa: E402
 from memory_ci.index.org.server import close_idle  # noqa: E402
 from memory_ci.records.org import OrgFilters  # noqa: E402
@@ -166,6 +166,16 @@ def test_a_newer_version_is_refused(
     with pytest.raises(EngineError, match="version 7") as caught:
         (place.write() if is_writer else place.read(None)).search(["retry"], ALL, ["internal"], 10)
     assert (caught.value.slug, caught.value.hint) == ("org-version", "Upgrade memory-ci here.")
+
+
+def test_one_writer_works_at_a_time_on_whatever_machine(address: str, place: Place) -> None:
+    with writing(place) as engine:
+        assert engine.heads() == {}
+        with pytest.raises(RepositoryError, match="another sync") as caught:
+            place.write().heads()
+        assert caught.value.slug == "org-locked"
+    with writing(place) as engine:
+        assert engine.heads() == {}
 
 
 def test_a_statement_ends_at_the_deadline(address: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,10 @@ def test_an_audience_without_repositories_has_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"no database", None])
-def test_a_damaged_file_of_the_operator_begins_anew(tmp_path: Path, damage: bytes | None) -> None:
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_damaged_file_of_the_operator_goes_on_from_what_was_published_or_begins_anew(
+    tmp_path: Path, damage: bytes | None, is_published: bool
+) -> None:
     place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, *(f"Retry {n}" for n in range(200))))
@@ -70,10 +73,14 @@ def test_a_damaged_file_of_the_operator_begins_anew(tmp_path: Path, damage: byte
     data = path.read_bytes()
     half = len(data) // 2
     path.write_bytes(data[:half] + b"\xff" * 4096 + data[half + 4096 :] if damage is None else damage)
+    if not is_published:
+        (tmp_path / "internal.db").unlink()
+        (tmp_path / "internal.db").write_bytes(b"damaged, too")
     with writing(place) as engine:
-        assert engine.heads() == {}
-        engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
-    assert len(place.read(None).search(["retry"], ALL, ["internal"], 10)) == 1
+        assert len(engine.heads()) == is_published
+        engine.sync(make_repository("b"), "1", make_entries(900, "Retry"))
+    found = place.read(None).search(["retry"], ALL, ["internal"], 300)
+    assert len(found) == 1 + 200 * is_published
 
 
 def test_a_damaged_published_file_is_named_and_never_answers(tmp_path: Path) -> None:
