@@ -16,6 +16,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 
+from tests.postgresql import make_address, postgres  # noqa: F401 - fixtures
 from tests.repos import QUICK, git_settings
 
 T = TypeVar("T")

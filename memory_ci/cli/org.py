@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from memory_ci.cli.common import dry_run_option, json_option, show
 from memory_ci.cli.plain import now, progress, today
+from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural, shorten
 
@@ -22,12 +25,23 @@ if TYPE_CHECKING:
 MOST_NAMED = 20
 """Repositories that are named of one kind; the rest are counted, and `--json` has them all."""
 
+
+def refuse_password(context: click.Context, option: click.Parameter, value: str) -> str:
+    """Others see the arguments of a process. Raises UsageError (bad-org-index)."""
+    is_said = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    if is_said and value.startswith("postgres") and re.search(r"//[^/@]*:[^/@]*@|[?&](?:ssl)?password=", value):
+        hint = "Set MEMORY_CI_ORG_INDEX, or leave the password to PGPASSWORD or the file of PGPASSFILE."
+        raise UsageError("a password does not belong into arguments", slug="bad-org-index", hint=hint)
+    return value
+
+
 index_option = click.option(
     "--index",
     metavar="DIR",
     envvar="MEMORY_CI_ORG_INDEX",
     required=True,
-    help="Where `org sync` wrote; default: MEMORY_CI_ORG_INDEX.",
+    callback=refuse_password,
+    help="Where `org sync` wrote, or postgresql://…; default: MEMORY_CI_ORG_INDEX.",
 )
 jobs_option = click.option(
     "--jobs", type=click.IntRange(1, 64), default=8, show_default=True, help="So many at a time."
@@ -52,7 +66,14 @@ def org_command() -> None:
 @click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
 @click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
 @click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
-@click.option("--out", metavar="DIR", required=True, help="The index: a file and a manifest for each audience.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    envvar="MEMORY_CI_ORG_INDEX",
+    required=True,
+    callback=refuse_password,
+    help="The index: a file and a manifest for each audience, or postgresql://…; default: MEMORY_CI_ORG_INDEX.",
+)
 @jobs_option
 @seconds_option
 @dry_run_option

@@ -137,6 +137,19 @@ def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Know
 
 def keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]) -> list[int]:
     """Keep of the rows of a file only those of these lines and digests; gives back which of those the index lacks."""
+    new, moved, gone = compare_rows(before, wanted)
+    if gone:
+        rows = json.dumps(gone)
+        connection.execute(FORGET_TEXT, (rows,))
+        connection.execute(FORGET_ENTRIES, (rows,))
+    connection.executemany(MOVE_ENTRY, moved)
+    return new
+
+
+def compare_rows(
+    before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
+) -> tuple[list[int], list[tuple[int, int]], list[int]]:
+    """Which of `wanted` are new; the line and row of those that only moved; which rows are wanted no more."""
     kept: dict[bytes, list[tuple[int, int]]] = {}
     for row, line, _, hashed in before:
         kept.setdefault(hashed, []).append((row, line))
@@ -147,12 +160,7 @@ def keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Seq
             moved += [(line, row)] if stood != line else []
         else:
             new.append(at)
-    gone = json.dumps([row for places in kept.values() for row, _ in places])
-    if gone != "[]":
-        connection.execute(FORGET_TEXT, (gone,))
-        connection.execute(FORGET_ENTRIES, (gone,))
-    connection.executemany(MOVE_ENTRY, moved)
-    return new
+    return new, moved, [row for places in kept.values() for row, _ in places]
 
 
 def text_row(row: int, located: Located) -> Row:

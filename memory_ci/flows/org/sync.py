@@ -20,7 +20,7 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.flows.org.shared_entries import OrgLook, look
 from memory_ci.flows.org.targets import OrgTarget, OrgTargets
-from memory_ci.index.org import OrgEngine, open_engine, state_directory
+from memory_ci.index.org import OrgEngine, is_server, open_engine, state_directory
 from memory_ci.records.org import OrgHead, OrgPublished, OrgRepository
 from memory_ci.store.files import write_file
 
@@ -93,7 +93,7 @@ def sync_org(
     with tempfile.TemporaryDirectory() as elsewhere:
         targets = gather(Path(elsewhere) if dry_run else place / "forge")
     with _opened(out, place, dry_run=dry_run) as engine:
-        run = _Run(engine, load_state(place), now, dry_run=dry_run)
+        run = _Run(engine, load_state(engine), now, dry_run=dry_run)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             scratch = _empty(place.absolute() / "scratch") if place.is_dir() else None
             look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
@@ -103,7 +103,7 @@ def sync_org(
                 advance(done, len(targets.targets))
         run.drop_missing(targets)
         published = () if dry_run else tuple(engine.publish())
-        run.save(place)
+        run.save()
         if not dry_run:
             write_manifests(Path(out), engine, run.states, published, now)
         if targets.targets and not run.reached:
@@ -176,10 +176,10 @@ class _Run:
         if is_whole:
             self.states = {id_: state for id_, state in self.states.items() if id_ in named}
 
-    def save(self, place: Path) -> None:
+    def save(self) -> None:
         """Keep what the operator is told of."""
         if not self._dry_run:
-            write_file(place / STATE, msgspec.json.encode(self.states))
+            self._engine.keep_state(msgspec.json.encode(self.states))
 
     def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
         """What was done."""
@@ -242,6 +242,10 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 @contextmanager
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
+    if dry_run and is_server(out):
+        with closing(open_engine(out)) as engine:
+            yield engine
+        return
     if dry_run and not place.is_dir():
         with tempfile.TemporaryDirectory() as nothing, closing(open_engine(nothing, is_writer=True)) as engine:
             yield engine
@@ -250,18 +254,15 @@ def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     with (place / "lock").open("ab") as lock:
         if not lock_file(lock.fileno()):
             hint = "Wait for it to end: what it does is not lost."
-            raise RepositoryError(f"another sync works on {out}", slug="org-locked", hint=hint)
+            raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
         with closing(open_engine(out, is_writer=True)) as engine:
             yield engine
 
 
-STATE = "state.json"
-
-
-def load_state(place: Path) -> dict[str, OrgState]:
+def load_state(engine: OrgEngine) -> dict[str, OrgState]:
     """What the last sync told of each repository, by its id; nothing where that cannot be read."""
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((place / STATE).read_bytes(), type=dict[str, OrgState])
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(engine.state() or b"{}", type=dict[str, OrgState])
     return {}
 
 

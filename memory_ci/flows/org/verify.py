@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
-from pathlib import Path
 
 import msgspec
 
@@ -14,7 +13,7 @@ from memory_ci.errors import EngineError
 from memory_ci.flows.org.shared_entries import OrgLook, look
 from memory_ci.flows.org.sync import JOBS, SECONDS, OrgState, in_order, load_state
 from memory_ci.flows.org.targets import OrgTarget
-from memory_ci.index.org import open_engine, state_directory
+from memory_ci.index.org import open_engine
 from memory_ci.records.entry import Located
 from memory_ci.records.org import OrgHead
 
@@ -49,23 +48,21 @@ class OrgStatus(msgspec.Struct, frozen=True):
 def org_status(index: str) -> OrgStatus:
     """The state of an index; failures are known where its operator runs this. Raises EngineError (org-missing)."""
     with closing(open_engine(index)) as engine:
-        heads = engine.heads()
-    states = load_state(state_directory(index))
-    named = sorted({head.repository.audience for head in heads.values()})
+        heads, states = engine.heads(), load_state(engine)
+        named = sorted({head.repository.audience for head in heads.values()})
+        sizes = {audience: engine.size(audience) for audience in named}
     failing = [(state.name, state.failed_at, state.failure) for state in states.values() if state.failure]
     return OrgStatus(
-        tuple(_status(audience, index, heads, states) for audience in named),
+        tuple(_status(audience, sizes[audience], heads, states) for audience in named),
         tuple(sorted(failing, key=lambda one: one[0])),
         sum(state.gated for state in states.values()),
         sum(state.cut for state in states.values()),
     )
 
 
-def _status(audience: str, index: str, heads: Mapping[str, OrgHead], states: Mapping[str, OrgState]) -> AudienceStatus:
+def _status(audience: str, size: int, heads: Mapping[str, OrgHead], states: Mapping[str, OrgState]) -> AudienceStatus:
     mine = [head for head in heads.values() if head.repository.audience == audience]
     checked = [state.checked_at for head in mine if (state := states.get(head.repository.id)) and state.checked_at]
-    path = Path(index) / f"{audience}.db"
-    size = path.stat().st_size if path.is_file() else 0
     return AudienceStatus(audience, len(mine), sum(head.entries for head in mine), size, min(checked, default=None))
 
 
@@ -78,9 +75,8 @@ def verify_org(
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[OrgDifference, ...]:
     """Read every repository anew and compare row for row. Raises EngineError (org-missing, org-damaged)."""
-    states = load_state(state_directory(index))
     with closing(open_engine(index)) as engine, ThreadPoolExecutor(max_workers=jobs) as pool:
-        heads = engine.heads()
+        heads, states = engine.heads(), load_state(engine)
         unknown = heads.keys() - states.keys()
         if unknown:
             hint = "Verify where the index was synced: the addresses of the repositories are kept there."

@@ -101,7 +101,15 @@ def _find(
     def holding(term: str) -> int:
         return engine.count([term], audiences)[1][term]
 
-    corpus = Corpus(engine.count([], audiences)[0], holding)
+    asked: list[str] = []
+
+    def note(term: str) -> int:
+        asked.append(term)
+        return 1
+
+    build_terms(task, Corpus(1, note))  # what will be asked for, so that a server is asked once
+    total, together = engine.count(asked, audiences)
+    corpus = Corpus(total, lambda term: together[term] if term in together else holding(term))
     terms = build_terms(task, corpus)
     found: dict[Place, OrgMatch] = {}
     matches: list[Match] = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.entry import Located
 from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
 
@@ -43,6 +45,15 @@ class OrgEngine(Protocol):
     def publish(self) -> list[OrgPublished]:
         """Let readers see what was written: each audience that changed, whole and at once."""
 
+    def size(self, audience: str) -> int:
+        """Bytes of what readers of an audience read."""
+
+    def state(self) -> bytes:
+        """What the operator kept beside the entries; b"" where there is nothing. Readers have none."""
+
+    def keep_state(self, data: bytes) -> None:
+        """Keep it, instead of what was there. Raises RepositoryError (write-failed)."""
+
     def close(self) -> None:
         """End. What was synced stays, published or not."""
 
@@ -52,10 +63,13 @@ WORK = "operator"
 
 
 def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:
-    """The engine that an address names: a directory of files. A reader answers until `deadline`, of time.monotonic().
+    """The engine that an address names: a directory of files, or postgresql://… for a server. A reader answers until
+    `deadline`, of time.monotonic().
 
-    Raises EngineError (org-missing) where there is nothing to read.
+    Raises EngineError (org-missing) where there is nothing to read; UsageError: missing-extra, bad-org-index.
     """
+    if is_server(address):
+        return _open_server(address, is_writer=is_writer, deadline=deadline)
     from memory_ci.index.org.sqlite import SqliteEngine
 
     engine = SqliteEngine(Path(address), is_writer=is_writer, deadline=deadline)
@@ -65,6 +79,26 @@ def open_engine(address: str, *, is_writer: bool = False, deadline: float | None
     return engine
 
 
+def is_server(address: str) -> bool:
+    """Whether an address names a PostgreSQL server, as libpq has it."""
+    return address.startswith(("postgresql://", "postgres://"))
+
+
+def _open_server(address: str, *, is_writer: bool, deadline: float | None) -> OrgEngine:
+    try:
+        from memory_ci.index.org.postgres import PostgresEngine
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "psycopg_binary"):
+            raise
+        hint = "Install it: pip install 'memory-ci[org-postgres]'"
+        raise UsageError("an index on PostgreSQL needs the package psycopg", slug="missing-extra", hint=hint) from error
+    return PostgresEngine(address, is_writer=is_writer, deadline=deadline)
+
+
 def state_directory(address: str) -> Path:
-    """Where the operator of a sync keeps what readers are not told: beside the files."""
-    return Path(address) / WORK
+    """Where the operator of a sync keeps what readers are not told: beside the files; for a server in the user's cache,
+    where losing it costs time only."""
+    if not is_server(address):
+        return Path(address) / WORK
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "memory-ci" / "org" / f"server-{hashlib.sha256(address.encode()).hexdigest()[:16]}"

@@ -37,6 +37,7 @@ from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
 from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
 
+STATE = "state.json"  # Of the operator, in WORK.
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
 
 END = "\x0b"
@@ -171,6 +172,27 @@ class SqliteEngine:
                 message = f"cannot write {target}: {error}"
                 raise RepositoryError(message, slug="write-failed", hint="What was published before stays.") from error
         return published
+
+    def size(self, audience: str) -> int:
+        """As in OrgEngine."""
+        path = self._directory / f"{audience}.db"
+        return path.stat().st_size if path.is_file() else 0
+
+    def state(self) -> bytes:
+        """As in OrgEngine."""
+        with suppress(OSError):
+            return (self._work / STATE).read_bytes()
+        return b""
+
+    def keep_state(self, data: bytes) -> None:
+        """As in OrgEngine."""
+        path, new = self._work / STATE, self._work / f"{STATE}.new"
+        try:
+            new.write_bytes(data)
+            new.replace(path)
+        except OSError as error:
+            message = f"cannot write {path}: {error}"
+            raise RepositoryError(message, slug="write-failed", hint="The index itself is written.") from error
 
     def close(self) -> None:
         """As in OrgEngine."""

@@ -28,6 +28,7 @@ class Organisation:
 
     def __init__(self, root: Path, environ: Mapping[str, str] | None = None) -> None:
         self.root, self.index = root, root / "index"
+        self.address = str(self.index)
         self.list = root / "repositories.txt"
         self.environ = dict(environ or os.environ)
         self.repositories: dict[str, RepoBuilder] = {}
@@ -53,11 +54,11 @@ class Organisation:
     ) -> OrgReport:
         chosen = [self.list] if places is None else places
         gather = partial(gather_targets, chosen, github, gitlab, self.environ)
-        return sync_org(str(self.index), gather, self.environ, NOW, jobs=2, seconds=20, dry_run=dry_run)
+        return sync_org(self.address, gather, self.environ, NOW, jobs=2, seconds=20, dry_run=dry_run)
 
     def titles(self, *audiences: str) -> list[str]:
         """All titles that readers of these audiences find by the word `note`."""
-        with closing(open_engine(str(self.index))) as engine:
+        with closing(open_engine(self.address)) as engine:
             found = engine.search(["note"], OrgFilters(), audiences or ("public", "internal"), 100)
         return sorted(match.located.entry.title for match in found)
 

@@ -19,6 +19,7 @@ from memory_ci.flows.org import shared_entries
 from memory_ci.flows.org.sync import in_order, load_state
 from memory_ci.flows.org.verify import org_status, verify_org
 from memory_ci.index.org import open_engine
+from memory_ci.index.org.sqlite import SqliteEngine
 from memory_ci.store.document import load_file
 from tests.flows.org.organisation import NOW, Organisation, as_remote
 from tests.make import make_entry
@@ -147,7 +148,7 @@ def test_what_no_list_names_any_more_is_dropped(org: Organisation) -> None:
     org.write("pay")
     assert org.sync().dropped == ("shop",)
     assert org.titles() == ["A note of pay"]
-    assert list(load_state(org.index / "operator")) == [(org.root / "pay").as_uri()]
+    assert list(load_state(SqliteEngine(org.index))) == [(org.root / "pay").as_uri()]
 
 
 def test_where_nothing_can_be_reached_nothing_is_dropped(org: Organisation) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
-from memory_ci.index.org import OrgEngine
-from memory_ci.index.org.sqlite import SqliteEngine
+from memory_ci.index.org import OrgEngine, open_engine
 from memory_ci.records.entry import Located
 from memory_ci.records.org import OrgRepository
 from tests.make import make_located
 
-NAMES = ("sqlite",)
+NAMES = ("sqlite", "postgres")
 
 
 class Place(NamedTuple):
@@ -21,12 +19,26 @@ class Place(NamedTuple):
 
     write: Callable[[], OrgEngine]
     read: Callable[[float | None], OrgEngine]
+    close: Callable[[], None]
 
 
-def make_place(name: str, directory: Path) -> Place:
-    assert name == "sqlite"
+def make_place(name: str, address: str) -> Place:
+    """`address`: a directory, or of a database of an operator. Engines that a test leaves open are closed at last."""
+    assert name in NAMES
+    opened: list[OrgEngine] = []
+
+    def keep(engine: OrgEngine) -> OrgEngine:
+        opened.append(engine)
+        return engine
+
+    def close() -> None:
+        for engine in opened:
+            engine.close()
+
     return Place(
-        lambda: SqliteEngine(directory, is_writer=True), lambda deadline: SqliteEngine(directory, deadline=deadline)
+        lambda: keep(open_engine(address, is_writer=True)),
+        lambda deadline: keep(open_engine(address, deadline=deadline)),
+        close,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -23,8 +24,10 @@ BOTH = ("public", "internal")
 
 
 @pytest.fixture(params=NAMES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return make_place(request.param, tmp_path / "index")
+def place(request: pytest.FixtureRequest, tmp_path: Path, make_address: Callable[[], str]) -> Iterator[Place]:
+    place = make_place(request.param, str(tmp_path / "index") if request.param == "sqlite" else make_address())
+    yield place
+    place.close()
 
 
 def titles(engine: OrgEngine, *terms: str, filters: OrgFilters = ALL, audiences: tuple[str, ...] = BOTH) -> list[str]:
@@ -216,3 +219,13 @@ def test_ids_that_stand_in_two_repositories_are_both_kept(place: Place) -> None:
         engine.sync(replace(make_repository("a"), name="renamed"), "2", [])
     found = place.read(None).search(["retry"], ALL, BOTH, 10)
     assert [match.repository.name for match in found] == ["a b", "a-b", "é"]
+
+
+def test_the_operator_keeps_a_state_and_is_told_sizes(place: Place) -> None:
+    with writing(place) as engine:
+        engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
+        assert engine.state() == b""
+        engine.keep_state(b"first")
+        engine.keep_state(b"second")
+    reader = place.read(None)
+    assert (reader.state(), reader.size("internal") > 1000) == (b"second", True)

@@ -17,7 +17,7 @@ ALL = OrgFilters()
 
 
 def test_a_file_is_read_only_and_renamed_into_place(tmp_path: Path) -> None:
-    place = make_place("sqlite", tmp_path)
+    place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a", "public"), "1", make_entries(1, "Retry first"))
     with closing(sqlite3.connect(f"{(tmp_path / 'public.db').as_uri()}?mode=ro", uri=True)) as reader:
@@ -31,7 +31,7 @@ def test_a_file_is_read_only_and_renamed_into_place(tmp_path: Path) -> None:
 
 
 def test_nothing_changed_writes_nothing(tmp_path: Path) -> None:
-    place = make_place("sqlite", tmp_path)
+    place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     inode = (tmp_path / "internal.db").stat().st_ino
@@ -42,7 +42,7 @@ def test_nothing_changed_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_deleted_is_nowhere_in_the_file(tmp_path: Path) -> None:
-    place = make_place("sqlite", tmp_path)
+    place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry the zanzibar gateway"))
         engine.sync(make_repository("b"), "1", make_entries(5, *(f"Note {n}" for n in range(50))))
@@ -53,7 +53,7 @@ def test_what_was_deleted_is_nowhere_in_the_file(tmp_path: Path) -> None:
 
 
 def test_an_audience_without_repositories_has_no_file(tmp_path: Path) -> None:
-    place = make_place("sqlite", tmp_path)
+    place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a", "group-x"), "1", make_entries(1, "Retry"))
     with writing(place) as engine:
@@ -66,7 +66,7 @@ def test_an_audience_without_repositories_has_no_file(tmp_path: Path) -> None:
 def test_a_damaged_file_of_the_operator_goes_on_from_what_was_published_or_begins_anew(
     tmp_path: Path, damage: bytes | None, is_published: bool
 ) -> None:
-    place = make_place("sqlite", tmp_path)
+    place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, *(f"Retry {n}" for n in range(200))))
     path = tmp_path / "operator" / "internal.db"

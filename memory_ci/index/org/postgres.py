@@ -1,0 +1,469 @@
+"""The engine for a server: a PostgreSQL database for each audience, and one of the operator, who alone may list them.
+
+A database and not a schema: within one database every role sees names, row estimates and sizes of all tables (pg_class,
+pg_stat_user_tables). Each has a role of its name, if there is one, whose members may read it.
+
+Candidates come from a GIN index of the stems that FTS5 would index; what could not be among the best by the highest
+score that its words allow is not asked for (MaxScore: Turtle and Flood 1995), and the score is BM25 as in SQLite, with
+the statistics of the audience.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import accumulate
+from typing import LiteralString, TypeVar
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.index.builder import compare_rows, text_row
+from memory_ci.index.org.server import Connection, NoSuchDatabaseError, OrgServer
+from memory_ci.index.org.stems import K1, LONGEST, Stemmer, StemPattern, idf, score
+from memory_ci.index.rows import Row, entry_digest, entry_row, located_of, pack
+from memory_ci.index.search import MAX_DEPTH, SHOWN_STATUSES
+from memory_ci.records.entry import Located
+from memory_ci.records.names import AUDIENCE
+from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
+
+MIGRATIONS = (
+    """
+    CREATE TABLE memory_org.repositories (
+        id text PRIMARY KEY, name text NOT NULL, link text NOT NULL, head text NOT NULL, entries integer NOT NULL
+    );
+    CREATE TABLE memory_org.entries (
+        row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        repository text NOT NULL,  -- repositories.id
+        id text NOT NULL, path text NOT NULL, line integer NOT NULL,
+        type text NOT NULL, domain text NOT NULL, status text NOT NULL, phase text, valid_until text,
+        digest bytea NOT NULL,     -- rows.entry_digest
+        record bytea NOT NULL,     -- rows.entry_row as MessagePack
+        size integer NOT NULL,     -- words
+        stems text NOT NULL,       -- stems.Stemmed.text
+        words tsvector NOT NULL    -- stems.Stemmed.lexemes, without places
+    );
+    CREATE INDEX entries_repository ON memory_org.entries (repository);
+    CREATE INDEX entries_words ON memory_org.entries USING gin (words);
+    CREATE TABLE memory_org.words (word text COLLATE "C" PRIMARY KEY, entries integer NOT NULL) WITH (fillfactor = 60);
+    CREATE TABLE memory_org.totals (entries bigint NOT NULL, words bigint NOT NULL);
+    INSERT INTO memory_org.totals VALUES (0, 0);
+    """,
+)
+"""What makes each version of an audience's database out of the one before. Another tokenizer, or other fields of Entry,
+mean a step that empties all tables: then the next sync reads the repositories anew."""
+
+OPERATOR_MIGRATIONS = (
+    """
+    CREATE TABLE memory_org.audiences (audience text PRIMARY KEY);
+    CREATE TABLE memory_org.state (data bytea NOT NULL);
+    """,
+)
+
+LOCK = 0x6D636958
+"""Of one transaction that writes, "mciX"; the next number is of one writer, for as long as it is open."""
+
+TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
+ADD_REPOSITORY = """
+INSERT INTO memory_org.repositories VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id)
+DO UPDATE SET name = excluded.name, link = excluded.link, head = excluded.head, entries = excluded.entries
+"""
+ADD_ENTRIES = """
+COPY memory_org.entries
+(repository, id, path, line, type, domain, status, phase, valid_until, digest, record, size, stems, words) FROM STDIN
+"""
+ADD_WORDS = """
+INSERT INTO memory_org.words SELECT * FROM unnest(%s::text[], %s::integer[])
+ON CONFLICT (word) DO UPDATE SET entries = memory_org.words.entries + excluded.entries
+"""
+FORGET = """
+WITH gone AS (DELETE FROM memory_org.entries WHERE row = ANY(%s) RETURNING words, size),
+less AS (UPDATE memory_org.totals SET entries = entries - (SELECT count(*) FROM gone),
+         words = words - (SELECT coalesce(sum(size), 0) FROM gone)),
+held AS (SELECT lexeme, count(*) AS entries FROM gone, unnest(gone.words) GROUP BY lexeme)
+UPDATE memory_org.words SET entries = memory_org.words.entries - held.entries FROM held WHERE word = held.lexeme
+"""
+ADD_AUDIENCE = "INSERT INTO memory_org.audiences VALUES (%s) ON CONFLICT DO NOTHING"
+HEADS = "SELECT id, name, link, head, entries FROM memory_org.repositories"
+COUNT = """
+SELECT entries, words,
+    (SELECT json_object_agg(word, entries)::text FROM memory_org.words WHERE word = ANY(%s)) FROM memory_org.totals
+"""
+HOLDING = "SELECT count(*) FROM memory_org.entries WHERE words @@ %s::tsquery AND position(%s in stems) > 0"
+CANDIDATES = """
+SELECT e.row, e.id, e.path, e.line, e.size, e.stems FROM memory_org.entries AS e
+WHERE e.words @@ %(words)s::tsquery AND e.status = ANY(%(statuses)s)
+AND (%(types)s::text[] IS NULL OR e.type = ANY(%(types)s))
+AND (%(domains)s::text[] IS NULL OR e.domain = ANY(%(domains)s))
+AND (%(phases)s::text[] IS NULL OR e.phase = ANY(%(phases)s))
+AND (%(today)s::text IS NULL OR e.valid_until IS NULL OR e.valid_until > %(today)s)
+AND NOT e.repository = ANY(ARRAY(SELECT id FROM memory_org.repositories
+                                 WHERE id = ANY(%(without)s) OR lower(link) = ANY(%(links)s)))
+"""
+MATCHES = """
+SELECT e.row, e.record, r.id, r.name, r.link, r.head FROM memory_org.entries AS e
+JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
+"""
+GRANTS = (
+    sql.SQL("GRANT CONNECT ON DATABASE {0} TO {0}"),
+    sql.SQL("GRANT USAGE ON SCHEMA memory_org TO {0}"),
+    sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA memory_org TO {0}"),
+)
+CREATE = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
+FIRST = 4
+"""Times the depth: so many candidates are scored first, to see what score the others must reach."""
+
+DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
+FOR_READERS = (
+    # Each takes longer to begin than a question to answer.
+    sql.SQL("ALTER DATABASE {} SET jit = off"),
+    sql.SQL("ALTER DATABASE {} SET max_parallel_workers_per_gather = 0"),
+    sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"),
+)
+
+T = TypeVar("T")
+unpack = msgspec.msgpack.Decoder().decode
+
+
+class PostgresEngine:
+    """The databases of an address. What is committed is read at once: there is nothing to publish.
+
+    Raises EngineError: org-server, org-version, org-missing where a reader may read none of what it asks for;
+    RepositoryError (org-locked) where another writer is at work, on whatever machine.
+    """
+
+    def __init__(self, address: str, *, is_writer: bool = False, deadline: float | None = None) -> None:
+        self._server, self._is_writer = OrgServer(address, is_writer=is_writer, deadline=deadline), is_writer
+        self._open: dict[str, Connection | None] = {}
+        self._heads: dict[str, OrgHead] | None = None
+        self._changed: dict[str, None] = {}
+        self._counted: dict[str, dict[StemPattern, int]] = {}
+        self._stemmer = Stemmer()
+
+    def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
+        """As in OrgEngine."""
+        known = self.heads().get(repository.id)
+        if known is not None and known.repository.audience != repository.audience:
+            if entries is None:
+                raise ValueError("rows that move to another audience are given anew")
+            self.drop(repository.id)
+        total = len(entries) if entries is not None else known.entries if known else 0
+        with self._writing(repository.audience) as connection:
+            if entries is not None:
+                self._put(connection, repository.id, entries)
+            connection.execute(ADD_REPOSITORY, (repository.id, repository.name, repository.link, head, total))
+        self.heads()[repository.id] = OrgHead(repository, head, total)
+
+    def drop(self, repository_id: str) -> None:
+        """As in OrgEngine."""
+        if known := self.heads().get(repository_id):
+            with self._writing(known.repository.audience) as connection:
+                self._put(connection, repository_id, ())
+                connection.execute("DELETE FROM memory_org.repositories WHERE id = %s", (repository_id,))
+            del self.heads()[repository_id]
+
+    def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
+        """As in OrgEngine: by the statistics of each database, then all together by their scores."""
+        if not terms:
+            return []
+        depth = max(1, min(depth, MAX_DEPTH))
+        values = _filter_values(filters)
+        patterns = self._stemmer.patterns(terms)
+        asked = Counter(patterns[term] for term in terms if term in patterns)
+        found = [
+            match
+            for audience in self._readable(audiences)
+            for match in self._read(audience, lambda c, name=audience: self._search(c, name, asked, values, depth))  # type: ignore[misc]
+        ]
+        order = sorted(found, key=lambda one: (-one.lexical, one.located.entry.id, one.repository.id, one.located.line))
+        return order[:depth]
+
+    def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
+        """As in OrgEngine."""
+        patterns, total, holding = self._stemmer.patterns(terms), 0, dict.fromkeys(terms, 0)
+        for audience in self._readable(audiences):
+            entries, _, held = self._read(audience, lambda c, name=audience: self._count(c, name, patterns.values()))  # type: ignore[misc]
+            total += entries
+            for term, pattern in patterns.items():
+                holding[term] += held[pattern]
+        return total, holding
+
+    def heads(self) -> dict[str, OrgHead]:
+        """As in OrgEngine; for the operator, who alone may list the audiences."""
+        if self._heads is None:
+            self._heads = {}
+            for audience in self._list_audiences():
+                if self._connection(audience) is not None:
+                    rows = self._read(audience, lambda c: c.execute(HEADS).fetchall())
+                    heads = [
+                        OrgHead(OrgRepository(id_, name, link, audience), head, n) for id_, name, link, head, n in rows
+                    ]
+                    self._heads.update((head.repository.id, head) for head in heads)
+            self._heads = dict(sorted(self._heads.items()))
+        return self._heads
+
+    def entries(self, repository_id: str) -> list[Located]:
+        """As in OrgEngine."""
+        if (known := self.heads().get(repository_id)) is None:
+            return []
+        query = "SELECT record FROM memory_org.entries WHERE repository = %s"
+        rows = self._read(known.repository.audience, lambda c: c.execute(query, (repository_id,)).fetchall())
+        return sorted((_located(row[0]) for row in rows), key=lambda at: (at.path, at.line, at.entry.id))
+
+    def publish(self) -> list[OrgPublished]:
+        """Every transaction was seen when it ended; what they left to do for later readers is done: none has a file."""
+        for audience in tuple(self._changed):
+            with self._writing(audience) as connection:
+                connection.execute("DELETE FROM memory_org.words WHERE entries <= 0")
+                connection.execute("SELECT gin_clean_pending_list('memory_org.entries_words')")
+                connection.execute("ANALYZE memory_org.entries")
+        self._changed.clear()
+        return []
+
+    def size(self, audience: str) -> int:
+        """As in OrgEngine: of the whole database."""
+        query = "SELECT pg_database_size(current_database())"
+        return int(self._read(audience, lambda c: c.execute(query).fetchall())[0][0])
+
+    def state(self) -> bytes:
+        """As in OrgEngine: in the operator's database."""
+        rows = self._read("", lambda c: c.execute("SELECT data FROM memory_org.state").fetchall())
+        return bytes(rows[0][0]) if rows else b""
+
+    def keep_state(self, data: bytes) -> None:
+        """As in OrgEngine."""
+        with self._server.telling(), self._held("").transaction():
+            self._held("").execute("DELETE FROM memory_org.state")
+            self._held("").execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
+
+    def close(self) -> None:
+        """As in OrgEngine; connections of readers are kept for the next engine of this process."""
+        for audience, connection in self._open.items():
+            if connection is not None and self._is_writer:
+                connection.close()
+            elif connection is not None:
+                self._server.keep(self._database(audience), connection)
+        self._open.clear()
+
+    def _database(self, audience: str) -> str:
+        return self._server.database_of(audience) if audience else self._server.database
+
+    def _put(self, connection: Connection, repository_id: str, entries: Sequence[Located]) -> None:
+        """Make the rows of a repository these; what it had already stays."""
+        query = "SELECT row, line, NULL, digest FROM memory_org.entries WHERE repository = %s ORDER BY row"
+        before = connection.execute(query, (repository_id,)).fetchall()
+        rows = [entry_row(place, None) for place in entries]
+        digests = list(map(entry_digest, rows))
+        new, moved, gone = compare_rows(before, digests)
+        if gone:
+            connection.execute(FORGET, (gone,))
+        for line, row in moved:
+            connection.execute("UPDATE memory_org.entries SET line = %s WHERE row = %s", (line, row))
+        if not new:
+            return
+        stems = self._stemmer.stem(text_row(number, entries[at]) for number, at in enumerate(new))
+        with connection.cursor() as cursor, cursor.copy(ADD_ENTRIES) as copy:
+            for at, stemmed in zip(new, stems, strict=True):
+                entry = entries[at].entry
+                until = entry.valid_until and entry.valid_until.isoformat()
+                lexemes = " ".join(map(_quote, stemmed.lexemes))
+                copy.write_row(
+                    (
+                        *(repository_id, entry.id, entries[at].path, entries[at].line),
+                        *(entry.type, entry.domain, entry.status, entry.phase, until),
+                        *(digests[at][1], pack(rows[at]), stemmed.size, stemmed.text, lexemes),
+                    )
+                )
+        held = Counter(word for stemmed in stems for word in stemmed.lexemes)
+        words = sorted(held)
+        connection.execute(ADD_WORDS, (words, [held[word] for word in words]))
+        added = (len(new), sum(stemmed.size for stemmed in stems))
+        connection.execute("UPDATE memory_org.totals SET entries = entries + %s, words = words + %s", added)
+
+    def _search(
+        self, connection: Connection, audience: str, asked: Counter[StemPattern], values: dict[str, object], depth: int
+    ) -> list[OrgMatch]:
+        total, words, holding = self._count(connection, audience, asked)
+        weighed = [(p, times * idf(holding[p], total)) for p, times in asked.items() if holding[p]]
+        weighed.sort(key=lambda one: (-one[1], one[0]))
+        texts = [(pattern.text, weight) for pattern, weight in weighed]
+        average = words / total if total else 1.0
+        sums = list(accumulate(holding[pattern] for pattern, _ in weighed))
+        best: list[tuple[float, Row]] = []
+        first, end = 0, next((at for at, held in enumerate(sums, 1) if held >= FIRST * depth), len(sums))
+        while first < end:
+            values["words"] = _query([pattern for pattern, _ in weighed[first:end]], [p for p, _ in weighed[:first]])
+            rows = connection.execute(CANDIDATES, values).fetchall()
+            scored = [(score(row[5], row[4], average, texts), row) for row in rows]
+            best += [one for one in scored if one[0] > 0]
+            best.sort(key=lambda one: (-one[0], one[1][1:4]))
+            del best[depth:]
+            least = best[-1][0] if len(best) == depth else 0.0
+            bounds = list(accumulate((K1 + 1) * weight for _, weight in reversed(weighed)))[::-1]
+            first, end = end, max(end, next((at for at, bound in enumerate(bounds) if bound <= least), len(bounds)))
+        held_rows = {row[0]: row for row in connection.execute(MATCHES, ([row[0] for _, row in best],))}
+        return [_match(audience, lexical, held_rows[row[0]]) for lexical, row in best]
+
+    def _count(
+        self, connection: Connection, audience: str, patterns: Iterable[StemPattern]
+    ) -> tuple[int, int, dict[StemPattern, int]]:
+        """Entries, words, and how many entries hold each pattern; counted once for each engine."""
+        counted = self._counted.setdefault(audience, {})
+        new = [pattern for pattern in dict.fromkeys(patterns) if pattern not in counted]
+        plain = [pattern.lexemes[0] for pattern in new if pattern.is_plain and not pattern.is_prefix]
+        row = connection.execute(COUNT, (plain,)).fetchone()
+        entries, words, told = row or (0, 0, None)
+        known = json.loads(told or "{}")
+        for pattern in new:
+            if pattern.is_plain and not pattern.is_prefix:
+                counted[pattern] = known.get(pattern.lexemes[0], 0)
+            else:
+                held = connection.execute(HOLDING, (_query([pattern], []), pattern.text)).fetchone()
+                (counted[pattern],) = held or (0,)
+        return entries, words, counted
+
+    def _readable(self, audiences: Sequence[str]) -> list[str]:
+        legal = [one for one in dict.fromkeys(audiences) if re.fullmatch(AUDIENCE, one)]
+        found = [audience for audience in legal if self._connection(audience) is not None]
+        if legal and not found and not self._is_writer:
+            hint = "Ask the operator for the role of an audience, and which one MEMORY_CI_ORG_AUDIENCES is to name."
+            raise EngineError("this role may read none of what is asked for", slug="org-missing", hint=hint)
+        return found
+
+    def _list_audiences(self) -> list[str]:
+        with self._server.telling():
+            rows = self._held("").execute("SELECT audience FROM memory_org.audiences ORDER BY audience").fetchall()
+        return [row[0] for row in rows]
+
+    def _read(self, audience: str, work: Callable[[Connection], T]) -> T:
+        """One snapshot, until the deadline."""
+        connection = self._held(audience)
+        with self._server.telling(), connection.transaction():
+            if self._server.deadline is not None:
+                connection.execute(DEADLINE, (str(max(1, int(self._server.left() * 1000))),))
+            return work(connection)
+
+    @contextmanager
+    def _writing(self, audience: str) -> Iterator[Connection]:
+        connection = self._connection(audience) or self._create(audience)
+        self._counted.pop(audience, None)
+        self._changed[audience] = None
+        with self._server.telling(), connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            yield connection
+
+    def _held(self, audience: str) -> Connection:
+        """Raises EngineError (org-missing) where there is none."""
+        if (connection := self._connection(audience)) is not None:
+            return connection
+        message = f"the database {self._database(audience)} cannot be opened by this role"
+        hint = f"{self._server.database} and the databases of all audiences are the operator's: use that role."
+        raise EngineError(message, slug="org-missing", hint=hint)
+
+    def _connection(self, audience: str) -> Connection | None:
+        """That of an audience, or of the operator (""); None where there is none or this role may not read it."""
+        if audience not in self._open:
+            with suppress(NoSuchDatabaseError), self._server.telling():
+                connection = self._server.take(self._database(audience))
+                try:
+                    self._open[audience] = connection if self._is_current(connection, audience) else None
+                finally:
+                    if self._open.get(audience) is None:
+                        connection.close()
+        return self._open.setdefault(audience, None)
+
+    def _create(self, audience: str) -> Connection:
+        with self._server.telling():
+            self._held("").execute(CREATE.format(sql.Identifier(self._database(audience))))
+        del self._open[audience]
+        return self._held(audience)
+
+    def _is_current(self, connection: Connection, audience: str) -> bool:
+        """Whether the tables are of our version: a writer makes them so. Raises EngineError (org-version)."""
+        scripts = MIGRATIONS if audience else OPERATOR_MIGRATIONS
+        if self._is_writer:
+            if not audience and connection.execute(TRY_LOCK, (LOCK + 1,)).fetchone() != (True,):
+                hint = "Wait for it to end: what it does is not lost."
+                raise RepositoryError(f"another sync works on {self._server.database}", slug="org-locked", hint=hint)
+            with connection.transaction():
+                self._migrate(connection, self._database(audience), scripts)
+            if audience:
+                self._held("").execute(ADD_AUDIENCE, (audience,))
+            return True
+        try:
+            _check_version(_version(connection), scripts)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+            return False
+        return True
+
+    def _migrate(self, connection: Connection, database: str, scripts: Sequence[LiteralString]) -> None:
+        """Bring the tables to our version; nobody reads the database but the role of its name, if there is one."""
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
+        connection.execute("CREATE TABLE IF NOT EXISTS memory_org.version (number integer NOT NULL)")
+        version = _version(connection)
+        _check_version(max(version, len(scripts)), scripts)
+        for number, script in enumerate(scripts[version:], version + 1):
+            connection.execute(script)
+            connection.execute("INSERT INTO memory_org.version VALUES (%s)", (number,))
+        name = sql.Identifier(database)
+        for statement in FOR_READERS:
+            connection.execute(statement.format(name))
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone() is not None:
+            for right in GRANTS:
+                connection.execute(right.format(name))
+
+
+def _version(connection: Connection) -> int:
+    (number,) = connection.execute("SELECT max(number) FROM memory_org.version").fetchone() or (None,)
+    return number or 0
+
+
+def _check_version(version: int, scripts: Sequence[str]) -> None:
+    if version != len(scripts):
+        hint = "Upgrade memory-ci here." if version > len(scripts) else "Run `memory-ci org sync` with this memory-ci."
+        message = f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
+        raise EngineError(message, slug="org-version", hint=hint)
+
+
+def _quote(lexeme: str) -> str:
+    """As tsvector and tsquery read it; FTS5 takes letters and digits only for words."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _query(wanted: Sequence[StemPattern], seen: Sequence[StemPattern]) -> str:
+    """A tsquery: what may hold one of `wanted`, and none of `seen`."""
+    either = " | ".join(map(_lexemes, wanted))
+    return f"({either}) & !({' | '.join(map(_lexemes, seen))})" if seen else either
+
+
+def _lexemes(pattern: StemPattern) -> str:
+    *words, last = pattern.lexemes
+    is_open = pattern.is_prefix or len(last) >= LONGEST
+    return "(" + " & ".join([*map(_quote, words), _quote(last) + (":*" if is_open else "")]) + ")"
+
+
+def _filter_values(filters: OrgFilters) -> dict[str, object]:
+    return {
+        "statuses": list(SHOWN_STATUSES),
+        "types": list(filters.types) or None,
+        "domains": list(filters.domains) or None,
+        "phases": list(filters.phases) or None,
+        "today": filters.today and filters.today.isoformat(),
+        "without": list(filters.without),
+        "links": [link.lower() for link in filters.without],
+    }
+
+
+def _located(record: bytes) -> Located:
+    return located_of(tuple(unpack(record)))
+
+
+def _match(audience: str, lexical: float, row: Row) -> OrgMatch:
+    _, record, repository_id, name, link, head = row
+    return OrgMatch(_located(record), lexical, OrgRepository(repository_id, name, link, audience), head)
