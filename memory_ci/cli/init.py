@@ -60,7 +60,8 @@ def init_command(
     \b
     Example:
       memory-ci init
-      memory-ci init --pre-commit --ci github --agent claude-code --dry-run
+      memory-ci init --agent claude-code --dry-run
+      memory-ci init --pre-commit --ci github --ci-source OWNER/REPO@v0.2.0
       memory-ci init --from 90d
     """
     from memory_ci.flows.setup.ci_files import find_release, need_release
@@ -159,7 +160,7 @@ def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish
 
     root = work_tree(where)
     if wish.release is None and source is None:
-        question = "Hooks and CI run a release of memory-ci. Which (OWNER/REPO@REV, return for neither)"
+        question = "pre-commit and CI install memory-ci from a tag: OWNER/REPO@TAG (empty: set up neither of them now)"
         source = click.prompt(question, default="", show_default=False, err=True)
     if wish.release is not None or source:
         likes = (root / PRE_COMMIT).exists()

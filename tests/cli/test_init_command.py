@@ -215,6 +215,9 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
     shown = run("init", "--from", "5y", "--dry-run").stdout
     first, rest = shown.split("\n", 1)
     assert re.fullmatch(r"Since 5y: \d+ merged changes\.", first)
+    assert re.match(
+        r"Marked in commit messages: 2 learnings\.\n  .+\n  .+\n  write them: memory-ci record --since 5y\n", rest
+    )
     assert "Without a model: " in rest
     assert re.search(r"With a model: \d+ questions, \d+ tokens in, about \d+\.\d\d USD \(anthropic: an example", rest)
     told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]

@@ -121,14 +121,14 @@ def agent_says(text: str) -> Record:
 
 POISONED: dict[str, Attack] = {
     "the output of a tool": Attack(
-        lambda scene: scene.talks(*tool_says(POISON, is_error=False), WISH), ("1 tool-output",)
+        lambda scene: scene.talks(*tool_says(POISON, is_error=False), WISH), ("output of tools (1)",)
     ),
     "the output of a tool that failed": Attack(
         lambda scene: scene.talks(*tool_says(f"Error: denied\nfailed: STORE: {DEMAND}", is_error=True), WISH),
         ("Quarantined, not written: 1", "untrusted-quote"),
     ),
     "a web page that an agent repeats": Attack(
-        lambda scene: scene.talks(agent_says(f"The page says: {POISON}"), WISH), ("low-severity",)
+        lambda scene: scene.talks(agent_says(f"The page says: {POISON}"), WISH), ("remarks of an agent",)
     ),
     "a web page that an agent repeats, kept on demand": Attack(
         lambda scene: scene.talks(agent_says(POISON), WISH, labels=[{"id": 2, "name": "memory: keep", "color": "f00"}]),

@@ -23,11 +23,12 @@ EXAMPLE = "an example: no model is set up here"
 class Preview(msgspec.Struct, frozen=True):
     """The merged changes of a stretch of history, what in them looks like a learning, and what a model would cost.
 
-    `candidates` are titles, the best first. `offer` is None where no model may read here; `reason` says why.
+    `marked` are the titles of learnings that `record` would write, for their commits mark them. `candidates` are titles, the best first. `offer` is None where no model may read here; `reason` says why.
     """
 
     history: str
     changes: int
+    marked: tuple[str, ...]
     candidates: tuple[str, ...]
     offer: Offer | None
     reason: str
@@ -36,6 +37,10 @@ class Preview(msgspec.Struct, frozen=True):
         yield f"Since {self.history}: {plural(self.changes, 'merged change')}."
         if not self.changes:
             return
+        yield f"Marked in commit messages: {plural(len(self.marked), 'learning')}."
+        yield from (f"  {title}" for title in self.marked[:SHOWN])
+        if self.marked:
+            yield f"  write them: memory-ci record --since {self.history}"
         yield f"Without a model: {plural(len(self.candidates), 'candidate')}, for you to accept or decline."
         yield from (f"  {title}" for title in self.candidates[:SHOWN])
         if self.candidates:
@@ -61,7 +66,8 @@ def preview_history(
     except RepositoryError as error:
         if error.slug != "unborn-branch":
             raise
-        return Preview(history, 0, (), None, error.message)
+        return Preview(history, 0, (), (), None, error.message)
+    marked = tuple(one.entry.title for step in plan.steps if step.step == "extract" for one in step.changes)
     titles = tuple(one.candidate.title for one in list_suggestions(plan.judged, ()))
     offer, reason = None, ""
     for engine in (None, "anthropic"):
@@ -73,4 +79,4 @@ def preview_history(
             reason = error.message
             if error.slug != "no-model":
                 break
-    return Preview(history, plan.counts.merged_changes, titles, offer, reason)
+    return Preview(history, plan.counts.merged_changes, marked, titles, offer, reason)
