@@ -23,7 +23,8 @@ EXAMPLE = "an example: no model is set up here"
 class Preview(msgspec.Struct, frozen=True):
     """The merged changes of a stretch of history, what in them looks like a learning, and what a model would cost.
 
-    `marked` are the titles of learnings that `record` would write, for their commits mark them. `candidates` are titles, the best first. `offer` is None where no model may read here; `reason` says why.
+    `marked` are the titles of learnings that commits mark, so that `record` would write them. `candidates` are titles,
+    the best first. `offer` is None where no model may read here; `reason` says why.
     """
 
     history: str
