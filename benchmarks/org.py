@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, date, datetime
 from itertools import accumulate
@@ -271,11 +272,45 @@ def kill_syncs(place: Path, times: int, seed: int) -> None:
     print(f"verify: {len(verify_org(str(org.index), org.environ))} differences")
 
 
+def read(index: str, seed: int, count: int) -> list[tuple[float, float, int]]:
+    """(milliseconds of CPU, milliseconds by the clock, hits) of each question of one reader, who opens the index anew
+    after every 25, as jobs do."""
+    writer, found = Writer(seed), []
+    for start in range(0, count, 25):
+        with closing(open_engine(index)) as engine:
+            for _ in range(min(25, count - start)):
+                terms, began, busy = writer.words(8), time.perf_counter(), time.process_time()
+                hits = len(engine.search(terms, OrgFilters(today=NOW.date()), AUDIENCES[:2], 100))
+                took = 1000 * (time.process_time() - busy), 1000 * (time.perf_counter() - began)
+                found.append((*took, hits))
+    return found
+
+
+def crowd(index: str, readers: int, queries: int, repositories: int, entries: int, seed: int) -> None:
+    """So many readers ask while one writer rewrites repositories and publishes."""
+    writer, written = Writer(seed + 1), 0
+    with ProcessPoolExecutor(readers) as pool, closing(open_engine(index, is_writer=True)) as engine:
+        jobs = [pool.submit(read, index, seed + number, queries // readers) for number in range(readers)]
+        while not all(job.done() for job in jobs):
+            fill(engine, writer, [writer.random.randrange(repositories)], entries, str(3 + written))
+            engine.publish()
+            written += 1
+        answers = [one for job in jobs for one in job.result()]
+    print(
+        f"{readers} readers, one writer ({written} repositories rewritten and published meanwhile), {len(answers)} questions:"
+    )
+    print(
+        f"  CPU: {percentiles([busy for busy, _, _ in answers])} ms; by the clock: {percentiles([took for _, took, _ in answers])} ms"
+    )
+    print(f"  without an answer: {sum(not hits for *_, hits in answers)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repositories", type=int, default=50)
     parser.add_argument("--entries", type=int, default=200)
     parser.add_argument("--postgres", action="store_true", help="On a server; its CPU is counted, too.")
+    parser.add_argument("--readers", type=int, default=0, metavar="N", help="N ask 1,000 questions beside one writer.")
     parser.add_argument("--week", type=int, default=0, metavar="N", help="Replay a week of N real repositories.")
     parser.add_argument("--three", type=Path, metavar="DIR", help="Bring up three repositories in a new directory.")
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="Kill N syncs.")
@@ -293,6 +328,8 @@ def main() -> None:
             measure_server(Path(place), asked.repositories, asked.entries, asked.seed)
         else:
             measure(f"{place}/index", asked.repositories, asked.entries, asked.seed)
+            if asked.readers:
+                crowd(f"{place}/index", asked.readers, 1_000, asked.repositories, asked.entries, asked.seed)
 
 
 if __name__ == "__main__":
