@@ -272,10 +272,11 @@ def kill_syncs(place: Path, times: int, seed: int) -> None:
     print(f"verify: {len(verify_org(str(org.index), org.environ))} differences")
 
 
-def read(index: str, seed: int, count: int) -> list[tuple[float, float, int]]:
+def read(index: str, seed: int, number: int, count: int) -> list[tuple[float, float, int]]:
     """(milliseconds of CPU, milliseconds by the clock, hits) of each question of one reader, who opens the index anew
     after every 25, as jobs do."""
     writer, found = Writer(seed), []
+    writer.random.seed(number)  # the same words, other questions
     for start in range(0, count, 25):
         with closing(open_engine(index)) as engine:
             for _ in range(min(25, count - start)):
@@ -288,21 +289,19 @@ def read(index: str, seed: int, count: int) -> list[tuple[float, float, int]]:
 
 def crowd(index: str, readers: int, queries: int, repositories: int, entries: int, seed: int) -> None:
     """So many readers ask while one writer rewrites repositories and publishes."""
-    writer, written = Writer(seed + 1), 0
+    writer, written = Writer(seed), 0
     with ProcessPoolExecutor(readers) as pool, closing(open_engine(index, is_writer=True)) as engine:
-        jobs = [pool.submit(read, index, seed + number, queries // readers) for number in range(readers)]
+        jobs = [pool.submit(read, index, seed, number, queries // readers) for number in range(readers)]
         while not all(job.done() for job in jobs):
             fill(engine, writer, [writer.random.randrange(repositories)], entries, str(3 + written))
             engine.publish()
             written += 1
         answers = [one for job in jobs for one in job.result()]
+    busy, took, hits = zip(*answers, strict=True)
     print(
-        f"{readers} readers, one writer ({written} repositories rewritten and published meanwhile), {len(answers)} questions:"
+        f"{readers} readers beside one writer ({written} repositories rewritten and published), {len(hits)} questions:"
     )
-    print(
-        f"  CPU: {percentiles([busy for busy, _, _ in answers])} ms; by the clock: {percentiles([took for _, took, _ in answers])} ms"
-    )
-    print(f"  without an answer: {sum(not hits for *_, hits in answers)}")
+    print(f"  CPU: {percentiles(busy)} ms; by the clock: {percentiles(took)} ms; without an answer: {hits.count(0)}")
 
 
 def main() -> None:
