@@ -25,8 +25,8 @@ demo: $(VENV)/base.stamp ## see memory-ci at work in a repository made for the o
 recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into benchmarks/results/loop.md
 	$(BIN)/python -m benchmarks.loop_recording $(ARGS)
 
-test: $(VENV)/dev.stamp ## run the tests
-	$(BIN)/pytest --numprocesses auto --dist worksteal $(ARGS)
+test: $(VENV)/dev.stamp ## run the tests; the others, of minutes: make test ARGS="-m slow"
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
 
 clients: $(VENV)/dev.stamp ## type into real coding agents (npm), whose model is a script: RELEASE=latest, ARGS="-k codex"
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/clients $$($(BIN)/python -m tests.clients.clients $(RELEASE))

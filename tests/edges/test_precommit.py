@@ -27,6 +27,8 @@ from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_
 from tests.make import make_entry, make_id
 from tests.repos import RepoBuilder
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 RELEASED = ("memory_ci", "docs", "hooks", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
 TOOLS = {"pre-commit": "PRE_COMMIT_HOME", "prek": "PREK_HOME"}

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from benchmarks.loop_recording import OUTPUT, record_loop
 from tests.edges.act import CAN_RUN
+
+pytestmark = pytest.mark.slow
 
 IDS = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{7,40}\b")
 STEPS = re.compile(

