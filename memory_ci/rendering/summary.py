@@ -126,7 +126,7 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _engine(use: EngineUse) -> Iterator[str]:
-    yield from ("", "### Cost", "", f"{describe_cost(use)}. {escape_markdown(use.reason, WHY_WIDTH)}")
+    yield from ("", "### Cost", "", f"{describe_cost(use)} ({escape_markdown(use.reason, WHY_WIDTH)}).")
 
 
 def _index(index: IndexUse | None) -> Iterator[str]:
