@@ -94,6 +94,7 @@ def _parts(command: str, names: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
+    process.kill()  # one that fetches what is missing here would end when it likes, and we with it
     for pipe in (process.stdin, process.stdout):
         with suppress(OSError):
             cast(IO[bytes], pipe).close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -95,3 +97,18 @@ def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer
     with pytest.raises(RepositoryError, match=r"outside repository|relative path"):
         find_objects(repo, ["HEAD:../../x"])
     assert find_commit(repo, "main") == sha
+
+
+def test_a_process_that_does_not_answer_ends_with_the_question(
+    builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: IO[bytes]) -> None:
+        raise KeyboardInterrupt
+
+    builder.commit("One", {"a.txt": "one\n"})
+    objects.close_all()
+    deaf = subprocess.Popen(["sleep", "30"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    monkeypatch.setattr(objects, "_start", lambda *_: deaf)
+    with pytest.raises(KeyboardInterrupt):
+        objects.ask_objects(repo.git_dir, "info", ["HEAD"], interrupt)
+    assert deaf.returncode == -signal.SIGKILL
