@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.flows.org.address import INDEX, choose_audiences, find_index
+from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.ranking import FeedbackWeights, weights_of
 from memory_ci.flows.workspace import Workspace
@@ -115,7 +116,8 @@ def _find(
     )
     near = bool(matches) and margin(task, matches, terms, corpus) >= 0
     best = hits if options.all_matches else drop_weak(hits, is_near=near, is_exempt=lambda _: False)
-    return [_marked(hit, found[place_of(hit.located)]) for hit in best]
+    # The sync has screened them, but by what was known then, and a file can have been changed since.
+    return [_marked(hit, found[place_of(hit.located)]) for hit in best if not any(find_unsafe(hit.located))]
 
 
 def _weigh(hit: Hit, weight: float) -> Hit:
