@@ -22,7 +22,7 @@ from memory_ci.gitrepo.remote_tree import address_of
 from memory_ci.index.org import OrgEngine, open_engine
 from memory_ci.records.config import Config
 from memory_ci.records.entry import ScopeOf
-from memory_ci.records.org import OrgFilters, OrgMatch
+from memory_ci.records.org import LONGEST, OrgFilters, OrgMatch
 from memory_ci.records.retrieval import Hit, Match, Retrieval
 from memory_ci.rendering.context import ORGANISATION_CHARS, context_cost, entry_cost
 from memory_ci.retrieval.budget import fit
@@ -107,6 +107,8 @@ def _find(
     found: dict[Place, OrgMatch] = {}
     matches: list[Match] = []
     for one in engine.search(terms, filters, audiences, DEPTH):
+        if len(one.located.entry.title) + len(one.located.entry.body) > LONGEST:
+            continue  # to compare megabytes would take the time that all the others have
         place = replace(one.located, path=f"{one.repository.id}:{one.located.path}", scope=ScopeOf("global"))
         found[place_of(place)] = one
         matches.append(Match(place, one.lexical))

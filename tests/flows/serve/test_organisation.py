@@ -236,3 +236,9 @@ def test_what_is_no_text_is_a_note_and_no_error(project: Project, index: Path, c
     assert answer.organisation == ()
     assert "Nothing of the organisation is given" in answer.notes[-1]
     render_context(answer)
+
+
+def test_an_entry_of_megabytes_leaves_the_time_to_the_others(project: Project, index: Path) -> None:
+    put(index, "pay", charge(1))
+    put(index, "long", msgspec.structs.replace(charge(2), body="Retry a charge at the gateway.\n" * 100_000))
+    assert [hit.repository for hit in ask(project, index).organisation] == ["acme/pay"]
