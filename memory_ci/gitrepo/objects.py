@@ -20,7 +20,7 @@ from memory_ci.gitrepo.process import clean_environment, encode_path
 T = TypeVar("T")
 
 MAX_OPEN = 2  # Processes that are kept: of the newest repositories and environments.
-MAX_SENT = 16_384  # Bytes of questions before the answers are read, less than any pipe holds (pipe(7)).
+MAX_SENT = 4_096  # Bytes of questions before the answers are read: what the smallest pipe holds, one page (pipe(7)).
 
 LOCK = threading.Lock()
 

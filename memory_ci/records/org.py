@@ -8,6 +8,9 @@ import msgspec
 
 from memory_ci.records.entry import Domain, EntryType, Located, Phase
 
+LONGEST = 10_000
+"""Characters of an entry that is shared: of an answer the organisation has a share, which holds fewer."""
+
 
 class OrgRepository(msgspec.Struct, frozen=True):
     """A repository as readers see it. `id` stays when it is renamed: the forge's number, else its address."""

@@ -32,6 +32,7 @@ CUT = "The text ends here, for a pull request holds no more: see the files."
 HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
 """The first line of the text, which a forge does not show: the keys of what the pull request holds."""
 
+SHORTEST = 4  # Characters of a key, as of any id (lifecycle/relations.py).
 BOX = re.compile(
     r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$", re.MULTILINE | re.ASCII
 )
@@ -194,7 +195,8 @@ def parse_read(text: str) -> int:
 def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """(a text of ours with the boxes as the comments want them, the lines that name no box or no verb that is known).
 
-    A line `/memory drop KEY…` unticks the one box whose key begins so, as a click does; the last word counts.
+    A line `/memory drop KEY…` unticks the one box whose key begins so, as a click does; the last word counts. A key of
+    less than SHORTEST characters may be a word of the line.
     """
     unclear: list[str] = []
     text = text.replace("\r\n", "\n")
@@ -202,7 +204,8 @@ def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
         command = COMMAND.fullmatch(line)
         kinds, mark = VERBS.get(command["verb"], ((), "")) if command else ((), "")
         for key in command["keys"].split() if command else [""]:
-            boxes = [box for box in BOX.finditer(text) if key and box["kind"] in kinds and box["key"].startswith(key)]
+            found = BOX.finditer(text) if len(key) >= SHORTEST else ()
+            boxes = [box for box in found if box["kind"] in kinds and box["key"].startswith(key)]
             if len(boxes) == 1:
                 at = boxes[0].start("mark")
                 text = f"{text[:at]}{mark}{text[at + 1 :]}"

@@ -22,6 +22,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.records.overview import ExplainedTask, Overview
 from memory_ci.rendering.table import printable_lines
+from memory_ci.secrets import mask_secrets
 from memory_ci.text import plural, shorten
 
 WIDE, NARROW = 840, 340
@@ -99,12 +100,12 @@ def _read(name: str) -> str:
 
 
 def _clean(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
-    """A value in which nothing hides or turns the direction of what is around it."""
+    """A value without credentials, in which nothing hides or turns the direction of what is around it."""
     if isinstance(value, dict):
         return {key: _clean(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(one) for one in value]
-    return printable_lines(value) if isinstance(value, str) else value
+    return printable_lines(mask_secrets(value)) if isinstance(value, str) else value
 
 
 def _hash(text: str) -> str:

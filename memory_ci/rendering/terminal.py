@@ -33,7 +33,7 @@ LOOKS = (
     (r"(?<![\w/.+:-])[0-9a-f]{8}(?![\w-])", YELLOW),  # an id, in the colour that git has for its own
     (r"`[^`\n]+`", CYAN),
     (r"░+|^ *\d* \|(?= |$)", DIM),
-    (r"\^+$", f"{BOLD};{RED}"),
+    (r"(?<!\^)\^+$", f"{BOLD};{RED}"),
     (r"\[[a-z]+(?:-[a-z]+)+\]$", DIM),
 )
 PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
@@ -156,7 +156,7 @@ def render_excerpt(line: int, source: str, said: str) -> tuple[str, int]:
     if first > FAR:
         shown, first, last = f"…{shown[first - FAR // 2 :]}", FAR // 2 + 1, last - first + FAR // 2 + 1
     gutter = " " * len(str(line))
-    marks = f"{' ' * first}{'^' * max(last - first, 1)}"
+    marks = f"{' ' * columns(shown[:first])}{'^' * max(columns(shown[first:last]), 1)}"
     return f"{gutter} |\n{line} | {shown}\n{gutter} | {marks}\n", column
 
 

@@ -184,3 +184,12 @@ def test_an_empty_memory_says_what_to_do_next(browser: Any, overview: Overview, 
     assert opened.count("svg") == 0
     assert "memory-ci add" in opened.page.inner_text("#entries")
     assert opened.said == []
+
+
+def test_what_looks_like_a_credential_is_masked(overview: Overview, tmp_path: Path) -> None:
+    key = f"ghp_{'A1b2C3d4E5' * 4}"
+    entries = (replace(overview.entries[0], title=key, body=key, quotes=(key,)), *overview.entries[1:])
+    save_report(replace(overview, entries=entries, notes=(key,)), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert key not in page
+    assert "[redacted:" in page

@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -112,3 +114,32 @@ def test_a_process_that_does_not_answer_ends_with_the_question(
     with pytest.raises(KeyboardInterrupt):
         objects.ask_objects(repo.git_dir, "info", ["HEAD"], interrupt)
     assert deaf.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there a pipe is made smaller")
+def test_pipes_may_be_as_small_as_a_page(
+    builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    kept: list[subprocess.Popen[bytes]] = []
+
+    def start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
+        process = begin(git_dir, environ)
+        assert process
+        kept.append(process)
+        for pipe in (process.stdin, process.stdout):
+            assert pipe
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4_096)
+        return process
+
+    builder.commit("One", {"a": "one\n"})
+    begin = objects._start
+    monkeypatch.setattr(objects, "_start", start)
+    objects.close_all()
+    stuck = threading.Timer(10, lambda: kept[0].kill())
+    stuck.start()
+    assert set(find_objects(repo, ["HEAD:a"] * 3_000)) != {None}
+    stuck.cancel()
+    assert kept[0].poll() is None
+    objects.close_all()

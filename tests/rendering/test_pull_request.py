@@ -22,6 +22,7 @@ from memory_ci.rendering.pull_request import (
     Effect,
     Links,
     Proposed,
+    obey,
     parse_boxes,
     parse_held,
     render_closed,
@@ -180,3 +181,10 @@ def test_no_text_leaves_its_code_span(text: str) -> None:
     assert span.endswith(fence[0])
     assert "\n" not in span
     assert all(len(run) < len(fence[0]) for run in re.findall("`+", inner))
+
+
+def test_words_of_a_command_are_no_keys() -> None:
+    text = "- [x] `A` <!-- entry a1111111-0 -->\n- [x] `B` <!-- entry b2222222-0 -->\n"
+    told, unclear = obey(text, ["/memory drop b222 as a copy"])
+    assert parse_boxes(told).unticked == {"b2222222-0"}
+    assert unclear == ("/memory drop b222 as a copy",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from memory_ci.rendering.terminal import (
     paint,
     render_csv,
     render_entries,
+    render_excerpt,
     render_finding_block,
     short_ids,
 )
@@ -120,3 +122,12 @@ def test_a_table_of_entries_has_names_and_fits_at_a_terminal_and_is_whole_elsewh
 def test_no_text_of_a_csv_is_a_formula() -> None:
     text = render_csv(("id", "title", "score"), [("1", '=HYPERLINK("x")', -0.5), ("2", 'a, "b"\x1b[2J', 1)])
     assert text == 'id,title,score\r\n1,"\'=HYPERLINK(""x"")",-0.5\r\n2,"a, ""b""\\x1b[2J",1\r\n'
+
+
+def test_carets_stand_below_wide_letters_and_many_of_them_are_painted_at_once() -> None:
+    _, source, marks = render_excerpt(3, "漢字: 値", "no 値 here: '値'")[0].splitlines()
+    assert columns(marks.partition("^")[0]) == columns(source.partition("値")[0])
+    assert marks.endswith(" ^^")
+    began = time.perf_counter()
+    paint(f"{'^' * 20_000} no end\n")
+    assert time.perf_counter() - began < 1

@@ -22,7 +22,7 @@ from memory_ci.gitrepo.remote_tree import fetch_files, fetch_tree, find_default_
 from memory_ci.gitrepo.repo import Repository, find_repository, find_setting, resolve_commit
 from memory_ci.records.config import Config, ScopePatterns
 from memory_ci.records.entry import Located
-from memory_ci.records.org import OrgHead, OrgRepository
+from memory_ci.records.org import LONGEST, OrgHead, OrgRepository
 from memory_ci.store.document import load_file
 from memory_ci.store.layout import classify_scope, memory_pathspecs
 
@@ -35,7 +35,7 @@ SHARED = frozenset({"project", "team", "institutional"})
 
 class OrgLook(msgspec.Struct, frozen=True):
     """What looking at a repository gave: its entries at `head`, None where they are known; or that it is gone, or why
-    it failed. `gated` entries must not be shown to others, `cut` ones were too many or in too large a file."""
+    it failed. `gated` entries must not be shown to others, `cut` ones were too many or too long, or their file was."""
 
     target: OrgTarget
     head: str = ""
@@ -125,7 +125,7 @@ def _read(target: OrgTarget, repo: Repository, tip: str, repository: OrgReposito
         for place in _shared(load_file(readable_path(content.file), content.data, patterns).entries):
             if not is_safe(place):
                 gated += 1
-            elif len(kept) < MAX_ENTRIES:
+            elif len(kept) < MAX_ENTRIES and len(place.entry.title) + len(place.entry.body) <= LONGEST:
                 kept.append(place)
             else:
                 cut += 1

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.flows.org.address import INDEX, choose_audiences, find_index
+from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.ranking import FeedbackWeights, weights_of
 from memory_ci.flows.workspace import Workspace
@@ -21,7 +22,7 @@ from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.index.org import OrgEngine, open_engine
 from memory_ci.records.config import Config
 from memory_ci.records.entry import ScopeOf
-from memory_ci.records.org import OrgFilters, OrgMatch
+from memory_ci.records.org import LONGEST, OrgFilters, OrgMatch
 from memory_ci.records.retrieval import Hit, Match, Retrieval
 from memory_ci.rendering.context import ORGANISATION_CHARS, context_cost, entry_cost
 from memory_ci.retrieval.budget import fit
@@ -114,6 +115,8 @@ def _find(
     found: dict[Place, OrgMatch] = {}
     matches: list[Match] = []
     for one in engine.search(terms, filters, audiences, DEPTH):
+        if len(one.located.entry.title) + len(one.located.entry.body) > LONGEST:
+            continue  # to compare megabytes would take the time that all the others have
         place = replace(one.located, path=f"{one.repository.id}:{one.located.path}", scope=ScopeOf("global"))
         found[place_of(place)] = one
         matches.append(Match(place, one.lexical))
@@ -123,7 +126,8 @@ def _find(
     )
     near = bool(matches) and margin(task, matches, terms, corpus) >= 0
     best = hits if options.all_matches else drop_weak(hits, is_near=near, is_exempt=lambda _: False)
-    return [_marked(hit, found[place_of(hit.located)]) for hit in best]
+    # The sync has screened them, but by what was known then, and a file can have been changed since.
+    return [_marked(hit, found[place_of(hit.located)]) for hit in best if not any(find_unsafe(hit.located))]
 
 
 def _weigh(hit: Hit, weight: float) -> Hit:

@@ -302,10 +302,12 @@ def _content(connection: sqlite3.Connection) -> str:
 
 def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, OrgMatch]:
     number, *columns, repository_id, name, link, head = row
-    repository = OrgRepository(repository_id, name, link, audience)
+    repository = OrgRepository(repository_id, f"{name}", f"{link}", audience)
     return number, OrgMatch(_located(tuple(columns)), scores[number], repository, head)
 
 
 def _located(row: Row) -> Located:
     place = located_of(row)
+    if not all(isinstance(text, str) for text in (place.entry.id, place.entry.title, place.entry.body)):
+        raise TypeError("what should be text is none")
     return replace(place, path=place.path.partition("\n")[2])

@@ -249,6 +249,10 @@ def test_too_much_of_one_repository_is_cut_and_counted(org: Organisation, monkey
     org.write("pay")
     report = org.sync()
     assert (report.entries, report.cut) == (2, 2)
+    monkeypatch.setattr(shared_entries, "LONGEST", 5)
+    org.add("shop", "A long note")
+    org.write("pay", "shop")
+    assert org.sync().entries == 2
 
 
 def test_a_repository_without_commits_or_memory_has_no_entries(org: Organisation) -> None:
