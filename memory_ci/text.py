@@ -220,3 +220,12 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
 
     near = get_close_matches(word, list(options), 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def plain_host(place: str) -> str:
+    """One spelling of a host: without a port, a dot at its end, and the names under which forges answer besides.
+
+    >>> [plain_host(one) for one in ("GitHub.com.", "ssh.github.com:443", "www.github.com", "altssh.gitlab.com")]
+    ['github.com', 'github.com', 'github.com', 'gitlab.com']
+    """
+    return re.sub(r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", place.lower().partition(":")[0].rstrip("."))

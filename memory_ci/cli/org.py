@@ -233,7 +233,7 @@ def plan_command(
 
 @org_command.command("promote")
 @index_option
-@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
+@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
 @click.option("--least", type=click.IntRange(2, 100), default=3, show_default=True, help="Repositories that say it.")
 @click.option("--push", type=click.Choice(["none", "pr"]), default="none", show_default=True, help="pr: by a request.")
 @dry_run_option
@@ -252,14 +252,14 @@ def promote_command(
       memory-ci org promote --index /srv/memory --push pr
     """
     from memory_ci.cli.plain import committed_workspace
-    from memory_ci.flows.org.address import check_audiences, choose_audiences
+    from memory_ci.flows.org.address import check_audiences
     from memory_ci.flows.publish.organisation import promote_shared
 
     check_audiences(audiences)
     done = promote_shared(
         committed_workspace(),
         index,
-        audiences or choose_audiences(os.environ),
+        audiences or ("public",),
         now(),
         os.environ,
         least=least,

@@ -15,6 +15,7 @@ from memory_ci.forge.limits import Budget
 from memory_ci.forge.requests import require
 from memory_ci.forge.rest import Client, Listing, ReplyCache
 from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS
+from memory_ci.text import plain_host
 
 MAX_REQUESTS, MAX_SECONDS, MAX_PAGES = 4_000, 3_600.0, 1_000
 """Of one sync: a hundred repositories a page; what did not change costs none of a token's hour."""
@@ -100,9 +101,9 @@ def open_forges(environ: Mapping[str, str], cache_dir: Path) -> tuple[OrgForge, 
     token = next(filter(None, (environ.get(name, "").strip() for name in GITHUB_TOKENS)), "")
     secrets = {"authorization": f"Bearer {token}"} if token else {}
     hub = connect(environ.get("GITHUB_API_URL") or github.API, github.HEADERS, secrets)
-    host = urlsplit(environ.get("GITHUB_SERVER_URL") or "https://github.com").netloc
+    host = plain_host(urlsplit(environ.get("GITHUB_SERVER_URL") or "https://github.com").netloc)
     lab_token = environ.get(GITLAB_TOKENS[0], "").strip()
     lab_secrets = {"private-token": lab_token} if lab_token else {}
     lab = connect(environ.get("CI_API_V4_URL") or gitlab.API, {"accept": "application/json"}, lab_secrets)
-    lab_host = urlsplit(environ.get("CI_SERVER_URL") or "https://gitlab.com").netloc
+    lab_host = plain_host(urlsplit(environ.get("CI_SERVER_URL") or "https://gitlab.com").netloc)
     return OrgForge("github", hub, host, bool(token)), OrgForge("gitlab", lab, lab_host, bool(lab_token))

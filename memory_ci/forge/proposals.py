@@ -12,6 +12,7 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.forge.comments import TRUSTED, Comment
 from memory_ci.forge.failures import refusal_of
+from memory_ci.forge.github import Granted
 from memory_ci.forge.github_shapes import IssueComment, PullReview
 from memory_ci.forge.gitlab import DEVELOPER, GitLabMember
 from memory_ci.forge.gitlab_shapes import GitLabUser, Note
@@ -46,7 +47,7 @@ class Proposals(Protocol):
         ...
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """What people of the house said on a request with `/memory`, by ids above `after`, oldest first."""
+        """What those who may write said on a request with `/memory`, by ids above `after`, oldest first."""
         ...
 
     def find(self, branch: str, base: str) -> Proposal | None:
@@ -136,14 +137,20 @@ class GitHubProposals:
         return next((name for state, name in states if state in said.values()), "")
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """As in Proposals."""
+        """As in Proposals: of those who may write to the repository, which members and collaborators need not."""
         listed = self._client.list_all(f"{self._root}/issues/{proposal.number}/comments", IssueComment)
-        return tuple(
-            Comment(one.id, one.body or "")
+        told = [
+            (one, one.user.login)
             for one in sorted(listed.items, key=lambda one: one.id)
             if one.id > after and COMMAND in (one.body or "") and one.author_association in TRUSTED
             if one.user is not None and not one.user.is_bot
-        )
+        ]
+        granted = {name: self._client.find(self._granted(name), Granted) for name in {name for _, name in told}}
+        house = {name for name, one in granted.items() if one and one.permission in ("admin", "write", "maintain")}
+        return tuple(Comment(one.id, one.body or "") for one, name in told if name in house)
+
+    def _granted(self, login: str) -> str:
+        return f"{self._root}/collaborators/{quote(login, safe='')}/permission"
 
     def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
         """As in Proposals; where the plan of the repository knows no drafts, it is none."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from memory_ci.text import plain_host
+
 ADDRESS = re.compile(
     r"(?P<web>https?://)(?:[^/@]*@)?(?P<at>[^/]+/.+)"
-    r"|(?:ssh|git\+ssh|ssh\+git)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)"
+    r"|(?:ssh|git\+ssh|ssh\+git|git)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)"
     r"|(?:[\w.-]+@)?(?P<short>[\w.-]{2,}):(?!//)(?P<scp>[^\\].*)"
 )
 
@@ -32,4 +34,5 @@ def address_of(remote: str) -> str:
     {'github.com/acme/pay'}
     """
     web = find_web_address(remote.strip().rstrip("/")) or ""
-    return web.partition("://")[2].lower().removesuffix(".git")
+    host, _, path = web.partition("://")[2].lower().removesuffix(".git").partition("/")
+    return f"{plain_host(host)}/{path}" if path else ""

@@ -167,10 +167,10 @@ def _may_move(entry: Entry) -> bool:
 
 def plan_shared(
     shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
-) -> tuple[tuple[str, tuple[Located, ...]], ...]:
+) -> tuple[tuple[frozenset[str], tuple[Located, ...]], ...]:
     """Groups of entries that say the same in `least` repositories, and `known` does not: (who says so, the entries).
 
-    `shared` has the entries by the name of their repository; the path of each that is returned begins with that name.
+    `shared` has the entries by the id of their repository, which the scope of each that is returned names.
     """
     target = ScopeOf("global")
     group = [
@@ -184,7 +184,7 @@ def plan_shared(
     def where(places: Iterable[Located]) -> set[str]:
         return {place.scope.where for place in places}
 
-    return tuple((", ".join(sorted(where(members))), members) for members in _recurring(group, target, where, least))
+    return tuple((frozenset(where(members)), members) for members in _recurring(group, target, where, least))
 
 
 def _recurring(

@@ -20,7 +20,7 @@ from memory_ci.records.plan import Change, EngineUse, Plan
 from memory_ci.records.question import Question
 from memory_ci.records.retrieval import Task
 from memory_ci.rendering.markdown import code, fit
-from memory_ci.text import plural, shorten
+from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 
 TITLE = "memory: what recent work taught"
 SHOWN = 30  # Entries of one section without boxes.
@@ -32,6 +32,7 @@ CUT = "The text ends here, for a pull request holds no more: see the files."
 HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.MULTILINE)
 """The first line of the text, which a forge does not show: the keys of what the pull request holds."""
 
+MAX_LINES = 100  # Of one comment, and keys of one line.
 SHORTEST = 4  # Characters of a key, as of any id (lifecycle/relations.py).
 BOX = re.compile(
     r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$", re.MULTILINE | re.ASCII
@@ -200,10 +201,10 @@ def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """
     unclear: list[str] = []
     text = text.replace("\r\n", "\n")
-    for line in (line.strip(" \t`") for comment in comments for line in comment.splitlines()):
+    for line in (line.strip(" \t`") for comment in comments for line in _said(comment)):
         command = COMMAND.fullmatch(line)
         kinds, mark = VERBS.get(command["verb"], ((), "")) if command else ((), "")
-        for key in command["keys"].split() if command else [""]:
+        for key in command["keys"].split()[:MAX_LINES] if command else [""]:
             found = BOX.finditer(text) if len(key) >= SHORTEST else ()
             boxes = [box for box in found if box["kind"] in kinds and box["key"].startswith(key)]
             if len(boxes) == 1:
@@ -212,6 +213,12 @@ def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
             elif line.startswith("/memory"):
                 unclear.append(line)
     return text, tuple(dict.fromkeys(unclear))
+
+
+def _said(comment: str) -> list[str]:
+    """The lines that people see as text, as many as one comment may have."""
+    text = strip_comments(comment.replace("\r\n", "\n"), keeps_lines=True)
+    return list(unfenced_lines(text.splitlines()))[:MAX_LINES]
 
 
 def _lines(proposed: Proposed) -> Iterator[str]:

@@ -149,6 +149,8 @@ class GitHubDouble:
         if asked.headers.get("authorization") != f"Bearer {TOKEN}":
             return json_answer({"message": "Bad credentials"}, 401)
         what = asked.path.rpartition("/")[2]
+        if what == "permission":
+            return json_answer({"permission": "read" if "/reader/" in asked.path else "write"})
         if what == "reviews":
             return json_answer([one for one in self.reviews if f"/pulls/{one['pull']}/" in asked.path])
         if what == "graphql" and "enablePullRequestAutoMerge" in asked.json["query"]:
@@ -198,9 +200,9 @@ class GitHubDouble:
         said = {"id": len(self.reviews) + 1, "state": state, "user": user, "author_association": association}
         self.reviews.append({**said, "pull": pull})
 
-    def comment(self, text: str, *, is_stranger: bool = False) -> None:
+    def comment(self, text: str, *, is_stranger: bool = False, login: str = "ann") -> None:
         """A comment on a request, by a person of the house unless said otherwise, as both forges show it."""
-        person = {"id": 666 if is_stranger else 7, "login": "ann", "username": "ann", "type": "User"}
+        person = {"id": 666 if is_stranger else 7, "login": login, "username": login, "type": "User"}
         said = {"id": len(self.comments) + 1, "created_at": NOW.isoformat(), "body": text, "user": person}
         self.comments.append({**said, "author": person, "author_association": "NONE" if is_stranger else "MEMBER"})
 

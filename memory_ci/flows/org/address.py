@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from memory_ci.errors import EngineError, UsageError
+from memory_ci.errors import EngineError, MemoryCIError, UsageError
 from memory_ci.records.names import AUDIENCE
 
 INDEX, AUDIENCES, TOKEN = "MEMORY_CI_ORG_INDEX", "MEMORY_CI_ORG_AUDIENCES", "MEMORY_CI_ORG_TOKEN"
 """Variables: a directory, or the addresses of files with their digests; who is asked for; what the host is shown."""
 
 USUAL = ("public", "internal")
-MAX_BYTES, SECONDS = 2_000_000_000, 300.0  # Of one file that is fetched.
+MAX_BYTES, SECONDS = 2_000_000_000, 20.0  # Of one file that is fetched: an agent waits for it, once.
+AGAIN = 600.0  # Seconds until one that could not be fetched is asked for again.
 FILE = re.compile(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha256=([0-9a-f]{{64}})")
 
 
@@ -54,8 +56,22 @@ def find_index(address: str, environ: Mapping[str, str]) -> str:
     place = cache / hashlib.sha256("".join(digest for *_, digest in found).encode()).hexdigest()[:32]
     for url, name, digest in found:
         if not (place / name).is_file():
-            _fetch(url, digest, place / name, environ)
+            _fetch_once(url, digest, place / name, environ)
     return str(place)
+
+
+def _fetch_once(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:
+    """Fetch, unless that failed in the last AGAIN seconds: each prompt of an agent would wait for it anew."""
+    failed = target.with_name(f"{target.name}.failed")
+    if failed.is_file() and time.time() - failed.stat().st_mtime < AGAIN:
+        raise _unfetched(urlsplit(url).hostname, "could not be fetched, and is asked again in ten minutes")
+    try:
+        _fetch(url, digest, target, environ)
+    except MemoryCIError:
+        failed.parent.mkdir(parents=True, exist_ok=True)
+        failed.touch()
+        raise
+    failed.unlink(missing_ok=True)
 
 
 def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:

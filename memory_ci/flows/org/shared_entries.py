@@ -83,6 +83,8 @@ def look(
 def _read_local(target: OrgTarget, tip: str) -> OrgLook:
     """A directory, by the name and address of the remote that it was cloned from."""
     repo, repository = find_repository(Path(target.address)), target.repository
+    if find_setting(repo, "extensions.partialClone") is not None:  # git would fetch what it lacks, by its own settings
+        return OrgLook(target, problem="is a partial clone: name its address instead of the directory")
     if address := address_of(find_setting(repo, "remote.origin.url") or ""):
         repository = replace(repository, name=address.partition("/")[2], link=f"https://{address}")
     return _read(target, repo, tip, repository)

@@ -14,6 +14,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.forgotten import find_forgotten, tombstones_at
+from memory_ci.flows.org.shared_entries import is_safe
 from memory_ci.flows.record.maintainer_decisions import list_rejected
 from memory_ci.flows.workspace import PRIVATE, Workspace, branch_name, workspace_at
 from memory_ci.forge.selection import choose_proposals
@@ -105,11 +106,11 @@ def promote_shared(
 
 
 def _read_shared(index: str, audiences: Sequence[str]) -> tuple[dict[str, list[Located]], dict[str, OrgHead]]:
-    """The entries of the repositories of the audiences, and what is held of each, by name."""
+    """The entries of the repositories of the audiences that may be shown, and what is held of each, by their ids."""
     with closing(open_engine(index)) as engine:
         heads = {id_: head for id_, head in engine.heads().items() if head.repository.audience in audiences}
-        shared = {head.repository.name: engine.entries(id_) for id_, head in heads.items()}
-    return shared, {head.repository.name: head for head in heads.values()}
+        shared = {id_: [place for place in engine.entries(id_) if is_safe(place)] for id_ in heads}
+    return shared, heads
 
 
 def _plan(
@@ -124,13 +125,14 @@ def _plan(
     snapshot = workspace.at(base)
     rejected, tombstones = list_rejected(snapshot), tombstones_at(snapshot)
     found = []
-    for said_in, members in plan_shared(shared, snapshot.memory.located, least):
+    for ids, members in plan_shared(shared, snapshot.memory.located, least):
+        said_in = ", ".join(sorted(heads[one].repository.name for one in ids))
         best = members[0].entry
         key = content_key(best.title, best.body)
         sources = sorted(
-            (name, heads[name].repository.link, heads[name].head, place.entry.id)
+            (head.repository.name, head.repository.link, head.head, place.entry.id)
             for place in members
-            for name in [place.scope.where]
+            for head in [heads[place.scope.where]]
         )
         entry = Entry(
             id=str(uuid5(NAMESPACE, key)),

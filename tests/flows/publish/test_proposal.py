@@ -159,6 +159,9 @@ def test_a_comment_says_what_a_click_says_once_and_not_by_strangers(
         gone, kept = sorted(titles_on(remote, UPDATE))
         keys = {one.title: one.id for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries}
         forge.comment(f"/memory drop {keys[kept]}", is_stranger=True)
+        if double is GitHubDouble:  # a member who may not write
+            forge.comment(f"/memory drop {keys[kept]}", login="reader")
+        forge.comment(f"```\n/memory drop {keys[kept]}\n```\n<!--\n/memory drop {keys[kept]}\n-->")
         forge.comment(f"No.\r\n`/memory drop {keys[gone][:8]}`\r\n> /memory drop {keys[kept]}\n/memory forget it")
         for is_new in (True, False):
             publish("pr")

@@ -220,9 +220,12 @@ def test_a_file_is_fetched_once_by_its_digest(index: Path, tmp_path: Path) -> No
 
 def test_a_file_of_another_digest_is_not_kept(tmp_path: Path) -> None:
     environ = {"XDG_CACHE_HOME": str(tmp_path)}
-    with serve(lambda _: Answer(200, b"forged")) as server, pytest.raises(EngineError) as caught:
-        find_index(f"{server.url}/internal.db#sha256={'0' * 64}", environ)
-    assert caught.value.slug == "org-digest"
+    with serve(lambda _: Answer(200, b"forged")) as server:
+        for _ in range(2):
+            with pytest.raises(EngineError) as caught:
+                find_index(f"{server.url}/internal.db#sha256={'0' * 64}", environ)
+            assert caught.value.slug == "org-digest"
+    assert len(server.asked) == 1, "for ten minutes nobody waits for it again"
     assert list(tmp_path.rglob("*.db")) == []
 
 
