@@ -48,6 +48,10 @@ def test_the_index_may_be_named_relative_to_the_directory(
 
 def test_the_exit_status_says_whether_all_was_read(run: Run, org: Organisation) -> None:
     run("org", "sync", str(org.list), "--out", str(org.index))
+    org.write("pya", "keys public")
+    typo = run("org", "sync", str(org.list), "--out", str(org.index), "--dry-run")
+    assert (typo.exit_code, "dropped: pay\n" in typo.stdout, "failed: pya: " in typo.stdout) == (1, True, True)
+    org.write("pay", "keys public")
     org.repositories["keys"].commit("Broken", {".memory-ci.yaml": "scopes: [\n"})
     partly = run("org", "sync", str(org.list), "--out", str(org.index))
     assert (partly.exit_code, "failed: keys: " in partly.stdout) == (1, True)

@@ -138,6 +138,9 @@ class _Run:
         """Write what one repository gave."""
         repository = seen.repository or seen.target.repository
         known, state = self._known.get(repository.id), self._before.get(repository.id)
+        links = (head.repository.link for head in self._known.values())
+        if seen.is_gone and known is None and repository.link not in links:  # a typo: nothing that was here is gone
+            seen = replace(seen, is_gone=False, problem=f"there is no repository at {seen.target.address}")
         if seen.is_gone:
             self._gone.append(repository.id)
             return

@@ -140,6 +140,32 @@ def test_one_that_is_gone_is_dropped_and_one_that_cannot_be_reached_is_not(org: 
     assert "127.0.0.1" in dict(report.failed)["nowhere"]
 
 
+def test_a_path_with_a_typo_is_named_as_failed_and_what_it_meant_as_dropped(org: Organisation) -> None:
+    for name in ("pay", "shop"):
+        org.add(name, f"A note of {name}")
+    org.repositories["shop"].git("remote", "add", "origin", "https://github.com/acme/shop.git")
+    org.write("pay", "shop", "nowhere", "x" * 300)
+    report = org.sync()
+    assert (report.added, [name for name, _ in report.failed]) == (("pay", "acme/shop"), ["nowhere", "x" * 300])
+    assert dict(report.failed)["nowhere"] == f"there is no repository at {org.root / 'nowhere'}"
+    org.write("pya", "shop")
+    report = org.sync()
+    assert (report.dropped, [name for name, _ in report.failed]) == (("pay",), ["pya"])
+    org.write("pay", "shop")
+    org.sync()
+    shutil.rmtree(org.root / "shop")
+    report = org.sync()
+    assert (report.dropped, report.failed) == (("acme/shop",), ())
+
+
+def test_a_path_may_hold_blanks_where_it_is_there(org: Organisation) -> None:
+    org.add("my pay", "A note on charges")
+    org.add("my shop", "A note on prices")
+    org.write("my pay", "my shop\tpublic")
+    assert org.sync().failed == ()
+    assert (org.titles("internal"), org.titles("public")) == (["A note on charges"], ["A note on prices"])
+
+
 def test_what_no_list_names_any_more_is_dropped(org: Organisation) -> None:
     for name in ("pay", "shop"):
         org.add(name, f"A note of {name}")
@@ -332,7 +358,13 @@ def test_a_second_sync_at_the_same_time_is_refused(org: Organisation) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["https://me:secret@forge.example/a/b", "--upload-pack=x", "https://forge.example/a/b groups", "pay group-A"],
+    [
+        "https://me:secret@forge.example/a/b",
+        "--upload-pack=x",
+        "https://forge.example/a/b groups",
+        "pay group-A",
+        "web bogus",
+    ],
 )
 def test_a_line_that_says_something_else_is_named_with_its_number(org: Organisation, line: str) -> None:
     org.write("pay", line)
