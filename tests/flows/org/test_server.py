@@ -33,7 +33,7 @@ def test_a_server_is_synced_verified_and_searched(org: Organisation, monkeypatch
     assert org.titles() == ["A note of pay", "A note of shop"]
     assert org.titles("group-ops") == ["A note of infra"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(org.root / "another-machine"))
-    assert verify_org(org.address, org.environ) == ()
+    assert verify_org(org.address, org.environ) == ((), 3)
     status = org_status(org.address)
     assert [(one.audience, one.repositories, one.oldest) for one in status.audiences] == [
         ("group-ops", 1, NOW),

@@ -102,7 +102,7 @@ def test_a_change_replaces_the_rows_of_one_repository(org: Organisation, started
     report = org.sync()
     assert (report.updated, report.unchanged) == (("pay",), 1)
     assert org.titles() == ["A newer note", "A note of shop", "A note that stays", "A note that stays"]
-    assert verify_org(str(org.index), org.environ) == ()
+    assert verify_org(str(org.index), org.environ) == ((), 2)
 
 
 def test_a_repository_that_fails_keeps_its_rows_and_is_named(org: Organisation) -> None:
@@ -332,13 +332,13 @@ def test_verify_names_what_differs(org: Organisation) -> None:
     org.add("shop", "A note on prices")
     org.write("pay", "shop")
     org.sync()
-    assert verify_org(str(org.index), org.environ) == ()
+    assert verify_org(str(org.index), org.environ) == ((), 2)
     with closing(open_engine(str(org.index), is_writer=True)) as engine:
         head = engine.heads()[(org.root / "pay").as_uri()]
         engine.sync(head.repository, head.head, engine.entries(head.repository.id)[:1])
         engine.publish()
     org.add("shop", "A newer note")
-    (pay, shop) = verify_org(str(org.index), org.environ)
+    (pay, shop), _ = verify_org(str(org.index), org.environ)
     assert (pay.name, pay.is_behind, shop.name, shop.is_behind) == ("pay", False, "shop", True)
     assert "1 entries, the repository 2" in pay.what
 
@@ -421,4 +421,4 @@ def test_a_sync_that_is_killed_loses_and_half_publishes_nothing(org: Organisatio
         assert org.titles() in (before, after)
     assert org.sync().failed == ()
     assert org.titles() == after
-    assert verify_org(str(org.index), org.environ) == ()
+    assert verify_org(str(org.index), org.environ) == ((), 8)
