@@ -24,6 +24,7 @@ from psycopg import sql
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.index.builder import compare_rows, text_row
+from memory_ci.index.org import NeverSyncedError
 from memory_ci.index.org.server import Connection, NoSuchDatabaseError, OrgServer
 from memory_ci.index.org.stems import K1, LONGEST, Stemmer, StemPattern, idf, score
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of, pack
@@ -397,7 +398,11 @@ class PostgresEngine:
             return True
         try:
             _check_version(_version(connection), scripts)
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as error:
+            if not audience and isinstance(error, psycopg.errors.UndefinedTable):
+                message = f"the database {self._server.database} holds no index yet"
+                hint = "Build it: `memory-ci org sync LIST`, with the same address."
+                raise NeverSyncedError(message, slug="org-missing", hint=hint) from error
             return False
         return True
 
