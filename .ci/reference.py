@@ -51,7 +51,8 @@ def _option(option: click.Option) -> str:
     if not option.is_flag and not option.count:
         choices = "|".join(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ""
         value = f" {option.metavar or choices or option.type.name.upper()}"
-    return f"| `{_cell(names + value)}` | {_cell(_plain(option.help or ''))} |"
+    variable = f"; default: {option.envvar}." if option.show_envvar else ""
+    return f"| `{_cell(names + value)}` | {_cell(_plain(option.help or '') + variable)} |"
 
 
 def _plain(words: str) -> str:

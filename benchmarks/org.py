@@ -191,7 +191,7 @@ def replay_week(place: Path, count: int, seed: int) -> None:
                 f"{cpu:.2f} s CPU with git, {wall:.1f} s{done}"
             )
         assert "A note of r1" not in org.titles("public", "internal"), "made private"  # noqa: S101
-        print(f"verify: {len(verify_org(str(org.index), org.environ))} differences")
+        print(f"verify: {len(verify_org(str(org.index), org.environ)[0])} differences")
 
 
 def change(org: Organisation, github: GitHubListing, day: int) -> str:
@@ -269,7 +269,7 @@ def kill_syncs(place: Path, times: int, seed: int) -> None:
     org.sync()
     assert {title.rsplit(" ", 1)[1] for title in org.titles()} == {str(times)}  # noqa: S101
     print(f"killed {ended} of {times} syncs before their end: every audience whole at each, nothing lost")
-    print(f"verify: {len(verify_org(str(org.index), org.environ))} differences")
+    print(f"verify: {len(verify_org(str(org.index), org.environ)[0])} differences")
 
 
 def read(index: str, seed: int, number: int, count: int) -> list[tuple[float, float, int]]:

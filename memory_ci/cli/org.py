@@ -37,11 +37,14 @@ def refuse_password(context: click.Context, option: click.Parameter, value: str)
 
 index_option = click.option(
     "--index",
+    "--out",
+    "index",
     metavar="DIR",
     envvar="MEMORY_CI_ORG_INDEX",
+    show_envvar=True,
     required=True,
     callback=refuse_password,
-    help="Where `org sync` wrote, or postgresql://…; default: MEMORY_CI_ORG_INDEX.",
+    help="The index that `org sync` writes: a file and a manifest for each audience, or postgresql://…",
 )
 jobs_option = click.option(
     "--jobs", type=click.IntRange(1, 64), default=8, show_default=True, help="So many at a time."
@@ -66,14 +69,7 @@ def org_command() -> None:
 @click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
 @click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
 @click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
-@click.option(
-    "--out",
-    metavar="DIR",
-    envvar="MEMORY_CI_ORG_INDEX",
-    required=True,
-    callback=refuse_password,
-    help="The index: a file and a manifest for each audience, or postgresql://…; default: MEMORY_CI_ORG_INDEX.",
-)
+@index_option
 @jobs_option
 @seconds_option
 @dry_run_option
@@ -82,7 +78,7 @@ def sync_command(
     places: tuple[Path, ...],
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
-    out: str,
+    index: str,
     jobs: int,
     seconds: int,
     dry_run: bool,
@@ -107,7 +103,9 @@ def sync_command(
 
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Syncing") as advance:
-        report = sync_org(out, gather, os.environ, now(), jobs=jobs, seconds=seconds, dry_run=dry_run, advance=advance)
+        report = sync_org(
+            index, gather, os.environ, now(), jobs=jobs, seconds=seconds, dry_run=dry_run, advance=advance
+        )
     show(report, _say_report(report), as_json)
     raise SystemExit(1 if report.failed or report.refused or report.problem else 0)
 
@@ -153,8 +151,9 @@ def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
     from memory_ci.flows.org.verify import verify_org
 
     with progress("Verifying") as advance:
-        found = verify_org(index, os.environ, jobs=jobs, seconds=seconds, advance=advance)
-    show(found, (printable(f"{one.name}: {one.what}") for one in found), as_json)
+        found, count = verify_org(index, os.environ, jobs=jobs, seconds=seconds, advance=advance)
+    lines = [f"{one.name}: {one.what}" for one in found] or [f"{plural(count, 'repository')}, all rows equal"]
+    show(found, map(printable, lines), as_json)
     raise SystemExit(1 if found else 0)
 
 
@@ -254,10 +253,12 @@ def promote_command(
     from memory_ci.cli.plain import committed_workspace
     from memory_ci.flows.org.address import check_audiences
     from memory_ci.flows.publish.organisation import promote_shared
+    from memory_ci.flows.workspace import branch_name
 
     check_audiences(audiences)
+    workspace = committed_workspace()
     done = promote_shared(
-        committed_workspace(),
+        workspace,
         index,
         audiences or ("public",),
         now(),
@@ -267,6 +268,11 @@ def promote_command(
         dry_run=dry_run,
     )
     lines = [f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})" for one in done.proposed]
+    if done.proposed and dry_run:
+        lines.insert(0, f"would propose {plural(len(lines), 'entry')}:")
+    elif done.tip and push == "none":
+        branch = branch_name(workspace, None).removeprefix("refs/heads/")
+        lines.append(f"committed on {branch}, now at {done.tip[:12]}")
     lines += [line for line in (done.url, done.reason) if line]
     show(done, map(printable, lines), as_json)
 

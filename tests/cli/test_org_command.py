@@ -48,6 +48,10 @@ def test_the_index_may_be_named_relative_to_the_directory(
 
 def test_the_exit_status_says_whether_all_was_read(run: Run, org: Organisation) -> None:
     run("org", "sync", str(org.list), "--out", str(org.index))
+    org.write("pya", "keys public")
+    typo = run("org", "sync", str(org.list), "--out", str(org.index), "--dry-run")
+    assert (typo.exit_code, "dropped: pay\n" in typo.stdout, "failed: pya: " in typo.stdout) == (1, True, True)
+    org.write("pay", "keys public")
     org.repositories["keys"].commit("Broken", {".memory-ci.yaml": "scopes: [\n"})
     partly = run("org", "sync", str(org.list), "--out", str(org.index))
     assert (partly.exit_code, "failed: keys: " in partly.stdout) == (1, True)
@@ -65,11 +69,34 @@ def test_status_and_verify(run: Run, org: Organisation, monkeypatch: pytest.Monk
     assert "internal: 1 repository, 1 entry, " in run("org", "status").stdout
     status = json.loads(run("org", "status", "--json").stdout)
     assert [one["audience"] for one in status["audiences"]] == ["internal", "public"]
-    assert run("org", "verify").exit_code == 0
+    equal = run("org", "verify")
+    assert (equal.exit_code, equal.stdout) == (0, "2 repositories, all rows equal\n")
     org.add("pay", "Newer")
     behind = run("org", "verify")
     assert behind.exit_code == 1
     assert behind.stdout.startswith("pay: is at ")
+
+
+def test_the_index_has_two_names_and_a_variable(run: Run, org: Organisation) -> None:
+    assert run("org", "sync", str(org.list), "--index", str(org.index)).exit_code == 0
+    assert run("org", "status", "--out", str(org.index)).exit_code == 0
+    missing = run("org", "status", str(org.index))
+    assert missing.exit_code == 2
+    assert "MEMORY_CI_ORG_INDEX" in missing.stderr
+
+
+def test_promote_says_what_it_did(run: Run, org: Organisation, project: Project) -> None:
+    for name in ("pay", "keys"):
+        org.add(name, "Retry a payment only with the idempotency key that it was first sent with")
+    run("org", "sync", str(org.list), "--out", str(org.index))
+    promote = ("org", "promote", "--index", str(org.index), "--least", "2")
+    before = project.git("rev-parse", "main")
+    assert run(*promote, "--dry-run").stdout.startswith("would propose 1 entry:\n")
+    assert project.git("rev-parse", "main") == before
+    done = run(*promote).stdout
+    assert done.endswith(f"committed on main, now at {project.git('rev-parse', 'main')[:12]}\n")
+    assert "would" not in done
+    assert run(*promote, "--dry-run").stdout == "nothing new is said in so many repositories\n"
 
 
 @pytest.mark.parametrize(

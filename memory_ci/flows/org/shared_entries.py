@@ -61,9 +61,9 @@ def look(
         return OrgLook(target, is_gone=target.is_gone, problem=target.problem)
     if known is not None and stamp and stamp == target.stamp:
         return OrgLook(target, known.head)
-    if target.is_local and not Path(target.address).is_dir():
-        return OrgLook(target, is_gone=True)
     try:
+        if target.is_local and not Path(target.address).is_dir():
+            return OrgLook(target, is_gone=True)
         remote = connect(target.address, environ)
         tip = find_default_tip(remote, seconds)
         if tip is None:

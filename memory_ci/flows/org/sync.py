@@ -20,7 +20,7 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.flows.org.shared_entries import OrgLook, look
 from memory_ci.flows.org.targets import OrgTarget, OrgTargets
-from memory_ci.index.org import OrgEngine, is_server, open_engine, state_directory
+from memory_ci.index.org import NeverSyncedError, OrgEngine, is_server, open_engine, state_directory
 from memory_ci.records.org import OrgHead, OrgPublished, OrgRepository
 from memory_ci.store.files import write_file
 
@@ -138,6 +138,9 @@ class _Run:
         """Write what one repository gave."""
         repository = seen.repository or seen.target.repository
         known, state = self._known.get(repository.id), self._before.get(repository.id)
+        links = (head.repository.link for head in self._known.values())
+        if seen.is_gone and known is None and repository.link not in links:  # a typo: nothing that was here is gone
+            seen = replace(seen, is_gone=False, problem=f"there is no repository at {seen.target.address}")
         if seen.is_gone:
             self._gone.append(repository.id)
             return
@@ -242,12 +245,12 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 @contextmanager
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
-    if dry_run and is_server(out):
-        with closing(open_engine(out)) as engine:
+    if dry_run and not _is_there(out, place):
+        with tempfile.TemporaryDirectory() as nothing, closing(open_engine(nothing, is_writer=True)) as engine:
             yield engine
         return
-    if dry_run and not place.is_dir():
-        with tempfile.TemporaryDirectory() as nothing, closing(open_engine(nothing, is_writer=True)) as engine:
+    if dry_run and is_server(out):
+        with closing(open_engine(out)) as engine:
             yield engine
         return
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -257,6 +260,16 @@ def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
             raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
         with closing(open_engine(out, is_writer=True)) as engine:
             yield engine
+
+
+def _is_there(out: str, place: Path) -> bool:
+    """Whether an index is there already."""
+    if not is_server(out):
+        return place.is_dir()
+    with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
+        engine.heads()
+        return True
+    return False
 
 
 def load_state(engine: OrgEngine) -> dict[str, OrgState]:

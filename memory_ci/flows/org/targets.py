@@ -181,9 +181,10 @@ def _read(place: Path) -> list[_Line]:
 
 
 def _parse(line: str, place: Path, at: int) -> _Line:
-    address, _, audience = line.rpartition(" ")
+    *words, audience = line.rsplit(maxsplit=1)
+    address = words[0] if words else ""
     if not address or not re.fullmatch(AUDIENCE, audience):
-        if address and ("://" in address or audience.startswith("group")):
+        if address and not os.path.exists(place.parent / Path(line).expanduser()):  # noqa: PTH110 - long names
             hint = "An audience is public, internal or group-NAME, in small letters, digits, `.`, `_` and `-`."
             raise UsageError(f"{place}:{at}: {audience!r} is no audience", slug="bad-list", hint=hint)
         address, audience = line, ""

@@ -73,8 +73,11 @@ def verify_org(
     jobs: int = JOBS,
     seconds: float = SECONDS,
     advance: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[OrgDifference, ...]:
-    """Read every repository anew and compare row for row. Raises EngineError (org-missing, org-damaged)."""
+) -> tuple[tuple[OrgDifference, ...], int]:
+    """What reading all repositories anew shows to differ, row for row; and how many there are.
+
+    Raises EngineError (org-missing, org-damaged).
+    """
     with closing(open_engine(index)) as engine, ThreadPoolExecutor(max_workers=jobs) as pool:
         heads, states = engine.heads(), load_state(engine)
         unknown = heads.keys() - states.keys()
@@ -89,7 +92,7 @@ def verify_org(
             if found := _compare(head, seen, lambda head=head: engine.entries(head.repository.id)):  # type: ignore[misc]
                 differences.append(found)
             advance(done, len(targets))
-    return tuple(differences)
+    return tuple(differences), len(targets)
 
 
 def _compare(head: OrgHead, seen: OrgLook, rows: Callable[[], list[Located]]) -> OrgDifference | None:

@@ -58,6 +58,10 @@ class OrgEngine(Protocol):
         """End. What was synced stays, published or not."""
 
 
+class NeverSyncedError(EngineError):
+    """A server has a database for the index, and no sync has made its tables (org-missing)."""
+
+
 WORK = "operator"
 """The directory of what only the operator reads: all audiences before they are published, heads and failures."""
 

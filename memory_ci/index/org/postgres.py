@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from typing import LiteralString, TypeVar
+from typing import TypeVar
 
 import msgspec
 import psycopg
@@ -24,49 +24,14 @@ from psycopg import sql
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.index.builder import compare_rows, text_row
+from memory_ci.index.org import NeverSyncedError, tables
 from memory_ci.index.org.server import Connection, NoSuchDatabaseError, OrgServer
-from memory_ci.index.org.stems import K1, LONGEST, Stemmer, StemPattern, idf, score
+from memory_ci.index.org.stems import K1, Stemmer, StemPattern, build_tsquery, idf, quote_lexeme, score
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of, pack
 from memory_ci.index.search import MAX_DEPTH, SHOWN_STATUSES
 from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
 from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
-
-MIGRATIONS = (
-    """
-    CREATE TABLE memory_org.repositories (
-        id text PRIMARY KEY, name text NOT NULL, link text NOT NULL, head text NOT NULL, entries integer NOT NULL
-    );
-    CREATE TABLE memory_org.entries (
-        row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        repository text NOT NULL,  -- repositories.id
-        id text NOT NULL, path text NOT NULL, line integer NOT NULL,
-        type text NOT NULL, domain text NOT NULL, status text NOT NULL, phase text, valid_until text,
-        digest bytea NOT NULL,     -- rows.entry_digest
-        record bytea NOT NULL,     -- rows.entry_row as MessagePack
-        size integer NOT NULL,     -- words
-        stems text NOT NULL,       -- stems.Stemmed.text
-        words tsvector NOT NULL    -- stems.Stemmed.lexemes, without places
-    );
-    CREATE INDEX entries_repository ON memory_org.entries (repository);
-    CREATE INDEX entries_words ON memory_org.entries USING gin (words);
-    CREATE TABLE memory_org.words (word text COLLATE "C" PRIMARY KEY, entries integer NOT NULL) WITH (fillfactor = 60);
-    CREATE TABLE memory_org.totals (entries bigint NOT NULL, words bigint NOT NULL);
-    INSERT INTO memory_org.totals VALUES (0, 0);
-    """,
-)
-"""What makes each version of an audience's database out of the one before. Another tokenizer, or other fields of Entry,
-mean a step that empties all tables: then the next sync reads the repositories anew."""
-
-OPERATOR_MIGRATIONS = (
-    """
-    CREATE TABLE memory_org.audiences (audience text PRIMARY KEY);
-    CREATE TABLE memory_org.state (data bytea NOT NULL);
-    """,
-)
-
-LOCK = 0x6D636958
-"""Of one transaction that writes, "mciX"; the next number is of one writer, for as long as it is open."""
 
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 ADD_REPOSITORY = """
@@ -109,23 +74,11 @@ MATCHES = """
 SELECT e.row, e.record, r.id, r.name, r.link, r.head FROM memory_org.entries AS e
 JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
 """
-GRANTS = (
-    sql.SQL("GRANT CONNECT ON DATABASE {0} TO {0}"),
-    sql.SQL("GRANT USAGE ON SCHEMA memory_org TO {0}"),
-    sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA memory_org TO {0}"),
-)
 CREATE = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
 FIRST = 4
 """Times the depth: so many candidates are scored first, to see what score the others must reach."""
 
 DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
-FOR_READERS = (
-    # Each takes longer to begin than a question to answer.
-    sql.SQL("ALTER DATABASE {} SET jit = off"),
-    sql.SQL("ALTER DATABASE {} SET max_parallel_workers_per_gather = 0"),
-    sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"),
-)
-
 T = TypeVar("T")
 unpack = msgspec.msgpack.Decoder().decode
 
@@ -271,7 +224,7 @@ class PostgresEngine:
             for at, stemmed in zip(new, stems, strict=True):
                 entry = entries[at].entry
                 until = entry.valid_until and entry.valid_until.isoformat()
-                lexemes = " ".join(map(_quote, stemmed.lexemes))
+                lexemes = " ".join(map(quote_lexeme, stemmed.lexemes))
                 copy.write_row(
                     (
                         *(repository_id, entry.id, entries[at].path, entries[at].line),
@@ -297,7 +250,9 @@ class PostgresEngine:
         best: list[tuple[float, Row]] = []
         first, end = 0, next((at for at, held in enumerate(sums, 1) if held >= FIRST * depth), len(sums))
         while first < end:
-            values["words"] = _query([pattern for pattern, _ in weighed[first:end]], [p for p, _ in weighed[:first]])
+            values["words"] = build_tsquery(
+                [pattern for pattern, _ in weighed[first:end]], [p for p, _ in weighed[:first]]
+            )
             rows = connection.execute(CANDIDATES, values).fetchall()
             scored = [(score(row[5], row[4], average, texts), row) for row in rows]
             best += [one for one in scored if one[0] > 0]
@@ -323,7 +278,7 @@ class PostgresEngine:
             if pattern.is_plain and not pattern.is_prefix:
                 counted[pattern] = known.get(pattern.lexemes[0], 0)
             else:
-                held = connection.execute(HOLDING, (_query([pattern], []), pattern.text)).fetchone()
+                held = connection.execute(HOLDING, (build_tsquery([pattern], []), pattern.text)).fetchone()
                 (counted[pattern],) = held or (0,)
         return entries, words, counted
 
@@ -354,7 +309,7 @@ class PostgresEngine:
         self._counted.pop(audience, None)
         self._changed[audience] = None
         with self._server.telling(), connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (tables.LOCK,))
             yield connection
 
     def _held(self, audience: str) -> Connection:
@@ -385,67 +340,25 @@ class PostgresEngine:
 
     def _is_current(self, connection: Connection, audience: str) -> bool:
         """Whether the tables are of our version: a writer makes them so. Raises EngineError (org-version)."""
-        scripts = MIGRATIONS if audience else OPERATOR_MIGRATIONS
+        scripts = tables.MIGRATIONS if audience else tables.OPERATOR_MIGRATIONS
         if self._is_writer:
-            if not audience and connection.execute(TRY_LOCK, (LOCK + 1,)).fetchone() != (True,):
+            if not audience and connection.execute(TRY_LOCK, (tables.LOCK + 1,)).fetchone() != (True,):
                 hint = "Wait for it to end: what it does is not lost."
                 raise RepositoryError(f"another sync works on {self._server.database}", slug="org-locked", hint=hint)
             with connection.transaction():
-                self._migrate(connection, self._database(audience), scripts)
+                tables.migrate(connection, self._database(audience), scripts)
             if audience:
                 self._held("").execute(ADD_AUDIENCE, (audience,))
             return True
         try:
-            _check_version(_version(connection), scripts)
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+            tables.check_version(connection, scripts)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as error:
+            if not audience and isinstance(error, psycopg.errors.UndefinedTable):
+                message = f"the database {self._server.database} holds no index yet"
+                hint = "Build it: `memory-ci org sync LIST`, with the same address."
+                raise NeverSyncedError(message, slug="org-missing", hint=hint) from error
             return False
         return True
-
-    def _migrate(self, connection: Connection, database: str, scripts: Sequence[LiteralString]) -> None:
-        """Bring the tables to our version; nobody reads the database but the role of its name, if there is one."""
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
-        connection.execute("CREATE TABLE IF NOT EXISTS memory_org.version (number integer NOT NULL)")
-        version = _version(connection)
-        _check_version(max(version, len(scripts)), scripts)
-        for number, script in enumerate(scripts[version:], version + 1):
-            connection.execute(script)
-            connection.execute("INSERT INTO memory_org.version VALUES (%s)", (number,))
-        name = sql.Identifier(database)
-        for statement in FOR_READERS:
-            connection.execute(statement.format(name))
-        if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone() is not None:
-            for right in GRANTS:
-                connection.execute(right.format(name))
-
-
-def _version(connection: Connection) -> int:
-    (number,) = connection.execute("SELECT max(number) FROM memory_org.version").fetchone() or (None,)
-    return number or 0
-
-
-def _check_version(version: int, scripts: Sequence[str]) -> None:
-    if version != len(scripts):
-        hint = "Upgrade memory-ci here." if version > len(scripts) else "Run `memory-ci org sync` with this memory-ci."
-        message = f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
-        raise EngineError(message, slug="org-version", hint=hint)
-
-
-def _quote(lexeme: str) -> str:
-    """As tsvector and tsquery read it; FTS5 takes letters and digits only for words."""
-    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-def _query(wanted: Sequence[StemPattern], seen: Sequence[StemPattern]) -> str:
-    """A tsquery: what may hold one of `wanted`, and none of `seen`."""
-    either = " | ".join(map(_lexemes, wanted))
-    return f"({either}) & !({' | '.join(map(_lexemes, seen))})" if seen else either
-
-
-def _lexemes(pattern: StemPattern) -> str:
-    *words, last = pattern.lexemes
-    is_open = pattern.is_prefix or len(last) >= LONGEST
-    return "(" + " & ".join([*map(_quote, words), _quote(last) + (":*" if is_open else "")]) + ")"
 
 
 def _filter_values(filters: OrgFilters) -> dict[str, object]:

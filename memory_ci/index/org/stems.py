@@ -89,6 +89,23 @@ def _pattern(words: list[str], term: str) -> StemPattern:
     return StemPattern(text[:-1] if is_prefix else text, tuple(word[:LONGEST] for word in words), is_prefix)
 
 
+def quote_lexeme(lexeme: str) -> str:
+    """As tsvector and tsquery read it; FTS5 takes letters and digits only for words."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def build_tsquery(wanted: Sequence[StemPattern], seen: Sequence[StemPattern]) -> str:
+    """A tsquery: what may hold one of `wanted`, and none of `seen`."""
+    either = " | ".join(map(_lexemes, wanted))
+    return f"({either}) & !({' | '.join(map(_lexemes, seen))})" if seen else either
+
+
+def _lexemes(pattern: StemPattern) -> str:
+    *words, last = pattern.lexemes
+    is_open = pattern.is_prefix or len(last) >= LONGEST
+    return "(" + " & ".join([*map(quote_lexeme, words), quote_lexeme(last) + (":*" if is_open else "")]) + ")"
+
+
 def idf(holding: int, total: int) -> float:
     """As FTS5 has it: never zero."""
     return max(LEAST_IDF, math.log((total - holding + 0.5) / (holding + 0.5)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.errors import EngineError
 from memory_ci.flows.org.verify import org_status, verify_org
 from memory_ci.flows.serve.organisation import search_org
 from memory_ci.index.org import open_engine, state_directory
@@ -33,7 +34,7 @@ def test_a_server_is_synced_verified_and_searched(org: Organisation, monkeypatch
     assert org.titles() == ["A note of pay", "A note of shop"]
     assert org.titles("group-ops") == ["A note of infra"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(org.root / "another-machine"))
-    assert verify_org(org.address, org.environ) == ()
+    assert verify_org(org.address, org.environ) == ((), 3)
     status = org_status(org.address)
     assert [(one.audience, one.repositories, one.oldest) for one in status.audiences] == [
         ("group-ops", 1, NOW),
@@ -58,6 +59,10 @@ def test_a_repository_that_becomes_private_is_gone_for_others(org: Organisation)
 
 
 def test_a_dry_run_writes_nothing_to_a_server(org: Organisation) -> None:
+    assert sorted(org.sync(dry_run=True).added) == ["infra", "pay", "shop"]
+    with pytest.raises(EngineError, match="holds no index yet") as caught:
+        org_status(org.address)
+    assert "org sync LIST" in caught.value.hint
     org.sync()
     org.add("pay", "Another note of pay")
     assert org.sync(dry_run=True).updated == ("pay",)

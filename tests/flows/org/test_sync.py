@@ -102,7 +102,7 @@ def test_a_change_replaces_the_rows_of_one_repository(org: Organisation, started
     report = org.sync()
     assert (report.updated, report.unchanged) == (("pay",), 1)
     assert org.titles() == ["A newer note", "A note of shop", "A note that stays", "A note that stays"]
-    assert verify_org(str(org.index), org.environ) == ()
+    assert verify_org(str(org.index), org.environ) == ((), 2)
 
 
 def test_a_repository_that_fails_keeps_its_rows_and_is_named(org: Organisation) -> None:
@@ -138,6 +138,32 @@ def test_one_that_is_gone_is_dropped_and_one_that_cannot_be_reached_is_not(org: 
     report = org.sync()
     assert "shop" in report.dropped
     assert "127.0.0.1" in dict(report.failed)["nowhere"]
+
+
+def test_a_path_with_a_typo_is_named_as_failed_and_what_it_meant_as_dropped(org: Organisation) -> None:
+    for name in ("pay", "shop"):
+        org.add(name, f"A note of {name}")
+    org.repositories["shop"].git("remote", "add", "origin", "https://github.com/acme/shop.git")
+    org.write("pay", "shop", "nowhere", "x" * 300)
+    report = org.sync()
+    assert (report.added, [name for name, _ in report.failed]) == (("pay", "acme/shop"), ["nowhere", "x" * 300])
+    assert dict(report.failed)["nowhere"] == f"there is no repository at {org.root / 'nowhere'}"
+    org.write("pya", "shop")
+    report = org.sync()
+    assert (report.dropped, [name for name, _ in report.failed]) == (("pay",), ["pya"])
+    org.write("pay", "shop")
+    org.sync()
+    shutil.rmtree(org.root / "shop")
+    report = org.sync()
+    assert (report.dropped, report.failed) == (("acme/shop",), ())
+
+
+def test_a_path_may_hold_blanks_where_it_is_there(org: Organisation) -> None:
+    org.add("my pay", "A note on charges")
+    org.add("my shop", "A note on prices")
+    org.write("my pay", "my shop\tpublic")
+    assert org.sync().failed == ()
+    assert (org.titles("internal"), org.titles("public")) == (["A note on charges"], ["A note on prices"])
 
 
 def test_what_no_list_names_any_more_is_dropped(org: Organisation) -> None:
@@ -310,13 +336,13 @@ def test_verify_names_what_differs(org: Organisation) -> None:
     org.add("shop", "A note on prices")
     org.write("pay", "shop")
     org.sync()
-    assert verify_org(str(org.index), org.environ) == ()
+    assert verify_org(str(org.index), org.environ) == ((), 2)
     with closing(open_engine(str(org.index), is_writer=True)) as engine:
         head = engine.heads()[(org.root / "pay").as_uri()]
         engine.sync(head.repository, head.head, engine.entries(head.repository.id)[:1])
         engine.publish()
     org.add("shop", "A newer note")
-    (pay, shop) = verify_org(str(org.index), org.environ)
+    (pay, shop), _ = verify_org(str(org.index), org.environ)
     assert (pay.name, pay.is_behind, shop.name, shop.is_behind) == ("pay", False, "shop", True)
     assert "1 entries, the repository 2" in pay.what
 
@@ -336,7 +362,13 @@ def test_a_second_sync_at_the_same_time_is_refused(org: Organisation) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["https://me:secret@forge.example/a/b", "--upload-pack=x", "https://forge.example/a/b groups", "pay group-A"],
+    [
+        "https://me:secret@forge.example/a/b",
+        "--upload-pack=x",
+        "https://forge.example/a/b groups",
+        "pay group-A",
+        "web bogus",
+    ],
 )
 def test_a_line_that_says_something_else_is_named_with_its_number(org: Organisation, line: str) -> None:
     org.write("pay", line)
@@ -393,4 +425,4 @@ def test_a_sync_that_is_killed_loses_and_half_publishes_nothing(org: Organisatio
         assert org.titles() in (before, after)
     assert org.sync().failed == ()
     assert org.titles() == after
-    assert verify_org(str(org.index), org.environ) == ()
+    assert verify_org(str(org.index), org.environ) == ((), 8)
