@@ -63,7 +63,7 @@ def fold(text: str, width: int) -> str:
 
     A word that is longer, such as a path, stays whole: terminals open it. So does a command, which is copied.
 
-    >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 48)
+    >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 44)
     'truth  100.0  fresh 100%, marked 0%,\n              withheld 0%, unanchored 0%\n'
     """
     return "".join(f"{part}\n" for line in text.splitlines() for part in _parts(line, max(width, NARROWEST)))
@@ -97,31 +97,29 @@ def fold_markdown(text: str, width: int) -> str:
     >>> fold_markdown("Prose that\ngoes on.\n\n| key | default |\n|---|---|\n| `a` | 1 |\n", 80)
     'Prose that goes on.\n\nkey: default\n- `a`: 1\n'
     """
-    folded: list[str] = []
-    paragraph = ""
+    return "".join(
+        f"{part}\n"
+        for line, is_code in _blocks(text)
+        for part in ([line] if is_code else _wrapped(line, LEAD.match(line).end(), max(width, NARROWEST)))  # type: ignore[union-attr]
+    )
 
-    def end_paragraph() -> None:
-        nonlocal paragraph
-        if paragraph:
-            folded.extend(_wrapped(paragraph, LEAD.match(paragraph).end(), max(width, NARROWEST)))  # type: ignore[union-attr]
-        paragraph = ""
 
-    lines = text.splitlines()
+def _blocks(text: str) -> list[tuple[str, bool]]:
+    """Each paragraph, item, row and empty line of Markdown as one line, each line of code, and whether it is code."""
+    blocks: list[tuple[str, bool]] = []
+    goes_on, lines = False, text.splitlines()
     for line, bare in zip(lines, unfenced_lines(lines), strict=True):
-        is_code = bare != line or (bare.startswith("    ") and not paragraph)  # in a fence, or indented
-        is_row = bare.startswith("|")
-        if is_code or is_row or not bare.strip() or BLOCK.match(bare):
-            end_paragraph()
-        if is_row:
-            paragraph = _row_as_item(bare, is_head=not (folded and folded[-1]))
-        elif is_code or not bare.strip():
-            folded.append(line)
+        is_code = bare != line or (bare.startswith("    ") and not goes_on)  # in a fence, or indented
+        if bare.startswith("|"):
+            row = _row_as_item(bare, is_head=not (blocks and blocks[-1][0]))
+            blocks += [(row, False)] if row else []
+            goes_on = False
+        elif goes_on and not is_code and bare.strip() and not BLOCK.match(bare):
+            blocks[-1] = (f"{blocks[-1][0]} {bare.strip()}", False)
         else:
-            paragraph = f"{paragraph} {bare.strip()}" if paragraph else bare
-            if bare.startswith("#"):
-                end_paragraph()
-    end_paragraph()
-    return "".join(f"{line}\n" for line in folded)
+            blocks.append((line, is_code))
+            goes_on = not is_code and bool(bare.strip()) and not bare.startswith("#")
+    return blocks
 
 
 def _row_as_item(row: str, *, is_head: bool) -> str:
