@@ -118,7 +118,7 @@ def recall_command(
 
     Below them stand merged changes of git's history that answer it and have no episode there. Episodes are noted by
     `record` for merged and declined changes, and by hand with `memory-ci episode`. Without
-    QUERY the text is read from standard input. Nothing like it: nothing printed.
+    QUERY the text is read from standard input. Where nothing answers, standard error says so.
 
     \b
     Example:
@@ -143,3 +143,5 @@ def recall_command(
     ]
     text, head = render_recall(recalled, explain=explain), ("id", "title", "occurred_on", "outcome", "score")
     show_rows("json" if as_json else form, recalled, text, head, rows)
+    if not text:
+        say("No episode and no merged change answers that.", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,6 +80,9 @@ GROUPS = {
 """The commands in the order of the overview; `hook` is git's to call."""
 
 
+ARGUMENTS = "memory_ci.arguments"  # Of the context: the command with what stands behind it.
+
+
 class LazyGroup(click.Group):
     """A group that imports the module of a command when that is asked for."""
 
@@ -91,6 +95,33 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"memory_ci.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; of one that there is not, those of a like name are named."""
+        ctx.meta[ARGUMENTS] = args
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], self.list_commands(ctx))
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(close)}?", ctx) from error
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+        """Run the command; where `--color` stands behind it, it is said that it goes before."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.option_name != "--color" or error.ctx is None:
+                raise
+            said = " ".join(ctx.meta[ARGUMENTS])
+            wanted = next((color for color in COLORS if re.search(rf"--color[ =]{color}\b", said)), "WHEN")
+            called = error.ctx.command_path.replace("memory-ci", f"memory-ci --color {wanted}", 1)
+            raise click.UsageError(f"{error.message} It goes before the command: `{called}`.", error.ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))

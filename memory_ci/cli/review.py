@@ -101,6 +101,7 @@ def _run(
 
     where, is_view = workspace(), stale or kinds is not None
     asked = STALE if stale else kinds or PROPOSED | KEPT
+    is_ranged = arguments["since"] is not None
     if kinds and arguments["since"] is None:
         arguments["since"] = find_last_range(where, arguments["ref"])
     with progress("Reading merged work") as advance:
@@ -119,7 +120,10 @@ def _run(
     if not (said or skipped):
         count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
         later = max(len(listed) - count, 0) if kinds else 0 if is_view or show_all else queue.week.waiting
-        lines = [*render_questions(listed[:count], later), *([] if listed else [_say_none(queue, kinds, stale=stale)])]
+        lines = [
+            *render_questions(listed[:count], later),
+            *([] if listed else [_say_none(queue, kinds, stale=stale, is_ranged=is_ranged)]),
+        ]
     shown: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     shown |= {"applied": None if dry_run else done.applied}
     if kinds:
@@ -129,10 +133,10 @@ def _run(
     show(shown, map(printable, lines), as_json)
 
 
-def _say_none(queue: Queue, kinds: set[QuestionKind] | None, *, stale: bool) -> str:
+def _say_none(queue: Queue, kinds: set[QuestionKind] | None, *, stale: bool, is_ranged: bool) -> str:
     since = f" after {queue.since[:10]}" if queue.since else ""
     if kinds:
-        return f"No candidates in the work{since}. `--since 90d` looks further back."
+        return f"No candidates in the work{since}.{'' if is_ranged else ' `--since 90d` looks further back.'}"
     return "No entry is stale." if stale else "Nothing waits for you this week."
 
 

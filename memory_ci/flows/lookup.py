@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 import msgspec
@@ -17,6 +17,7 @@ from memory_ci.lifecycle.relations import find_ids
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
+from memory_ci.rendering.table import render_finding
 from memory_ci.store.document import load_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import memory_pathspecs
@@ -30,14 +31,16 @@ class EntryVersion(msgspec.Struct, frozen=True):
     what: str
 
 
-def find_entry(located: Sequence[Located], prefix: str) -> Located:
+def find_entry(located: Sequence[Located], prefix: str, findings: Iterable[Finding] = ()) -> Located:
     """The entry whose id starts with `prefix`, or which replaced one that does; of several places the first by path.
 
+    `findings` say what of memory could not be read: the entry may stand there.
     Raises UsageError: unknown-entry, or ambiguous-entry when several entries fit.
     """
     found = find_ids((place.entry for place in located), prefix)
     if not found or not prefix:
-        hint = "`memory-ci list` shows the ids; `--at REV` looks into an earlier state."
+        unread = "".join(f"\nWarning: {render_finding(finding, with_level=False)}" for finding in findings)
+        hint = f"`memory-ci list` shows the ids; `--at REV` looks into an earlier state.{unread}"
         raise UsageError(f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint)
     if len(found) > 1:
         hint = "Write more of the id: " + ", ".join(sorted(found)[:5])
@@ -70,7 +73,8 @@ class Selection(msgspec.Struct, frozen=True):
 
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
     """The entry as the work tree has it, or as it was at a revision."""
-    place = find_entry(load_memory(workspace, view).located, prefix)
+    memory = load_memory(workspace, view)
+    place = find_entry(memory.located, prefix, memory.findings)
     return ShownEntry(
         place, format_entry(place.entry), prominence(place.entry, today, workspace.config.prominence.decay)
     )

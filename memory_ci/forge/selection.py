@@ -114,8 +114,7 @@ def _missing(config: ForgeConfig, environ: Mapping[str, str]) -> str:
     if config.name != "github" and environ.get("CI_PROJECT_ID"):
         return f"no token: {GITLAB_TOKENS[0]} with read_api"
     wanted = {
-        "github": "GITHUB_REPOSITORY with GITHUB_TOKEN, or GITHUB_EVENT_PATH",
-        "gitlab": "CI_PROJECT_ID with GITLAB_TOKEN",
+        "github": "GitHub needs GITHUB_REPOSITORY and GITHUB_TOKEN, or GITHUB_EVENT_PATH",
+        "gitlab": "GitLab needs CI_PROJECT_ID and GITLAB_TOKEN",
     }
-    named = wanted.get(config.name) or " nor ".join(wanted.values())
-    return f"the environment lacks {named}"
+    return f"{wanted.get(config.name) or '; '.join(wanted.values())} (in the environment)"

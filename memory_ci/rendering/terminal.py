@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from memory_ci.records.report import Finding
 from memory_ci.rendering.table import printable
+from memory_ci.text import unfenced_lines
 
 if TYPE_CHECKING:
     from memory_ci.records.entry import Located
@@ -44,6 +45,9 @@ CELL = re.compile(r"\S  +(?=\S)")
 COMMAND = re.compile(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
 """Where a line has a command to copy, which a line break would break."""
 
+BLOCK = re.compile(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
+"""Where a line of Markdown begins a block of its own."""
+
 EXCERPT = re.compile(r" *\d* \| ")
 NARROWEST = 40
 FAR = 60  # Columns of a line of a file before what is meant, of which half are shown.
@@ -59,7 +63,7 @@ def fold(text: str, width: int) -> str:
 
     A word that is longer, such as a path, stays whole: terminals open it. So does a command, which is copied.
 
-    >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 48)
+    >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 44)
     'truth  100.0  fresh 100%, marked 0%,\n              withheld 0%, unanchored 0%\n'
     """
     return "".join(f"{part}\n" for line in text.splitlines() for part in _parts(line, max(width, NARROWEST)))
@@ -73,7 +77,11 @@ def _parts(line: str, width: int) -> Iterator[str]:
     if EXCERPT.match(line):
         yield cut(line, width)
         return
-    head = line[: max(LEAD.match(line).end(), *cells, 0)]  # type: ignore[union-attr] # it matches everywhere
+    yield from _wrapped(line, max(LEAD.match(line).end(), *cells, 0), width)  # type: ignore[union-attr] # it always matches
+
+
+def _wrapped(line: str, indent: int, width: int) -> Iterator[str]:
+    head = line[:indent]
     shown, is_empty = head, True
     for word in WORD.findall(line[len(head) :]):
         if not is_empty and columns(f"{shown}{word}") > width:
@@ -81,6 +89,49 @@ def _parts(line: str, width: int) -> Iterator[str]:
             shown = " " * columns(head)
         shown, is_empty = f"{shown}{word} ", False
     yield shown.rstrip()
+
+
+def fold_markdown(text: str, width: int) -> str:
+    r"""A page of Markdown in `width` columns: prose and items are folded, a row of a table is an item, code stays.
+
+    >>> fold_markdown("Prose that\ngoes on.\n\n| key | default |\n|---|---|\n| `a` | 1 |\n", 80)
+    'Prose that goes on.\n\nkey: default\n- `a`: 1\n'
+    """
+    return "".join(
+        f"{part}\n"
+        for line, is_code in _blocks(text)
+        for part in ([line] if is_code else _wrapped(line, LEAD.match(line).end(), max(width, NARROWEST)))  # type: ignore[union-attr]
+    )
+
+
+def _blocks(text: str) -> list[tuple[str, bool]]:
+    """Each paragraph, item, row and empty line of Markdown as one line, each line of code, and whether it is code."""
+    blocks: list[tuple[str, bool]] = []
+    goes_on, lines = False, text.splitlines()
+    for line, bare in zip(lines, unfenced_lines(lines), strict=True):
+        is_code = bare != line or (bare.startswith("    ") and not goes_on)  # in a fence, or indented
+        if bare.startswith("|"):
+            row = _row_as_item(bare, is_head=not (blocks and blocks[-1][0]))
+            blocks += [(row, False)] if row else []
+            goes_on = False
+        elif goes_on and not is_code and bare.strip() and not BLOCK.match(bare):
+            blocks[-1] = (f"{blocks[-1][0]} {bare.strip()}", False)
+        else:
+            blocks.append((line, is_code))
+            goes_on = not is_code and bool(bare.strip()) and not bare.startswith("#")
+    return blocks
+
+
+def _row_as_item(row: str, *, is_head: bool) -> str:
+    """`- first: second | third`; nothing for the line below the names of the columns.
+
+    >>> _row_as_item("| `push` | one push | write |", is_head=False), _row_as_item("|---|---|", is_head=False)
+    ('- `push`: one push | write', '')
+    """
+    first, *rest = (cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row.strip().strip("|")))
+    if not first.strip("-: ") and not "".join(rest).strip("-: "):
+        return ""
+    return f"{'' if is_head else '- '}{first}{': ' if first and rest else ''}{' | '.join(rest)}"
 
 
 def columns(text: str) -> int:

@@ -51,3 +51,12 @@ def test_an_editor_left_without_saving_accepts_nothing(
 def test_a_number_that_is_not_listed_is_refused(worked: Project, run: Run) -> None:
     result = run("candidates", "--accept", "3")
     assert (result.exit_code, "[unknown-candidate]" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("asked", "is_told"), [((), True), (("--since", "90d"), False)])
+def test_none_names_since_only_to_who_did_not_say_it(
+    project: Project, run: Run, asked: tuple[str, ...], is_told: bool
+) -> None:
+    said = run("candidates", *asked).stdout
+    assert said.startswith("No candidates in the work")
+    assert ("looks further back" in said) is is_told

@@ -72,9 +72,11 @@ def test_an_episode_is_a_line_and_a_failure_is_marked(noted: Project, run: Run) 
     assert run("recall", stdin=ASK).stdout.endswith(expected)
 
 
-def test_nothing_like_it_prints_nothing(noted: Project, run: Run) -> None:
+def test_that_nothing_answers_is_said_beside_the_output(noted: Project, run: Run) -> None:
     result = run("recall", "translate the manual into French")
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "No episode and no merged change answers that.\n"
+    assert run("recall", ASK).stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ AUGUST = datetime(2026, 8, 1, tzinfo=UTC)
         ("gitlab", {**HUB, "GITHUB_EVENT_PATH": "/none"}, "NoneType", "CI_PROJECT_ID"),
         ("github", LAB, "NoneType", "GITHUB_REPOSITORY"),
         ("none", HUB, "NoneType", "the configuration"),
-        ("auto", {}, "NoneType", "the environment"),
+        ("github", {}, "NoneType", "GitHub needs GITHUB_REPOSITORY and GITHUB_TOKEN, or GITHUB_EVENT_PATH (in the env"),
+        ("auto", {}, "NoneType", "GITHUB_EVENT_PATH; GitLab needs CI_PROJECT_ID and GITLAB_TOKEN (in the environment)"),
     ],
 )
 def test_the_environment_decides_and_the_reason_is_told(

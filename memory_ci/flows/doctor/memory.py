@@ -149,9 +149,9 @@ def check_vectors(case: Surroundings) -> Iterator[Probe]:
     choice = choose_embedder(case.workspace.config.retrieve, case.environ)
     note = load_note(case.workspace)
     if choice.mode == "lexical":
-        yield Probe("vectors", "ok", f"not asked, words alone are: {choice.reason}")
+        yield Probe("vectors", "ok", f"no vectors are asked for; words are searched: {choice.reason}")
     elif choice.embedder is None:
-        yield Probe("vectors", "fail", f"not asked, words alone are: {choice.reason}; {_last_seen(note)}", CHOOSE)
+        yield Probe("vectors", "fail", f"words alone are searched: {choice.reason}; {_last_seen(note)}", CHOOSE)
     else:
         if case.is_online:
             choice.embedder.embed(["memory"], "query")  # raises what is amiss

@@ -70,8 +70,9 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
 
     Raises UsageError (unknown-entry).
     """
-    located = load_memory(workspace, view).located
-    entry, episodes = find_entry(located, prefix).entry, _episodes_by_ref(workspace, view)
+    memory = load_memory(workspace, view)
+    located = memory.located
+    entry, episodes = find_entry(located, prefix, memory.findings).entry, _episodes_by_ref(workspace, view)
     taught = set((entry.source or "").split())
     files = dict.fromkeys(path for ref in taught if ref in episodes for path in episodes[ref].action.files)
     pathspecs = [f":(literal){path}" for path in files]

@@ -76,8 +76,9 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
 
 
 def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -> Why:
-    located = (*load_memory(workspace, view).located, *(_list_global(workspace) if view is None else ()))
-    place = find_entry(located, prefix)
+    memory = load_memory(workspace, view)
+    located = (*memory.located, *(_list_global(workspace) if view is None else ()))
+    place = find_entry(located, prefix, memory.findings)
     told = load_episodes(workspace, view)
     case = _Case(workspace, view, today, told.tellings)
     heirs = find_heirs_among(one.entry for one in located)

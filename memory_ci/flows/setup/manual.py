@@ -1,18 +1,34 @@
-"""The manual: the pages of documents that travel with the package, and the paragraph of an error."""
+"""The manual: the pages of documents that travel with the package, and what they say of an error or of a key."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, metadata
+from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 import memory_ci
 from memory_ci.errors import UsageError
+from memory_ci.text import unfenced_lines
 
 PACKAGE = Path(memory_ci.__file__).parent
 PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")
 """In a wheel, and in a checkout."""
+
+HEADING = re.compile(r"(#{1,6}) (.+)")
+KEY_ROW = re.compile(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
+MAX_FOUND = 8
+
+
+class _Section(NamedTuple):
+    """A heading of a page, with the lines from it to the next heading."""
+
+    level: int
+    title: str
+    anchor: str
+    lines: list[str]
 
 
 def list_urls() -> tuple[str, ...]:
@@ -35,16 +51,41 @@ def list_topics() -> dict[str, str]:
 
 
 def read_topic(name: str) -> str:
-    """A page by its name, or what the page of errors says of a slug or a code. Raises UsageError (unknown-topic)."""
-    pages = {page.stem: page for page in _pages()}
-    if name in pages:
-        return pages[name].read_text("utf-8")
-    slugs = _paragraphs(pages["errors"].read_text("utf-8")) if "errors" in pages else {}
-    if name in slugs:
-        return slugs[name]
-    close = get_close_matches(name, [*pages, *slugs], n=3)
+    """A page, one section of it (`PAGE#SECTION`, also with the path and `.md` of a link), or what is said of an error,
+    a code or a key of the configuration. Raises UsageError (unknown-topic).
+    """
+    pages = {page.stem: page.read_text("utf-8") for page in _pages()}
+    link, _, anchor = name.partition("#")
+    page = link.rpartition("/")[2].removesuffix(".md")
+    if page in pages and not anchor:
+        return pages[page]
+    said = _paragraphs(pages.get("errors", "")) | _keys(pages.get("settings", ""))
+    if (wanted := anchor if page == "errors" else name) in said:
+        return said[wanted]
+    sections = _sections(pages.get(page, ""))
+    at = next((at for at, section in enumerate(sections) if section.anchor == anchor), None)
+    if at is not None:
+        after = sections[at + 1 :]
+        inner = takewhile(lambda section: section.level > sections[at].level, after)
+        return "\n".join(line for section in (sections[at], *inner) for line in section.lines).rstrip() + "\n"
+    known = [f"{page}#{section.anchor}" for section in sections] or [*pages, *said]
+    close = get_close_matches(f"{page}#{anchor}" if sections else name, known, n=3)
     hint = f"Did you mean {' or '.join(close)}?" if close else "`memory-ci help` lists the pages."
-    raise UsageError(f"there is no page {name!r}, and no error of that name", slug="unknown-topic", hint=hint)
+    raise UsageError(f"there is no page {name!r}, and no error or key of that name", slug="unknown-topic", hint=hint)
+
+
+def find_sections(words: str) -> list[tuple[str, str]]:
+    """The topics of at most MAX_FOUND sections that hold all the words, with their titles; first by words in those."""
+    patterns = [re.compile(rf"(?i)(?<!\w){re.escape(word)}(?:e?s)?(?!\w)") for word in words.split()]
+    found = []
+    for page in _pages():
+        for section in _sections(page.read_text("utf-8")):
+            counts = [len(pattern.findall("\n".join(section.lines))) for pattern in patterns]
+            if counts and all(counts):
+                in_title = sum(bool(pattern.search(section.title)) for pattern in patterns)
+                topic = page.stem if section.level == 1 else f"{page.stem}#{section.anchor}"
+                found.append((-in_title, -sum(counts), topic, section.title))
+    return [(topic, title) for _, _, topic, title in sorted(found)[:MAX_FOUND]]
 
 
 def _pages() -> list[Path]:
@@ -55,3 +96,20 @@ def _pages() -> list[Path]:
 def _paragraphs(text: str) -> dict[str, str]:
     parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", text))
     return {name: f"{name}\n\n{body.strip()}\n" for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _keys(text: str) -> dict[str, str]:
+    return {
+        key: f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
+        for key, default, value, meaning in KEY_ROW.findall(text)
+    }
+
+
+def _sections(text: str) -> list[_Section]:
+    lines = text.splitlines()
+    heads = [(at, found) for at, line in enumerate(unfenced_lines(lines)) if (found := HEADING.fullmatch(line))]
+    ends = [*(at for at, _ in heads), len(lines)][1:]
+    return [
+        _Section(len(head[1]), head[2], re.sub(r"[^\w -]", "", head[2]).lower().replace(" ", "-"), lines[at:end])
+        for (at, head), end in zip(heads, ends, strict=True)
+    ]

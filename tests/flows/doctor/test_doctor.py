@@ -726,6 +726,11 @@ def ask(project: Project, environ: Mapping[str, str]) -> None:
     retrieve(project.workspace, "charge a card", RetrieveOptions(), TODAY, environ)
 
 
+def test_without_an_embedder_words_are_searched(healthy: Project) -> None:
+    healthy.write(".memory-ci.yaml", "retrieve:\n  embedder: none\n")
+    assert one(healthy, "vectors", {}).what.startswith("no vectors are asked for; words are searched: ")
+
+
 def test_vectors_that_stopped_working_are_told_with_the_reason_and_the_last_day_they_worked(named: Project) -> None:
     with serve(embed) as server:
         environ = {"OLLAMA_HOST": server.url}
