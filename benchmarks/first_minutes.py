@@ -74,14 +74,13 @@ def main() -> None:
         widest = max(len(line) for step in told for line in step.splitlines() if not line.startswith("$ "))
     count = sum(is_ours for _, is_ours in STEPS)
     text = "\n\n".join(told)
-    OUTPUT.write_text(
-        "# The first minutes\n\n"
-        f"From an empty home, memory-ci installed: {count} commands of memory-ci and two commits, {seconds:.1f} s of machine,\n"
-        f"{words} words shown ({60 * words / WORDS_A_MINUTE:.0f} s of reading at {WORDS_A_MINUTE} a minute), no line over "
-        f"{widest} columns.\n`python -m benchmarks.first_minutes` writes this.\n\n"
-        f"```console\n{text}\n```\n",
-        encoding="utf-8",
+    reading = f"{60 * words / WORDS_A_MINUTE:.0f} s of reading at {WORDS_A_MINUTE} a minute"
+    counted = f"{count} commands of memory-ci and two commits, {seconds:.1f} s of machine"
+    told_of = (
+        f"From an empty home, memory-ci installed: {counted},\n{words} words shown ({reading}), no line over {widest}"
     )
+    writer = "columns. `python -m benchmarks.first_minutes` writes this."
+    OUTPUT.write_text(f"# The first minutes\n\n{told_of} {writer}\n\n```console\n{text}\n```\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
