@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE # the tests start Python hundreds of times: eac
 .DEFAULT_GOAL := help
 SET ?= labelled
 
-.PHONY: help demo docs reference recording test lint format bench eval-extraction clients lock sdks dist sbom clean
+.PHONY: help demo docs reference recording test test-slow lint format bench eval-extraction clients lock sdks dist sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ demo: $(VENV)/base.stamp ## see memory-ci at work in a repository made for the o
 recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into benchmarks/results/loop.md
 	$(BIN)/python -m benchmarks.loop_recording $(ARGS)
 
-test: $(VENV)/dev.stamp ## run the tests; the others, of minutes: make test ARGS="-m slow"
+test: $(VENV)/dev.stamp ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/slow.stamp ## run the others: workflows on a runner, environments of pre-commit, a browser, a database
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m slow $(ARGS)
 
 clients: $(VENV)/dev.stamp ## type into real coding agents (npm), whose model is a script: RELEASE=latest, ARGS="-k codex"
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/clients $$($(BIN)/python -m tests.clients.clients $(RELEASE))
@@ -94,6 +97,10 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP_INSTALL) --editable '.[docs]'
+	@touch $(VENV)/base.stamp $@
+
+$(VENV)/slow.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP_INSTALL) --editable '.[dev,slow]'
 	@touch $(VENV)/base.stamp $@
 
 # Half an environment would pass for a whole one, so a failure leaves none.

@@ -23,7 +23,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="no browser tests
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no browser tests: axe is not installed")
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"no browser tests: none of {', '.join(BROWSERS)} on PATH")
+NEEDS_BROWSER = pytest.mark.skipif(BROWSER is None, reason=f"no browser tests: none of {', '.join(BROWSERS)} on PATH")
+pytestmark = [pytest.mark.slow, NEEDS_BROWSER]
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 HOSTILE = [

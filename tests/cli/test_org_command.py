@@ -89,7 +89,18 @@ def test_promote_says_what_it_did(run: Run, org: Organisation, project: Project)
     for name in ("pay", "keys"):
         org.add(name, "Retry a payment only with the idempotency key that it was first sent with")
     run("org", "sync", str(org.list), "--out", str(org.index))
-    promote = ("org", "promote", "--index", str(org.index), "--least", "2")
+    promote = (
+        "org",
+        "promote",
+        "--index",
+        str(org.index),
+        "--least",
+        "2",
+        "--audience",
+        "internal",
+        "--audience",
+        "public",
+    )
     before = project.git("rev-parse", "main")
     assert run(*promote, "--dry-run").stdout.startswith("would propose 1 entry:\n")
     assert project.git("rev-parse", "main") == before

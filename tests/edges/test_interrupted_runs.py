@@ -22,6 +22,8 @@ from memory_ci.store.edits import format_entry
 from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry, make_id
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 COUNT = int(os.environ.get("MEMORY_CI_SIGNALS", "6"))
 SECONDS = 60

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.flows.project import IMPORTED_FROM, Project, make_project
+
+pytestmark = pytest.mark.slow
 
 
 def start(project: Project, *args: str) -> subprocess.Popen[str]:

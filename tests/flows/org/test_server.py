@@ -15,6 +15,7 @@ from memory_ci.index.org.sqlite import SqliteEngine
 from memory_ci.records.org import OrgFilters
 from tests.flows.org.organisation import NOW, Organisation
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("psycopg", reason="the extra org-postgres is not installed")
 
 

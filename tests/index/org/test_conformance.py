@@ -23,7 +23,7 @@ ALL = OrgFilters()
 BOTH = ("public", "internal")
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path, make_address: Callable[[], str]) -> Iterator[Place]:
     place = make_place(request.param, str(tmp_path / "index") if request.param == "sqlite" else make_address())
     yield place

@@ -27,6 +27,7 @@ from tests.make import make_located  # noqa: E402
 ALL = OrgFilters()
 BOTH = ("public", "internal")
 SECRET = "hunter2-hunter2"
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
