@@ -48,7 +48,7 @@ def find_index(address: str, environ: Mapping[str, str]) -> str:
     if "://" not in address or address.startswith("postgres"):
         return address
     wanted = [FILE.fullmatch(word) for word in address.split()]
-    if not all(wanted):
+    if not all(wanted) or len({match[2] for match in wanted if match}) < len(wanted):
         hint = "Name a directory, or https://…/internal.db#sha256=DIGEST, several with blanks between them."
         raise UsageError(f"{INDEX} names no index", slug="bad-org-index", hint=hint)
     found = [(match[1], match[2], match[3]) for match in wanted if match]

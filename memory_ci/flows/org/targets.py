@@ -189,9 +189,9 @@ def _parse(line: str, place: Path, at: int) -> _Line:
             raise UsageError(f"{place}:{at}: {audience!r} is no audience", slug="bad-list", hint=hint)
         address, audience = line, ""
     address = address.strip()
-    if re.match(r"\w+://[^/@]*:[^/@]*@", address):
+    if re.match(r"https?://[^/@]*@|\w+://[^/@]*:[^/@]*@", address, re.I):
         hint = "Tokens come from the environment: GITHUB_TOKEN, GITLAB_TOKEN, or git's own credential helper."
-        raise UsageError(f"{place}:{at}: the address holds a password", slug="bad-list", hint=hint)
+        raise UsageError(f"{place}:{at}: the address holds a user, a token or a password", slug="bad-list", hint=hint)
     if address.startswith("-"):
         raise UsageError(f"{place}:{at}: {address!r} is no address", slug="bad-list", hint="See docs/organisation.md.")
     if not address_of(address) and "://" not in address:

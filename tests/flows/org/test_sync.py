@@ -365,6 +365,7 @@ def test_a_second_sync_at_the_same_time_is_refused(org: Organisation) -> None:
     [
         "https://me:secret@forge.example/a/b",
         "--upload-pack=x",
+        "https://ghp_secret@forge.example/a/b",
         "https://forge.example/a/b groups",
         "pay group-A",
         "web bogus",

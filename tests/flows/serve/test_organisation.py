@@ -235,6 +235,7 @@ def test_a_file_of_another_digest_is_not_kept(tmp_path: Path) -> None:
         "https://store.example/internal.db",
         f"https://store.example/other.db#sha256={'0' * 64}",
         f"ftp://store.example/internal.db#sha256={'0' * 64}",
+        f"https://a.example/internal.db#sha256={'0' * 64} https://b.example/internal.db#sha256={'1' * 64}",
     ],
 )
 def test_an_address_without_digest_or_audience_is_refused(address: str) -> None:
