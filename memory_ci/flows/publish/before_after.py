@@ -34,12 +34,13 @@ def compare_answers(
         return ()
     with suppress(RepositoryError):
         tasks = _list_tasks(workspace, base, list(added)[:MAX_ASKED])
-        before, after = (_answer(workspace, rev, tasks, today) for rev in (base, tip))
+        past = Past(workspace)  # both commits hold most files alike
+        before, after = (_answer(workspace, past, rev, tasks, today) for rev in (base, tip))
         return tuple(
             TaskAnswers(
                 task,
-                gained=tuple(places[tip][key].entry.title for key in new if key not in old),
-                lost=tuple(places[base][key].entry.title for key in old if key not in new),
+                gained=tuple(places[tip][key].entry.title for key in new if key not in old and key in places[tip]),
+                lost=tuple(places[base][key].entry.title for key in old if key not in new and key in places[base]),
                 kept=len(set(old) & set(new)),
             )
             for task, old, new in zip(tasks, before, after, strict=True)
@@ -57,11 +58,11 @@ def _list_tasks(workspace: Workspace, base: str, added: Sequence[Entry]) -> list
     return list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
 
 
-def _answer(workspace: Workspace, rev: str, tasks: Sequence[Task], today: date) -> list[tuple[str, ...]]:
+def _answer(workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date) -> list[tuple[str, ...]]:
     """The ids that each task is given by the memory of a commit."""
     if not tasks:
         return []
     options = RetrieveOptions(at=rev, walk=0)
-    with Past(workspace).index(rev) as index:
+    with past.index(rev) as index:
         view = View(workspace, today, index, rev)
         return [injected_ids(retrieve(workspace, one.title, options, today, opened=view)) for one in tasks]

@@ -68,7 +68,7 @@ def promote_shared(
     """
     shared, heads = _read_shared(index, audiences)
     ref, today = branch_name(workspace, None), now.astimezone(UTC).date()
-    if push == "none" or dry_run:
+    if push == "none":
         base = resolve_commit(workspace.repo, ref)
         found = _plan(workspace, base, shared, heads, today, least)[:MOST]
         tip = _commit(workspace, ref, base, found, now) if found and not dry_run else ""
@@ -85,6 +85,8 @@ def promote_shared(
         new = (one for one in _plan(here, base, shared, heads, today, least) if one.entry.id[:8] not in held)
         if not (found := tuple(new)[:MOST]):
             return OrgPromotion((), reason="nothing new is said in so many repositories")
+        if dry_run:
+            return OrgPromotion(found)
         old = find_remote_tip(workspace.repo, remote, BRANCH)
         if old is not None:
             fetch_tip(workspace.repo, remote, BRANCH, theirs)

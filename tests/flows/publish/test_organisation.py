@@ -88,4 +88,5 @@ def test_a_request_is_opened_once_brought_up_to_date_and_left_to_people(
     assert "it stays as it is" in promote(project, org, environ, push="pr").reason
     assert remote.sha(f"refs/heads/{BRANCH}") == tip
     pull["state"] = "closed"
+    assert promote(project, org, environ, push="pr", dry_run=True).proposed == (), "what is shown is what is done"
     assert promote(project, org, environ, push="pr").proposed == (), "people said no"
