@@ -164,9 +164,11 @@ def list_ours(mark: Path) -> list[int]:
 
 
 def is_alone_in_session(mark: Path) -> bool:
-    """Whether one process is left, the first of a session of its own."""
+    """Whether what is left is one run, the first of a session of its own, and the git that it keeps."""
     with suppress(ProcessLookupError):  # a git of the shell before it
-        return [os.getsid(pid) for pid in list_ours(mark)] == list_ours(mark) != []
+        ours = list_ours(mark)
+        sessions = {os.getsid(pid) for pid in ours}
+        return len(sessions) == 1 and sessions <= {*ours}
     return False
 
 
