@@ -14,6 +14,7 @@ from memory_ci.evidence.content import own_words, says_something
 from memory_ci.evidence.trust import is_author
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Actor, Event, EventKind, Severity
+from memory_ci.records.names import MARK, MERGE_LINE, OWN, TRAILER
 
 Mark = Literal["keep", "skip"]
 
@@ -33,14 +34,8 @@ REGENERATE = re.compile(
     r"(?:\w+(?:\([^)]*\))?!?:\s*)?(?:re-?generate|auto-?generate)d?\b.*\b(?:docs?|documentation)\b", re.I
 )
 REVERT = re.compile(r"revert|hot-?fix", re.IGNORECASE)
-OWN = re.compile(r"^Memory-CI-(?:Step|Source):", re.MULTILINE | re.IGNORECASE)
-MARK = re.compile(r"^[ \t]*Memory:[ \t]*(keep|skip)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 LABEL = re.compile(r"(?:label:\s*)?memory(?:\s*:\s*|-)(keep|skip):?", re.IGNORECASE)
 NUMBER = re.compile(r"\([#!]\d{1,9}\)\s*\Z")
-TRAILER = re.compile(r"[A-Z]\w*+-[\w-]++: .*")
-MERGE_LINE = re.compile(
-    r"Merge (?:pull request|branch|branches|remote-tracking|tag|commit|PR|MR)\b.*|See merge request .*|#.*"
-)
 
 MARKED = re.compile(
     r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention|gotcha|invariant"
@@ -94,7 +89,7 @@ class Rule(NamedTuple):
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("own-commit", False, lambda event, _: event.kind in ("commit", "pr") and bool(OWN.search(_lines(event)))),
+    Rule("own-commit", False, lambda event, _: event.kind in ("commit", "pr") and bool(re.search(OWN, _lines(event)))),
     Rule("merge-commit", False, lambda event, _: event.is_merge and not _own_text(event.text)),
     Rule("dependency-bump", False, lambda event, policy: _is_bot(event, policy) and bool(BUMP.search(_subject(event)))),
     Rule("bot-chatter", False, lambda event, policy: event.kind == "review" and _is_bot(event, policy)),
@@ -112,7 +107,7 @@ RULES: tuple[Rule, ...] = (
 def find_reason_to_leave_out(event: Event, policy: ExtractionConfig, mark: Mark | None = None) -> str | None:
     """Why `event` is no evidence, or None. `mark` is that of its whole change, beside its own."""
     # What its author says of `event` itself, by trailer or label; a veto is stronger than a wish.
-    marks = {mark, _strongest([*MARK.findall(_lines(event)), *_labelled(event)])}
+    marks = {mark, _strongest([*re.findall(MARK, _lines(event)), *_labelled(event)])}
     if "skip" in marks:
         return "vetoed"
     is_kept = "keep" in marks
@@ -125,7 +120,7 @@ def find_reason_to_leave_out(event: Event, policy: ExtractionConfig, mark: Mark 
 def find_change_mark(events: Iterable[Event]) -> Mark | None:
     """What the pull request says of its whole change: its labels, and its body unless an outsider wrote that."""
     requests = [event for event in events if event.kind == "pr"]
-    said = [found for event in requests if not event.is_outside for found in MARK.findall(event.text)]
+    said = [found for event in requests if not event.is_outside for found in re.findall(MARK, event.text)]
     return _strongest([*said, *(found for event in requests for found in _labelled(event))])
 
 
@@ -192,5 +187,5 @@ def _own_text(message: str) -> list[str]:
 def _prose(lines: Sequence[str]) -> list[str]:
     stripped = (line.strip() for line in lines)
     return [
-        line for line in stripped if line and not any(regex.fullmatch(line) for regex in (TRAILER, MERGE_LINE, MARK))
+        line for line in stripped if line and not any(re.fullmatch(form, line) for form in (TRAILER, MERGE_LINE, MARK))
     ]

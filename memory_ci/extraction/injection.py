@@ -54,7 +54,8 @@ def find_injection(text: str) -> list[Injection]:
 
     The text is read as a whole, since a phrase may be wrapped, and line by line, since a line begins a clause.
     """
-    whole = " ".join(_plain(text).split())
+    plain = _plain(text)
+    whole = " ".join(plain.split())
     held = held_needs(lower_case(whole))
     found: list[Injection] = []
     if near := near_phrases(PHRASES, held):
@@ -63,7 +64,7 @@ def find_injection(text: str) -> list[Injection]:
         found += _search(near, "\n".join([whole, *[" ".join(line.split()) for line in _plain(lines).split("\n")]]))
     if near := near_phrases(LINE_PHRASES, held):
         found += _search(near, unicodedata.normalize("NFKC", text))
-    orders = find_orders(EMPHASIS.sub("", unicodedata.normalize("NFKC", text)))
+    orders = find_orders(plain if text.isascii() else EMPHASIS.sub("", unicodedata.normalize("NFKC", text)))
     return found + [Injection(reason, words) for reason, words in orders]
 
 
@@ -73,8 +74,8 @@ def held_needs(folded: str) -> Set[str]:
 
 
 def near_phrases(phrases: Sequence[Phrase], held: Set[str]) -> list[Phrase]:
-    """The phrases that a text may hold that holds these needs."""
-    return [phrase for phrase in phrases if not any(map(held.isdisjoint, phrase.needs))]
+    """The phrases that a text may hold that holds these needs; each needs something."""
+    return [phrase for phrase in phrases if not any(map(held.isdisjoint, phrase.needs))] if held else []
 
 
 def _search(phrases: list[Phrase], text: str) -> list[Injection]:

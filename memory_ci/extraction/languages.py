@@ -13,16 +13,18 @@ from pathlib import Path
 
 import msgspec
 
+from memory_ci.secrets import lower_case
+
 TABLES = Path(__file__).with_name("languages.toml")
 END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"
 """What END stands for in a pattern."""
 
-MAY_ORDER = re.compile(
-    r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]|ignor|vergiss|missacht|nichts|berspring|umgeh|a[ck]tivi?|desativ|olvid"
-    r"|descart|esque|desconsid|oubli|diga|rien|cont|cuent|inform|omit|salta|saute|pule",
-    re.IGNORECASE,
-)
-"""What every order of the tables holds a part of: texts without it cost no more than this search."""
+PARTS = (
+    "ignor vergiss missacht nichts berspring umgeh activ aktiv desativ olvid descart esque desconsid oubli diga rien"
+    " cont cuent inform omit salta saute pule"
+).split()
+OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
+"""Every order of the tables holds one of the parts or letters: texts without cost no more than to look for these."""
 
 QUOTED = re.compile('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
 STOP = re.compile("[.;!?\u3002\uff01\uff1f\n]")
@@ -58,7 +60,9 @@ def name_steering(sentence: str) -> str | None:
 
 def find_orders(text: str) -> Iterator[tuple[str, str]]:
     """(reason, words) of each order of the tables that a text holds and does not forbid."""
-    for language in load_languages().values() if MAY_ORDER.search(text) else ():
+    lowered = lower_case(text)
+    may_order = any(part in lowered for part in PARTS) or (not text.isascii() and re.search(OTHER_LETTERS, text))
+    for language in load_languages().values() if may_order else ():
         for reason, pattern in language.orders.items():
             for found in _compile(pattern).finditer(text):
                 before = STOP.split(text[max(found.start() - 40, 0) : found.start()])[-1]

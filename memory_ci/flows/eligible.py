@@ -7,16 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from datetime import UTC, date, timedelta
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.evidence.filters import MARK, MERGE_LINE, OWN, TRAILER
 from memory_ci.evidence.trust import is_author
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, memory_test
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.history import find_commit_of_day, find_cursor, iter_merged_changes, plan_range
-from memory_ci.lifecycle.health import SHORT, names_of_change
 from memory_ci.lifecycle.reverts import find_reverts, is_revert
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.names import LEAST_WIDTH, MARK, MERGE_LINE, OWN, TRAILER, names_of_change
 from memory_ci.retrieval.query import told
 from memory_ci.sources.commits import author_of
 
@@ -75,7 +74,7 @@ def names_of(change: MergedChange) -> frozenset[str]:
 
 def title_of(change: MergedChange) -> str:
     """What a change is called; one merged without a name by what its first own commit is called, if it has one."""
-    if not MERGE_LINE.fullmatch(change.title):
+    if not re.fullmatch(MERGE_LINE, change.title):
         return change.title
     return next((commit.subject for commit in change.commits if len(commit.parents) < 2), "")
 
@@ -99,7 +98,7 @@ def prose_of(commit: Commit) -> str:
 
 def _without_added(text: str) -> str:
     forms = (TRAILER, MERGE_LINE, MARK)
-    return "\n".join(line for line in text.splitlines() if not any(form.fullmatch(line.strip()) for form in forms))
+    return "\n".join(line for line in text.splitlines() if not any(re.fullmatch(form, line.strip()) for form in forms))
 
 
 def list_prose(commits: Iterable[Commit]) -> list[str]:
@@ -129,7 +128,7 @@ def is_work(workspace: Workspace, change: MergedChange) -> bool:
     bots = workspace.config.extraction.bot_authors
     return (
         not all(is_author(author_of(commit), bots) for commit in own)
-        and not all(OWN.search(commit.message) for commit in own)
+        and not all(re.search(OWN, commit.message) for commit in own)
         and not all(_is_of_memory(workspace, commit) for commit in own)
     )
 
@@ -184,5 +183,5 @@ def is_setup(workspace: Workspace, change: MergedChange) -> bool:
 def names_of_episode(episode: Episode) -> Set[str]:
     """The names of the change that an episode is of; its id alone says it as well."""
     kind, _, name = episode.id.partition("-")
-    own = {f"{kind}:{name[:SHORT] if kind == 'commit' else name}"}
+    own = {f"{kind}:{name[:LEAST_WIDTH] if kind == 'commit' else name}"}
     return own | names_of_change(episode.action.pr, filter(None, [episode.action.commit]))

@@ -36,7 +36,7 @@ from memory_ci.lifecycle.episodes import WORSE, combine
 from memory_ci.lifecycle.reverts import SOON, find_mends, find_reverts, is_revert, judge_outcome, list_undone
 from memory_ci.records.episode import Amendment, Episode
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import SHA_WIDTH
+from memory_ci.records.names import LEAST_WIDTH, SHA_WIDTH
 from memory_ci.records.retrieval import Habits, Outcome, Task
 from memory_ci.retrieval.similar_tasks import CLASSES, Prompts, build_prompts, class_of, count_terms
 from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
@@ -58,7 +58,6 @@ PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cf
 TOUCHED = 3  # Files that are named of a change.
 QUOTED, LEAST_QUOTED = 200, 60  # Characters of what is quoted of a message: at most, and of a paragraph at least.
 MAX_PATHS = 50  # Files of a change whose names count as words.
-SHORT = 7
 """Digits of a commit that an episode must name."""
 
 MAX_FILES = 200
@@ -103,7 +102,7 @@ class EpisodeOutcomes(msgspec.Struct, frozen=True):
         return task
 
     def _find_by_commit(self, shas: Iterable[str]) -> Episode | None:
-        named = ((sha, self.by_commit.get(sha[:SHORT])) for sha in shas)
+        named = ((sha, self.by_commit.get(sha[:LEAST_WIDTH])) for sha in shas)
         return next((episode for sha, episode in named if episode and sha.startswith(episode.action.commit)), None)
 
     def list_declined(self, merged: Collection[int]) -> Iterator[Episode]:
@@ -130,7 +129,11 @@ def combine_tellings(heard: Mapping[str, FileTellings]) -> EpisodeOutcomes:
     episodes = combine([*amendments, *(told for file in heard.values() for told in file.episodes)])
     return EpisodeOutcomes(
         {episode.action.pr: episode for episode in episodes if episode.action.pr},
-        {episode.action.commit[:SHORT]: episode for episode in episodes if len(episode.action.commit) >= SHORT},
+        {
+            episode.action.commit[:LEAST_WIDTH]: episode
+            for episode in episodes
+            if len(episode.action.commit) >= LEAST_WIDTH
+        },
         frozenset(told.amends for told in amendments if told.outcome is not None),
     )
 

@@ -11,13 +11,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.lifecycle.claims import claims_of
+from memory_ci.lifecycle.prominence import demote
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
 from memory_ci.lifecycle.stance import Claim, find_opposition
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
-DEMOTION = 0.7
-IMPORTANCE_FLOOR = 0.1
 JOBS = ".teaparty/jobs/"
 
 
@@ -63,11 +62,6 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
                 linked = with_relation(plan.entry_of(place), Relation("contradicts", against.id))
                 plan.edit(place, linked, f"contradicts {against.id[:8]}: {reason}")
     return plan.changes()
-
-
-def demote(importance: float) -> float:
-    """Importance x 0.7, not below 0.1; what is below already stays. Four decimals, as files hold it."""
-    return min(importance, max(IMPORTANCE_FLOOR, round(importance * DEMOTION, 4)))
 
 
 def close(entry: Entry, successor: Entry, today: date) -> Entry:

@@ -21,7 +21,7 @@ from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
 from memory_ci.records.health import Band, Health, Metric, MetricName, Profile
-from memory_ci.records.names import ORIGIN
+from memory_ci.records.names import LEAST_WIDTH, ORIGIN
 from memory_ci.text import plural
 
 WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
@@ -33,7 +33,6 @@ WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
-SHORT = 7  # Digits of a commit id that a source gives at least.
 _said = lru_cache(maxsize=16_384)(said)
 """Two metrics compare the words of entries, and a history those of the same entries month by month."""
 
@@ -121,14 +120,8 @@ def names_of_source(entry: Entry) -> frozenset[str]:
     return frozenset(map(_origin_name, re.finditer(ORIGIN, entry.source or "")))
 
 
-def names_of_change(number: int | None, shas: Iterable[str]) -> frozenset[str]:
-    """The names by which entries and episodes may speak of a merged change."""
-    commits = {f"commit:{sha[:SHORT]}" for sha in shas}
-    return frozenset(commits | ({f"pr:{number}"} if number is not None else set()))
-
-
 def _origin_name(match: re.Match[str]) -> str:
-    return f"pr:{match['number']}" if match["number"] else f"commit:{match['sha'][:SHORT]}"
+    return f"pr:{match['number']}" if match["number"] else f"commit:{match['sha'][:LEAST_WIDTH]}"
 
 
 # -- the metrics

@@ -13,6 +13,7 @@ from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Priority
 
 HALF_LIFE_DAYS = 90
+DEMOTION, IMPORTANCE_FLOOR = 0.7, 0.1
 SEED_FLOOR, DECAY_FLOOR = 0.1, 0.01  # A tenth (TeaParty) on the curves of the seed's kind; the default goes on falling.
 AGELESS: frozenset[Priority] = frozenset(("pin", "permanent"))
 """Priorities that do not age, but on the seed's own curve."""
@@ -148,3 +149,8 @@ CURVES: Mapping[Decay, Callable[[int], float]] = {
     "fsrs": _fsrs,
     "t4dm": _t4dm,
 }
+
+
+def demote(importance: float) -> float:
+    """Importance x 0.7, not below 0.1; what is below already stays. Four decimals, as files hold it."""
+    return min(importance, max(IMPORTANCE_FLOOR, round(importance * DEMOTION, 4)))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.consolidation import demote
+from memory_ci.lifecycle.prominence import demote
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH

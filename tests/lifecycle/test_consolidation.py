@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.consolidation import demote, find_contradictions, plan_consolidation
+from memory_ci.lifecycle.consolidation import find_contradictions, plan_consolidation
+from memory_ci.lifecycle.prominence import demote
 from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.plan import Change

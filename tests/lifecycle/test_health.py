@@ -19,7 +19,6 @@ from memory_ci.lifecycle.health import (
     find_alike,
     find_related,
     is_in_force,
-    names_of_change,
     names_of_source,
     score_age,
     score_coherence,
@@ -34,6 +33,7 @@ from memory_ci.lifecycle.health import (
     weigh,
 )
 from memory_ci.records.health import Health, MetricName
+from memory_ci.records.names import names_of_change
 from tests.make import make_entry, make_id, make_located
 
 TODAY = date(2026, 11, 21)

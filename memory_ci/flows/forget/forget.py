@@ -108,7 +108,7 @@ def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
             return _mean_entry(find_entry(located, text).entry)
     if wanted != "words" and (names := _names_of(workspace, text, is_asked=wanted == "person")):
         return Meant("person", tuple(("name", name) for name in names))
-    if not WORD.search(text):
+    if not re.search(WORD, text):
         raise UsageError("there is no word in it", slug="nothing-to-forget", hint="Give an id, words or a person.")
     return Meant("words", (("words", text),))
 
@@ -128,7 +128,7 @@ def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, 
     known = [person for person in people if folded & {part.casefold() for part in person}]
     if not (known or is_asked or asked or MAIL.fullmatch(text)):
         return ()
-    return tuple(sorted(part for part in given.union(*known) if WORD.search(part)))
+    return tuple(sorted(part for part in given.union(*known) if re.search(WORD, part)))
 
 
 def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
@@ -209,7 +209,7 @@ def _with_lines(workspace: Workspace, tip: str, changed: bytes | None, lines: It
 def _list_left(
     workspace: Workspace, meant: Meant, target: Target, tip: str, home: Path, files: Mapping[str, bytes | None]
 ) -> Iterator[HeldPlace]:
-    longest = (max(WORD.findall(text), key=len, default="") for _, text in meant.texts)
+    longest = (max(re.findall(WORD, text), key=len, default="") for _, text in meant.texts)
     yield from list_left(workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files)
     if path := workspace.config.global_.path:
         yield from find_global(target, home / path.removeprefix("~/") if path.startswith("~/") else Path(path))
