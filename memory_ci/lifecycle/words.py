@@ -29,9 +29,10 @@ REGEX = (
 )
 
 
-def _lexer(*literals: str) -> re.Pattern[str]:
-    """A line break and the indentation behind it, remarks and literals, a word, any other character but white space."""
-    return re.compile("|".join((r"\n[ \t\f\r\v]*", *literals, r"\w+", r"\S")), re.DOTALL)
+def _lexer(*literals: str) -> str:
+    """A pattern, compiled where it is first used: a line break and the indentation behind it, remarks and literals, a
+    word, any other character but white space."""
+    return "|".join((r"(?s)\n[ \t\f\r\v]*", *literals, r"\w+", r"\S"))
 
 
 PYTHON = _lexer(r"\#[^\n]*|\\\r?\n", PY_STRING)
@@ -121,7 +122,7 @@ class Code:
     def _read(self, text: str) -> None:
         words, rows, remarks = self.words, self.rows, REMARKS.get(self.lexer, ("//", "/*"))
         row, indents = 1, {0: 0}
-        for word in self.lexer.findall(text):
+        for word in re.findall(self.lexer, text):
             if word[0] == "\n":
                 row, indents[len(words)] = row + 1, len(word) - 1
                 continue
