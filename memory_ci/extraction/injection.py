@@ -74,8 +74,12 @@ def held_needs(folded: str) -> Set[str]:
 
 
 def near_phrases(phrases: Sequence[Phrase], held: Set[str]) -> list[Phrase]:
-    """The phrases that a text may hold that holds these needs; each needs something."""
-    return [phrase for phrase in phrases if not any(map(held.isdisjoint, phrase.needs))] if held else []
+    """The phrases that a text may hold that holds these needs. Most texts hold none of the first need of any."""
+    return [
+        phrase
+        for phrase in phrases
+        if not (held.isdisjoint(phrase.needs[0]) or any(map(held.isdisjoint, phrase.needs[1:])))
+    ]
 
 
 def _search(phrases: list[Phrase], text: str) -> list[Injection]:
