@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.timing import Row
 from memory_ci.index.builder import open_index, sync
-from memory_ci.index.key import TOKENIZER
+from memory_ci.index.database import TOKENIZER
 from memory_ci.index.search import search
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import LoadedFile

@@ -23,8 +23,7 @@ from memory_ci.flows.workspace import (
 )
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.index.builder import Known, SyncReport, open_index, sync
-from memory_ci.index.database import Index, is_ours
-from memory_ci.index.key import cache_key
+from memory_ci.index.database import Index, cache_key, is_ours
 from memory_ci.records.entry import ScopeOf
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.records.retrieval import IndexStats

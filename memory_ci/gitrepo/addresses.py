@@ -36,3 +36,14 @@ def address_of(remote: str) -> str:
     web = find_web_address(remote.strip().rstrip("/")) or ""
     host, _, path = web.partition("://")[2].lower().removesuffix(".git").partition("/")
     return f"{plain_host(host)}/{path}" if path else ""
+
+
+def find_address(remote: str) -> str:
+    """The web address of a repository on GitHub or GitLab; "" for a remote of another kind.
+
+    >>> [find_address(one) for one in ("git@github.com:acme/shop.git", "https://me:token@gitlab.com/a/b", "/shop")]
+    ['https://github.com/acme/shop', 'https://gitlab.com/a/b', '']
+    """
+    place = (find_web_address(remote) or "").partition("://")[2].removesuffix("/").removesuffix(".git")
+    is_known = re.fullmatch(r"[\w.-]*(?:github|gitlab)[\w.-]*(?::\d+)?/[\w.~/-]+", place)
+    return f"https://{place}" if is_known else ""

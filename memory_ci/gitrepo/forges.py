@@ -29,12 +29,6 @@ BRANCH = (
 OURS = re.compile(r"Memory(?:-[A-Za-z-]+)?:")
 """A trailer of ours, which a hook puts into a merge message that has no body: nobody's title."""
 
-REMOTE = re.compile(
-    r"(?:https?://(?:[^@/]*@)?(?P<web>[\w.-]+(?::\d+)?)/|(?:ssh://)?[\w-]+@(?P<ssh>[\w.-]+)(?::\d+/|[:/]))"
-    r"(?P<path>[\w.~/-]+?)(?:\.git)?/?"
-)
-"""Where a remote is, as git is told: by HTTP, perhaps with a token in it, or by ssh."""
-
 NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
 
 
@@ -82,17 +76,6 @@ def find_title(message: str) -> str:
     named = next((line for line in lines if line and not IN_BODY.match(line) and not OURS.match(line)), "")
     title = named if named and find_number(message) is not None and FORGE_SUBJECT.match(subject) else subject
     return NUMBER_AT_END.sub("", title).strip()
-
-
-def find_address(remote: str) -> str:
-    """The web address of a repository on GitHub or GitLab; "" for a remote of another kind.
-
-    >>> [find_address(one) for one in ("git@github.com:acme/shop.git", "https://me:token@gitlab.com/a/b", "/shop")]
-    ['https://github.com/acme/shop', 'https://gitlab.com/a/b', '']
-    """
-    match = REMOTE.fullmatch(remote)
-    host = (match["web"] or match["ssh"]) if match else ""
-    return f"https://{host}/{match['path']}" if match and re.search("github|gitlab", host) else ""
 
 
 def _subject(message: str) -> str:

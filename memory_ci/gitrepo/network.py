@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ from memory_ci.deadline import kill_group
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
 from memory_ci.gitrepo.process import NO_PROGRAMS, clean_environment, config_variables, run_git
-from memory_ci.gitrepo.repo import Repository
+from memory_ci.gitrepo.repo import Repository, find_repository
 from memory_ci.records.names import HEADS
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
@@ -266,3 +266,64 @@ def _header(
         return []
     key = f"http.{url.scheme}://{url.netloc}/.extraheader"
     return [(key, ""), (key, f"Authorization: Basic {b64encode(f'{user}:{token}'.encode()).decode()}")]
+
+
+# -- a repository elsewhere: its default branch, the tree of that, a few of its files
+
+NEAR = 200
+"""Commits before a tip in which the last run is looked for."""
+
+ABSENT = re.compile(r"repository '?[^\n]*'? not found|Repository not found|not appear to be a git repository", re.I)
+"""What git and the forges say where there is no such repository, or none for who asks."""
+
+
+def find_default_tip(remote: Remote, seconds: float) -> str | None:
+    """The commit of the default branch, "" in an empty repository; None where there is no such repository.
+
+    Raises EngineError (remote-failed).
+    """
+    asked = ("ls-remote", "--quiet", "--", remote.name, "HEAD")
+    answer = ask_remote_git(Path(os.sep), *asked, env=remote.env, seconds=seconds)
+    if answer.status and ABSENT.search(answer.errors):
+        return None
+    if answer.status:
+        raise remote_failure(asked, answer)
+    return answer.output.decode("utf-8", "replace").partition("\t")[0].strip()
+
+
+def find_tips(remote: Remote, refs: Sequence[str], seconds: float) -> tuple[str, ...]:
+    """The commits that refs (HEAD, full names) are at, "" for none. Raises EngineError (remote-failed)."""
+    asked = ("ls-remote", "--quiet", "--", remote.name, *refs)
+    answer = run_remote_git(Path(os.sep), *asked, env=remote.env, seconds=seconds).decode("utf-8", "replace")
+    found = {ref: oid for oid, _, ref in (line.partition("\t") for line in answer.splitlines())}
+    return tuple(found.get(ref, "") for ref in refs)
+
+
+def fetch_history(remote: Remote, place: Path, commits: Sequence[str], seconds: float) -> Repository:
+    """The newest NEAR commits before each of `commits` in a new bare repository at `place`, without file contents.
+
+    Raises EngineError (remote-failed).
+    """
+    run_git(place.parent, "init", "--quiet", "--bare", "--template=", str(place))
+    quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", f"--depth={NEAR}")
+    run_remote_git(place, "fetch", *quiet, "--", remote.name, *commits, env=remote.env, seconds=seconds)
+    return find_repository(place)
+
+
+def fetch_tree(remote: Remote, place: Path, seconds: float) -> Repository:
+    """The newest commit of the default branch in a new bare repository at `place`, without the content of files where
+    the server can leave that out. Raises EngineError (remote-failed)."""
+    options = ("--quiet", "--bare", "--depth=1", "--single-branch", "--no-tags", "--filter=blob:none", "--template=")
+    run_remote_git(place.parent, "clone", *options, "--", remote.name, str(place), env=remote.env, seconds=seconds)
+    return find_repository(place)
+
+
+def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: float) -> None:
+    """The content of files of that tree, in one request. Raises EngineError (remote-failed)."""
+    if wanted := "".join(f"{oid}\n" for oid in sorted(set(oids))).encode():
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin")
+        # Told of the commit that is here, the server would take the content of its files for known.
+        noop = ("-c", "fetch.negotiationAlgorithm=noop")
+        run_remote_git(
+            repo.cwd, *noop, "fetch", *options, "--", "origin", input=wanted, env=remote.env, seconds=seconds
+        )

@@ -14,6 +14,7 @@ from memory_ci.index.builder import ADD_ENTRY, ADD_FEEDBACK, ADD_FILE
 from memory_ci.index.database import (
     LIST_FEEDBACK,
     LIST_FILES,
+    SCHEMA_VERSION,
     Index,
     check_identity,
     check_schema,
@@ -23,7 +24,6 @@ from memory_ci.index.database import (
     feedback_by_path,
     prove,
 )
-from memory_ci.index.key import SCHEMA_VERSION
 from memory_ci.index.rows import ENTRY_COLUMNS, HASH_BYTES, Row
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexStats

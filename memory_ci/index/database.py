@@ -8,6 +8,7 @@ text. That finds damage and edits; a forger who computes the digests anew is fou
 from __future__ import annotations
 
 import errno
+import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,8 +17,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_ci.files import read_regular
-from memory_ci.index.key import SCHEMA_VERSION, TOKENIZER
 from memory_ci.index.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, FUNCTIONS, Row, digest, entry_digest
+
+SCHEMA_VERSION = 8  # Version of schema.sql, whose head says when to raise it.
+TOKENIZER = "porter unicode61 remove_diacritics 2"
+"""English stems, any script, accents folded: the tokenizer that schema.sql names."""
 
 LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608 - a constant of ours
 LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
@@ -268,3 +272,14 @@ def _inode(path: Path | None) -> int | None:
     with suppress(OSError):
         return path.stat().st_ino if path else None
     return None
+
+
+def cache_key(files: Mapping[str, str]) -> str:
+    """The name under which a CI cache keeps an index: the same for two trees exactly when one index serves both.
+
+    `files` maps path to object id, as for `build.sync`.
+    """
+    digest = hashlib.sha256(TOKENIZER.encode())
+    for path, oid in sorted(files.items()):
+        digest.update(f"\0{path}\0{oid}".encode("utf-8", "surrogateescape"))
+    return f"memory-ci-index-v{SCHEMA_VERSION}-{digest.hexdigest()[:32]}"

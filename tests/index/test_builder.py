@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.index.builder import open_index, sync
-from memory_ci.index.database import SCHEMA, Index, entries_by_path
-from memory_ci.index.key import TOKENIZER
+from memory_ci.index.database import SCHEMA, TOKENIZER, Index, entries_by_path
 from memory_ci.index.search import list_entries, list_findings, list_prose, search
 from memory_ci.records.entry import Entry
 from memory_ci.records.report import LoadedFile

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from memory_ci.index.key import cache_key
+from memory_ci.index.database import cache_key
 
 FILES = {"MEMORY.md": "a1", "src/MEMORY.md": "b2"}
 
@@ -26,5 +26,5 @@ def test_a_path_that_is_not_utf_8_has_a_key() -> None:
 
 
 def test_asking_for_the_key_loads_no_database() -> None:
-    check = "import sys, memory_ci.index.key; sys.exit('sqlite3' in sys.modules)"
+    check = "import sys, memory_ci.index.database; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -8,7 +8,7 @@ from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.workspace import Workspace, list_view, load_memory
-from memory_ci.gitrepo.blame import blame_lines
+from memory_ci.gitrepo.edits import blame_lines
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.log import read_log
 from memory_ci.lifecycle.episodes import combine

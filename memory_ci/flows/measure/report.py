@@ -23,8 +23,8 @@ from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.flows.serve.anchor_verdicts import judge_located
 from memory_ci.flows.workspace import Workspace, load_memory, memory_test, readable_path
+from memory_ci.gitrepo.addresses import find_address
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.forges import find_address
 from memory_ci.gitrepo.history import (
     count_added_lines,
     find_addition,

@@ -17,8 +17,7 @@ from memory_ci.flows.org.sync import JOBS, SECONDS, in_order
 from memory_ci.flows.org.targets import OrgTarget, OrgTargets
 from memory_ci.flows.workspace import Workspace, memory_test
 from memory_ci.gitrepo.history import STEP, find_cursor, iter_merged_changes, plan_range
-from memory_ci.gitrepo.network import connect
-from memory_ci.gitrepo.remote_tree import fetch_history, find_tips
+from memory_ci.gitrepo.network import connect, fetch_history, find_tips
 from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import Config, PublishConfig

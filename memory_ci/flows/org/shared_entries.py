@@ -17,8 +17,7 @@ from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.workspace import readable_path
 from memory_ci.gitrepo.addresses import address_of
 from memory_ci.gitrepo.blobs import Tree, TreeFile, tree_at
-from memory_ci.gitrepo.network import Remote, connect
-from memory_ci.gitrepo.remote_tree import fetch_files, fetch_tree, find_default_tip
+from memory_ci.gitrepo.network import Remote, connect, fetch_files, fetch_tree, find_default_tip
 from memory_ci.gitrepo.repo import Repository, find_repository, find_setting, resolve_commit
 from memory_ci.records.config import Config, ScopePatterns
 from memory_ci.records.entry import Located

@@ -18,8 +18,8 @@ from memory_ci.flows.past_index import PastMoment, find_instant, find_moment
 from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.screening import is_unsafe
 from memory_ci.flows.workspace import Workspace, readable_path
+from memory_ci.gitrepo.addresses import find_address
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.forges import find_address
 from memory_ci.gitrepo.log import follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read_tips
 from memory_ci.index.embedders.selection import choose_embedder

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memory_ci.index.key import TOKENIZER
+from memory_ci.index.database import TOKENIZER
 from memory_ci.index.search import CITED_WEIGHT, COLUMN_WEIGHT, quote
 
 K1, B = 1.2, 0.75  # Those of FTS5's bm25().
