@@ -89,7 +89,8 @@ class Tree:
     def _lines(self) -> tuple[tuple[str, str, str], ...]:
         # `ls-tree` knows no globs: all is listed, and chosen here.
         asked = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", self.oid)
-        return tuple(map(_parse_tree_line, _split(run_git(self.repo.cwd, *asked))))
+        rows = (line.partition("\t")[::2] for line in _split(run_git(self.repo.cwd, *asked)))
+        return tuple((fields.split(" ")[0], fields.split(" ")[2], path) for fields, path in rows)
 
 
 tree_at = lru_cache(maxsize=MAX_TREES)(Tree)  # The tree of a full id, which those who ask one after the other share.
@@ -182,12 +183,6 @@ def _pattern(pathspecs: tuple[str, ...]) -> re.Pattern[str]:
 
 def _split(listing: bytes) -> list[str]:
     return decode_path(listing).split("\0")[:-1]
-
-
-def _parse_tree_line(line: str) -> tuple[str, str, str]:
-    fields, _, path = line.partition("\t")
-    mode, _, oid = fields.split(" ")
-    return mode, oid, path
 
 
 def _parse_index_line(line: str) -> tuple[str, str, str, str]:

@@ -52,7 +52,11 @@ def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
     found: list[Repository] = []
     for tree in trees:
         place = _find_place(repo, tree.path)
-        if place and (tree.branch == ref or ref in _rebased(place.git_dir)):
+        if place is None:
+            continue
+        # The branch that is being rebased in a work tree: HEAD is detached meanwhile, and it is moved at the end.
+        names = (place.git_dir / state / "head-name" for state in ("rebase-merge", "rebase-apply"))
+        if tree.branch == ref or ref in {name.read_text().strip() for name in names if name.exists()}:
             _refuse_busy(place)
             found.append(place)
     return tuple(found)
@@ -100,7 +104,11 @@ def bring_along(place: Repository, written: StagedFiles, journal: int) -> None:
             _remove(place.cwd, path)
     except (RepositoryError, OSError) as error:
         message = f"The commit was made, but its files could not be brought into {place.cwd}: {error}"
-        hint = f"Bring them along with: {_follow_by_hand(place, kept, gone)}"
+        # A shell command that does the rest, however far this came.
+        command = f"git --literal-pathspecs -C {shlex.quote(str(place.cwd))}"
+        steps = (("reset -q", [*kept, *gone]), ("checkout", kept), ("clean -fxq", gone))
+        by_hand = " && ".join(f"{command} {step} -- {shlex.join(paths)}" for step, paths in steps if paths)
+        hint = f"Bring them along with: {by_hand}"
         raise RepositoryError(message, slug="checkout-behind", hint=hint) from error
 
 
@@ -122,12 +130,6 @@ def _find_place(repo: Repository, path: Path) -> Repository | None:
     # A directory made anew belongs to whatever repository it lies in.
     is_ours = place.cwd.samefile(path) and place.common_dir.samefile(repo.common_dir)
     return place if is_ours else None
-
-
-def _rebased(git_dir: Path) -> set[str]:
-    """The branch that is being rebased in a work tree: HEAD is detached meanwhile, and it is moved at the end."""
-    names = (git_dir / state / "head-name" for state in ("rebase-merge", "rebase-apply"))
-    return {name.read_text().strip() for name in names if name.exists()}
 
 
 def _refuse_busy(place: Repository) -> None:
@@ -191,13 +193,6 @@ def _remove(root: Path, path: str) -> None:
     for parent in Path(path).parents[:-1]:
         with suppress(OSError):  # not empty: it stays, as it does when git removes a file
             (root / parent).rmdir()
-
-
-def _follow_by_hand(place: Repository, kept: list[str], gone: list[str]) -> str:
-    """A shell command that does the rest of `bring_along`, however far that came."""
-    command = f"git --literal-pathspecs -C {shlex.quote(str(place.cwd))}"
-    steps = (("reset -q", [*kept, *gone]), ("checkout", kept), ("clean -fxq", gone))
-    return " && ".join(f"{command} {step} -- {shlex.join(paths)}" for step, paths in steps if paths)
 
 
 def _name(paths: Iterable[str]) -> str:

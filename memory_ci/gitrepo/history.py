@@ -109,9 +109,15 @@ def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[Mer
 
     Neighbouring commits that name the same pull request are one change, merged by rebase.
     """
-    changes = _read_groups(repo, history)
-    for _, run in groupby(changes, lambda change: change.number if change.kind == "squash" else change.tip.sha):
-        yield _join(tuple(run))
+    wanted = "".join(f"{sha}\n" for group in history.groups for sha in group).encode()
+    # With no group git is never started: given no commits it would read HEAD.
+    with closing(read_log(repo, *FILES, "--no-walk=unsorted", "--stdin", input=wanted)) as log:
+        commits = (commit for commit, _ in log)
+        changes = (describe_change(tuple(islice(commits, len(group)))) for group in history.groups)
+        for _, run in groupby(changes, lambda change: change.number if change.kind == "squash" else change.tip.sha):
+            *before, last = run
+            joined = tuple(commit for change in (*before, last) for commit in change.commits)
+            yield replace(last, kind="rebase", commits=joined) if before else last
 
 
 def is_markdown(path: str) -> bool:
@@ -307,22 +313,6 @@ def _take(parents: Mapping[str, tuple[str, ...]], merge: str, free: set[str]) ->
     return taken
 
 
-def _read_groups(repo: Repository, history: HistoryRange) -> Iterator[MergedChange]:
-    """One change for each group. With no group git is never started: given no commits it would read HEAD."""
-    wanted = "".join(f"{sha}\n" for group in history.groups for sha in group).encode()
-    with closing(read_log(repo, *FILES, "--no-walk=unsorted", "--stdin", input=wanted)) as log:
-        commits = (commit for commit, _ in log)
-        for group in history.groups:
-            yield describe_change(tuple(islice(commits, len(group))))
-
-
-def _join(run: tuple[MergedChange, ...]) -> MergedChange:
-    if len(run) == 1:
-        return run[0]
-    commits = tuple(commit for change in run for commit in change.commits)
-    return replace(run[-1], kind="rebase", commits=commits)
-
-
 def _list_cursors(repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str) -> Iterator[Cursor]:
     """What the record commits among `which` of `rev` say, newest first."""
     for commit, sources in _list_claims(repo, rev, is_memory, *which):
@@ -350,17 +340,13 @@ def _is_further(
     if newest is not None and is_ancestor(repo, cursor.source, newest.source):
         return False
     parents = _list_parents(repo, cursor.source, rev)
-    if not all(_leads_to(parents, start, cursor.source) for start in (next(iter(parents)), cursor.commit)):
-        return False
+    for start in (next(iter(parents)), cursor.commit):
+        chain = _first_parents(parents, start)
+        if not chain or parents[chain[-1]][:1] != (cursor.source,):
+            return False
     bringing = next(group[-1] for group in group_commits(parents, next(iter(parents))) if cursor.commit in group)
     ((merge, _),) = read_log(repo, *FILES, "--no-renames", "--no-walk", "--end-of-options", bringing)
     return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
-
-
-def _leads_to(parents: Mapping[str, tuple[str, ...]], start: str, source: str) -> bool:
-    """Whether the first parents of `start` go back to `source`; `parents` has all commits after it."""
-    chain = _first_parents(parents, start)
-    return bool(chain) and parents[chain[-1]][:1] == (source,)
 
 
 def _record_commits(
@@ -374,14 +360,10 @@ def _record_commits(
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
     for commit, _ in read_log(repo, *which, *FILES, "--no-renames", *grep, "--end-of-options", rev, "--"):
         is_step = bool(find_trailers(commit.message, (STEP,)))
-        if is_step and all(is_memory(file.path) for file in commit.files) and not _is_of_notes(commit):
+        notes = [file for file in commit.files if file.path.startswith(INBOX)]
+        is_of_notes = len(notes) == len(commit.files) or any(file.status != "D" for file in notes)
+        if is_step and all(is_memory(file.path) for file in commit.files) and not is_of_notes:
             yield commit
-
-
-def _is_of_notes(commit: Commit) -> bool:
-    """Whether a commit writes a note into the inbox, or changes nothing outside of it."""
-    notes = [file for file in commit.files if file.path.startswith(INBOX)]
-    return len(notes) == len(commit.files) or any(file.status != "D" for file in notes)
 
 
 EPOCH = date(1970, 1, 1)  # No commit is older; git takes the date of an older day for no date at all, and that for now.

@@ -60,16 +60,13 @@ def parse_date(raw: str) -> datetime:
     """A date in git's raw form, `<seconds> <zone>`; what no calendar holds is read as the epoch, a mad zone as UTC."""
     seconds, _, zone = raw.partition(" ")
     try:
-        return datetime.fromtimestamp(int(seconds), _parse_zone(zone))
+        offset = timezone(timedelta(hours=int(zone[:3]), minutes=int(zone[:1] + zone[3:])))
+    except ValueError:
+        offset = UTC
+    try:
+        return datetime.fromtimestamp(int(seconds), offset)
     except (ValueError, OverflowError, OSError):
         return EPOCH
-
-
-def _parse_zone(zone: str) -> timezone:
-    try:
-        return timezone(timedelta(hours=int(zone[:3]), minutes=int(zone[:1] + zone[3:])))
-    except ValueError:
-        return UTC
 
 
 def _parse_log(stream: IO[bytes]) -> Iterator[tuple[Commit, tuple[str, ...]]]:

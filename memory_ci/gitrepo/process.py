@@ -152,11 +152,21 @@ def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO
 
     Raises as `run_git`, git-failed at the end of the stream.
     """
-    process = _started(cwd, args)
+    pipe = subprocess.PIPE
+    try:
+        command = ["git", *args]
+        process = subprocess.Popen(command, cwd=cwd, env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        _refuse(cwd, error)
     stdin, stdout, stderr = (cast(IO[bytes], pipe) for pipe in (process.stdin, process.stdout, process.stderr))
     errors: list[bytes] = []
+
+    def drain() -> None:
+        with stderr:
+            errors.append(stderr.read())
+
     # Threads, for otherwise git could wait for us to read what it says while we wait for it to read.
-    threads = (Thread(target=_feed, args=(stdin, input or b"")), Thread(target=_drain, args=(stderr, errors)))
+    threads = Thread(target=_feed, args=(stdin, input or b"")), Thread(target=drain)
     for thread in threads:
         thread.start()
     is_complete = False
@@ -206,22 +216,9 @@ def _completed(
         _refuse(cwd, error)
 
 
-def _started(cwd: Path, args: Sequence[str]) -> subprocess.Popen[bytes]:
-    pipe = subprocess.PIPE
-    try:
-        return subprocess.Popen(["git", *args], cwd=cwd, env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
-    except OSError as error:
-        _refuse(cwd, error)
-
-
 def _feed(stdin: IO[bytes], data: bytes) -> None:
     with suppress(BrokenPipeError), stdin:
         stdin.write(data)
-
-
-def _drain(stderr: IO[bytes], errors: list[bytes]) -> None:
-    with stderr:
-        errors.append(stderr.read())
 
 
 def _refuse(cwd: Path, error: OSError) -> NoReturn:
@@ -233,11 +230,7 @@ def _refuse(cwd: Path, error: OSError) -> NoReturn:
 
 
 def _failure(args: Sequence[str], status: int, errors: bytes) -> RepositoryError:
-    command = next((arg for index, arg in enumerate(args) if not _is_global_option(args, index)), "")
+    command = next((arg for before, arg in zip(("", *args), args, strict=False) if "-c" not in (before, arg)), "")
     said = "\n".join(os.fsdecode(errors).strip().splitlines()[:MESSAGE_LINES]) or f"exit status {status}"
     hint = MISSING_HINT if MISSING.search(said) else "The words after the colon are git's."
     return RepositoryError(f"git {command} failed: {said}", slug="git-failed", hint=hint)
-
-
-def _is_global_option(args: Sequence[str], index: int) -> bool:
-    return args[index] == "-c" or (index > 0 and args[index - 1] == "-c")

@@ -206,12 +206,9 @@ def list_foreign(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[s
     found = find_objects(repo, [f"{sha}^{{commit}}" for sha in asked])
     commits = dict.fromkeys(sha for sha, commit in zip(asked, found, strict=True) if sha == commit)
     # With no commit named git would refuse to begin.
-    beside = run_git(repo.cwd, "rev-list", "--stdin", input=_lines([*commits, f"^{tip}"])) if commits else b""
+    given = "".join(f"{item}\n" for item in (*commits, f"^{tip}")).encode()
+    beside = run_git(repo.cwd, "rev-list", "--stdin", input=given) if commits else b""
     return frozenset(asked).difference(commits) | commits.keys() & set(beside.decode().split())
-
-
-def _lines(items: Iterable[str]) -> bytes:
-    return "".join(f"{item}\n" for item in items).encode()
 
 
 def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
@@ -219,16 +216,12 @@ def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
     if repo.root and repo.git_dir == repo.common_dir and not (repo.common_dir / "worktrees").exists():
         return (Worktree(repo.root, head_branch(repo), is_bare=False),)
     blocks = run_git(repo.cwd, "worktree", "list", "--porcelain").strip(b"\n").split(b"\n\n")
-    trees = [_parse_worktree(decode_path(block)) for block in blocks]
+    told = [dict(line.partition(" ")[::2] for line in decode_path(block).split("\n")) for block in blocks]
+    trees = [Worktree(Path(fields["worktree"]), fields.get("branch"), "bare" in fields) for fields in told]
     if repo.root and repo.git_dir == repo.common_dir:
         # Of a submodule or a separate git directory git names that directory as the main work tree.
         trees[0] = replace(trees[0], path=repo.root)
     return tuple(trees)
-
-
-def _parse_worktree(block: str) -> Worktree:
-    fields = dict(line.partition(" ")[::2] for line in block.split("\n"))
-    return Worktree(Path(fields["worktree"]), fields.get("branch"), "bare" in fields)
 
 
 DEFAULT_NAMES = ("main", "master")

@@ -206,17 +206,16 @@ def _list(repo: Repository, pattern: str) -> tuple[StoredSession, ...]:
 
 
 def _commit(repo: Repository, files: Mapping[str, bytes], key: str, when: datetime) -> str:
-    tree = "".join(f"100644 blob {_blob(repo, data)}\t{name}\0" for name, data in sorted(files.items()))
+    tree = ""
+    for name, data in sorted(files.items()):
+        oid = run_git(repo.cwd, *NO_HOOKS, "hash-object", "-w", "--no-filters", "--stdin", input=data).decode().strip()
+        tree += f"100644 blob {oid}\t{name}\0"
     root = run_git(repo.cwd, *NO_HOOKS, "mktree", "-z", input=tree.encode()).decode().strip()
     date = f"@{int(when.timestamp())} +0000"
     env = IDENTITY | {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     message = f"memory-ci: session {' '.join(key.split())[:200]}\n".encode("utf-8", "replace")
     command = ("-c", "i18n.commitEncoding=UTF-8", "commit-tree", root)
     return run_git(repo.cwd, *NO_HOOKS, *command, input=message, env=env).decode().strip()
-
-
-def _blob(repo: Repository, data: bytes) -> str:
-    return run_git(repo.cwd, *NO_HOOKS, "hash-object", "-w", "--no-filters", "--stdin", input=data).decode().strip()
 
 
 def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:

@@ -94,7 +94,8 @@ class BuriedTrailers:
         `request_shas` are the commits that its pull request lists. The first way that leads to any is taken: the
         request; a branch with the same tree, the newest of several; a branch with the same patch; single commits.
         """
-        own = tuple(_list_own(merged.commits))
+        found = ((commit.sha, find_trailers(commit.message, KEYS)) for commit in merged.commits)
+        own = tuple(Buried(sha, "commit", trailers) for sha, trailers in found if trailers)
         if any(key == KEYS[0] for one in own for key, _ in one.trailers):
             return own
         return (*own, *(self._find_listed(merged, request_shas) or self._search(merged)))
@@ -114,7 +115,11 @@ class BuriedTrailers:
         start = next(iter(merged.commits[0].parents), None)
         if merged.kind == "merge" or start is None or not self._unmerged.carriers:
             return ()
-        tips = tuple(self._list_tips(merged.number))
+        # The tips that may be its branch, newest first, without those given away.
+        owners = {None, merged.number}
+        allowed = (tip for tip, of in self._unmerged.tips.items() if not owners.isdisjoint(of))
+        free = (tip for tip in allowed if any(map(self._is_free, self._unmerged.hold(tip))))
+        tips = tuple(islice(free, MAX_BRANCHES))
         return self._find_by_tree(merged, start, tips) or self._find_by_patch(merged, start, tips)
 
     def _find_by_tree(self, merged: MergedChange, start: str, tips: Sequence[str]) -> tuple[Buried, ...]:
@@ -138,7 +143,9 @@ class BuriedTrailers:
             return ()
         whole = (merged.tip.sha, start)
         commits = [(commit.sha, commit.parents[0]) for commit in merged.commits]
-        self._reckon([whole, *commits, *wholes, *map(_pair_of, singles)])
+        pairs = dict.fromkeys([whole, *commits, *wholes, *map(_pair_of, singles)])
+        missing = [pair for pair in pairs if pair not in self._patch_ids]
+        self._patch_ids |= dict.fromkeys(missing, "") | list_patch_ids(self._repo, missing)
         branch = next(self._alike([whole], wholes), None)
         if branch:
             return self._give("patch-id", self._list_carried([branch[0]]))
@@ -146,12 +153,6 @@ class BuriedTrailers:
         return self._give("patch-id", [one for one in singles if _pair_of(one) in alike])
 
     # -- parts
-
-    def _list_tips(self, number: int | None) -> Iterator[str]:
-        """The tips that may be the branch of the change with this number, newest first, without those given away."""
-        owners = {None, number}
-        allowed = (tip for tip, of in self._unmerged.tips.items() if not owners.isdisjoint(of))
-        return islice((tip for tip in allowed if any(map(self._is_free, self._unmerged.hold(tip)))), MAX_BRANCHES)
 
     def _list_carried(self, tips: Iterable[str]) -> list[_Carrier]:
         """The carriers that the tips hold and no change was given, oldest first."""
@@ -165,10 +166,6 @@ class BuriedTrailers:
         found = tuple(Buried(one.sha, how, one.trailers) for one in carriers if self._is_free(one))
         self._given.update(one.sha for one in found)
         return found
-
-    def _reckon(self, pairs: Iterable[Pair]) -> None:
-        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
-        self._patch_ids |= dict.fromkeys(missing, "") | list_patch_ids(self._repo, missing)
 
     def _alike(self, wanted: Iterable[Pair], found: Sequence[Pair]) -> Iterator[Pair]:
         """For each wanted patch the first of `found` that is the same; an empty patch is like no other."""
@@ -210,7 +207,10 @@ class _Unmerged:
             sha, _, ref = line.partition(" ")
             request = REQUEST.fullmatch(ref)
             owners.setdefault(sha, set()).add(int(request[1]) if request else None)
-        carrying = _list_descendants(self.nodes, self.carriers)
+        carrying: set[str] = set()  # The nodes that are carriers or have one among their ancestors.
+        for sha in reversed(self.nodes):
+            if sha in self.carriers or not carrying.isdisjoint(self.nodes[sha].parents):
+                carrying.add(sha)
         return {sha: frozenset(owners[sha]) for sha in self.nodes if sha in owners and sha in carrying}
 
     def read_carriers(self, shas: Collection[str]) -> dict[str, _Carrier]:
@@ -242,7 +242,11 @@ class _Unmerged:
         grep = ("--fixed-strings", "--regexp-ignore-case", *(f"--grep={key}" for key in KEYS), f"-n{MAX_CARRIERS}")
         log = read_log(self._repo, *which, *grep, *FILES, f"^{self._base}", "--", input=input)
         found = ((commit, find_trailers(commit.message, KEYS)) for commit, _ in log)
-        return {commit.sha: _carrier(commit, trailers) for commit, trailers in found if trailers}
+        return {
+            one.sha: _Carrier(one.sha, one.parents[0] if len(one.parents) == 1 else "", _paths_of(one), trailers)
+            for one, trailers in found
+            if trailers
+        }
 
     def _reach(self, tip: str) -> set[str]:
         reached: set[str] = set()
@@ -309,32 +313,12 @@ def _read_patch(stream: IO[bytes], following: bytes | None, limit: int) -> bytes
     return b"".join(lines) if size <= limit else b""
 
 
-def _list_own(commits: Iterable[Commit]) -> Iterator[Buried]:
-    for commit in commits:
-        if trailers := find_trailers(commit.message, KEYS):
-            yield Buried(commit.sha, "commit", trailers)
-
-
-def _carrier(commit: Commit, trailers: tuple[tuple[str, str], ...]) -> _Carrier:
-    parent = commit.parents[0] if len(commit.parents) == 1 else ""
-    return _Carrier(commit.sha, parent, _paths_of(commit), trailers)
-
-
 def _pair_of(carrier: _Carrier) -> Pair:
     return carrier.sha, carrier.parent
 
 
 def _paths_of(commit: Commit) -> frozenset[str]:
     return frozenset(path for file in commit.files for path in (file.path, file.old_path) if path)
-
-
-def _list_descendants(nodes: dict[str, _Node], carriers: Collection[str]) -> set[str]:
-    """The nodes that are carriers or have one among their ancestors."""
-    found: set[str] = set()
-    for sha in reversed(nodes):
-        if sha in carriers or not found.isdisjoint(nodes[sha].parents):
-            found.add(sha)
-    return found
 
 
 MAX_PATHS = 1_000  # Files of a commit that git is asked about; that a longer one was taken back is not proved.

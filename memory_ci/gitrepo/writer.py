@@ -81,37 +81,32 @@ def commit_series(
     _refuse_moved(repo, ref, expected)
     paths = frozenset(path for commit in commits for path in commit.files)
     tree = tree_at(repo, expected)
-    _refuse_special(tree, paths)
+    if obstacles := sorted({obstacle for path in paths if (obstacle := find_obstacle(path, tree.modes))}):
+        message = f"{', '.join(obstacles)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
+        hint = "Replace the link, submodule or directory by a plain file, or name another file under `scopes:`."
+        raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
     start = staged_in(tree, paths)
     places = find_checkouts(repo, ref)
     for place in places:
         refuse_local_changes(place, start)
     if identity.signs_off:
-        commits = [_signed_off(commit, identity) for commit in commits]
+        # The trailer of the Developer Certificate of Origin (developercertificate.org), after the others.
+        signed = f"\nSigned-off-by: {identity.name} <{identity.email}>\n"
+        commits = [PlannedCommit(commit.files, f"{commit.message.rstrip()}{signed}") for commit in commits]
     with _plumbing(repo, identity, when) as (plumbing, scratch):
         tip, end = _build(repo, plumbing, scratch, expected, start, commits, ("-S",) if identity.signs else ())
         if tip == expected:
             return tip
         written = {path: staged for path, staged in end.items() if staged != start[path]}
         with journaled(repo, Move(ref, expected, tip)) as journal:
-            _move(repo, plumbing, ref, expected, tip, journal)
+            try:
+                _run(plumbing, "update-ref", "-m", "memory-ci: record", ref, tip, expected, holding=(journal,))
+            except git.GitCommandError:
+                _refuse_moved(repo, ref, expected)
+                raise
             for place in places:
                 bring_along(place, written, journal)
     return tip
-
-
-def _signed_off(commit: PlannedCommit, who: Identity) -> PlannedCommit:
-    """With the trailer of the Developer Certificate of Origin (developercertificate.org), after the others."""
-    return PlannedCommit(commit.files, f"{commit.message.rstrip()}\nSigned-off-by: {who.name} <{who.email}>\n")
-
-
-def _refuse_special(tree: Tree, paths: frozenset[str]) -> None:
-    """Make sure that no link, submodule or directory would be replaced by a file."""
-    obstacles = sorted({obstacle for path in paths if (obstacle := find_obstacle(path, tree.modes))})
-    if obstacles:
-        message = f"{', '.join(obstacles)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
-        hint = "Replace the link, submodule or directory by a plain file, or name another file under `scopes:`."
-        raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
 
 
 @contextmanager
@@ -135,7 +130,10 @@ def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[
             )
             yield plumbing, Path(name)
     except git.GitCommandError as error:
-        raise _git_failed(error) from error
+        hint = "Nothing was changed."
+        if "failed to sign" in str(error) or "signing" in str(error):
+            hint += " Set up the key of git (user.signingkey), or take publish.sign out."
+        raise RepositoryError(f"git could not write the commits: {error}", slug="git-failed", hint=hint) from error
     except OSError as error:
         message = f"A temporary file cannot be written: {error.strerror}"
         hint = "Make room in the temporary directory. Nothing was changed."
@@ -198,14 +196,6 @@ def _staged(before: Staged, data: bytes | None, blobs: Iterator[str]) -> Staged:
     return Staged("100755" if before.mode == "100755" else "100644", next(blobs))
 
 
-def _move(repo: Repository, plumbing: git.Git, ref: str, expected: str, tip: str, journal: int) -> None:
-    try:
-        _run(plumbing, "update-ref", "-m", "memory-ci: record", ref, tip, expected, holding=(journal,))
-    except git.GitCommandError:
-        _refuse_moved(repo, ref, expected)
-        raise
-
-
 def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
     if find_commit(repo, ref) != expected:
         message = f"{ref} is no longer at {expected[:12]}: someone else moved it meanwhile"
@@ -224,10 +214,3 @@ def _written(path: Path, data: bytes) -> Iterator[BinaryIO]:
     path.write_bytes(data)
     with path.open("rb") as file:
         yield file
-
-
-def _git_failed(error: git.GitCommandError) -> RepositoryError:
-    hint = "Nothing was changed."
-    if "failed to sign" in str(error) or "signing" in str(error):
-        hint += " Set up the key of git (user.signingkey), or take publish.sign out."
-    return RepositoryError(f"git could not write the commits: {error}", slug="git-failed", hint=hint)
