@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from memory_ci.flows.workspace import PRIVATE, Workspace, workspace_at
 from memory_ci.gitrepo.history import sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
 from memory_ci.records.candidate import EngineReply, Known, Request
-from memory_ci.records.config import Config, EngineConfig, EngineName
+from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, EvidenceSet
 from memory_ci.records.plan import EngineUse
@@ -243,7 +244,7 @@ def choose_run_model(
     return model._replace(unlanded_usd=unlanded)
 
 
-def trusted_config(repo: Repository, base: str) -> Config:
+def trusted_at(repo: Repository, base: str) -> Workspace:
     """The configuration at `base`; what decides how evidence is read is as it was before the newest change.
 
     A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it.
@@ -251,10 +252,9 @@ def trusted_config(repo: Repository, base: str) -> Config:
     config = workspace_at(repo, base).config
     names = (f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
     before, old_file, new_file = find_objects(repo, names)
-    if before is None or old_file == new_file:
-        return config
-    try:
-        old = workspace_at(repo, before).config
-    except UsageError:  # it could not be read, and this change mends it
-        return config
-    return replace(config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge)
+    if before is not None and old_file != new_file:
+        with suppress(UsageError):  # it could not be read, and this change mends it
+            old = workspace_at(repo, before).config
+            keep = {name: getattr(old, name) for name in ("engine", "extraction", "sessions", "forge")}
+            config = replace(config, **keep)
+    return Workspace(repo, config)

@@ -23,7 +23,7 @@ from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, is_confi
 from memory_ci.extraction.engines.batches import Batch, poll, results, submit
 from memory_ci.extraction.engines.meter import cost_bound
 from memory_ci.extraction.prompt import build_prompt, request_key
-from memory_ci.flows.model import Model, choose_run_model, trusted_config
+from memory_ci.flows.model import Model, choose_run_model, trusted_at
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace, branch_tip
@@ -230,7 +230,7 @@ class Backfill:
         """The model with a new engine, so that its deadline counts from now and not from before the wait."""
         repo = self._workspace.repo
         _, base = branch_tip(self._workspace, self._options.ref)
-        here = Workspace(repo, trusted_config(repo, base))
+        here = trusted_at(repo, base)
         model = choose_run_model(here, base, self._options.engine, self._now.date(), self._environ)
         engine = model.engine
         if not isinstance(engine, AnthropicEngine) or model.settings.provider != "anthropic":

@@ -3,22 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
-from memory_ci.flows.record.episode_writer import GIVEN, USED
-from memory_ci.gitrepo.log import list_committers
+from memory_ci.gitrepo.log import list_committers, read_log
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
 from memory_ci.gitrepo.squash_trailers import is_inverse
-from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding, Level
 
+GIVEN, USED, HOLDOUT = "Memory-Retrieved", "Memory-Used", "Memory-Holdout"
+MAX_IDS = 100  # Entries that one change is told to have been given; a job is given a fraction of it.
 HINT = "Someone who may write here can say it in a commit of their own."
 
 Strangers = Mapping[str, tuple[str, str]]
 """By shortened id each commit of somebody who may not write: the tips before and after the change that brought it."""
+
+
+def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
+    """The ids that the trailers `key` of messages name, as they are written, in order."""
+    pairs = (pair for text in texts for pair in find_trailers(text, (GIVEN, USED, HOLDOUT)))
+    return tuple(dict.fromkeys(one for name, value in pairs if name == key for one in split_ids(value)))[:MAX_IDS]
+
+
+class Copies:
+    """The commits that say what they were given or used: what a cherry-pick or a rebase brings again counts once.
+
+    Commits of a range are claimed oldest first; those before it are known.
+    """
+
+    def __init__(self, repo: Repository, since: str | None) -> None:
+        self._repo, self._since = repo, since
+
+    def claim(self, commit: Commit) -> bool:
+        """Take note of a commit; False where an older one is this one: of the same author, time and subject."""
+        words = commit.message.lower()
+        if not any(f"{key.lower()}:" in words for key in (GIVEN, USED)):
+            return True
+        return self._known.setdefault(_authorship(commit), commit.sha) == commit.sha
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str, str], str]:
+        """The first commit of each authorship; one git process, and only where the range has trailers."""
+        start = self._since and find_commit(self._repo, self._since)
+        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={GIVEN}:", f"--grep={USED}:")
+        log = read_log(self._repo, *grep, "--end-of-options", start, "--") if start else ()
+        return {_authorship(commit): commit.sha for commit, _ in log}  # from the newest on: the oldest stays
+
+
+def _authorship(commit: Commit) -> tuple[str, str, str]:
+    """What a copy keeps: the author, when it was written, and what it is called."""
+    return commit.email, commit.authored_at.isoformat(), commit.subject
 
 
 class Claims:
@@ -73,8 +111,7 @@ class Claims:
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
     """A finding for each revert that an outsider claims and git does not bear out."""
     for revert in refused:
-        works = sorted(revert.undoes, key=lambda name: (":" not in name, name))
-        what = works[0].replace("pr:", "#")
+        what = min(revert.undoes, key=lambda name: (":" not in name, name)).replace("pr:", "#")
         message = f"the commit {revert.sha} says that it takes back {what}, and does not: who brought it may not write"
         yield unproved(f"{message}, and it counts for nothing", level)
 

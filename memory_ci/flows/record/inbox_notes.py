@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from functools import cache, lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 from memory_ci.flows.record.gatherer import RecordRun, fold_blanks, read_said
 from memory_ci.flows.sessions.quote import MAX_MARKS, is_captured
@@ -25,21 +23,36 @@ from memory_ci.store.document import parse_memory_file
 CLAIMS_HINT = "Of such a note title, body and type count, and that it is for a team or the project; leave out the rest."
 
 
-class _Read(NamedTuple):
-    """A commit that was read again: its texts, and the number of its request."""
-
-    texts: tuple[str, ...]
-    number: int | None
-
-
 def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
-    """The notes that an outsider added or changed.
+    """The notes that an outsider added or changed: by the first-parent commits that did, back to the one that added it.
 
     Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold it.
     """
-    found = _list_bringing(run.base, paths) if paths else {}
-    brought = ((path, tip) for path, tips in found.items() for tip in tips)
+    brought: list[tuple[str, Commit]] = []
+    waiting = set(paths)
+    repo = run.workspace.repo
+    versions = list_versions(repo, run.base.sha, [f":(top,literal){path}" for path in paths]) if paths else ()
+    for version in versions:
+        if version.path in waiting:
+            brought.append((version.path, version.commit))
+            if any(file.path == version.path and file.status in "AD" for file in version.commit.files):
+                waiting.remove(version.path)
+        if not waiting:
+            break
     return frozenset(path for path, tip in brought if _is_strange(run, tip, path))
+
+
+def _is_strange(run: RecordRun, tip: Commit, path: str) -> bool:
+    merged = _change_of(run.workspace, tip.sha)
+    request = run.gatherer.find_request(merged)
+    makers = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
+    return not all(run.gatherer.may_claim(one, merged, request) for one in makers or [merged.tip])
+
+
+def _change_of(workspace: Workspace, tip: str) -> MergedChange:
+    start = find_commit(workspace.repo, f"{tip}^1")
+    (merged,) = iter_merged_changes(workspace.repo, plan_range(workspace.repo, start, tip))
+    return merged
 
 
 def prove(base: Snapshot, entry: Entry) -> Entry:
@@ -47,21 +60,27 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
 
     What a session said is looked up in its captured digest. No commit holds what reviews said: that stays a claim.
     """
+    workspace = base.workspace
 
     @cache
-    def read(sha: str) -> _Read | None:
-        return _read(base.workspace, base.sha, sha)
+    def read(sha: str) -> tuple[Sequence[str], int | None] | None:
+        """The texts of a commit that `base` holds, as a run would read it, and the number of its request."""
+        commit, tip = find_commit(workspace.repo, sha), find_landing(workspace.repo, sha, base.sha)
+        if commit is None or tip is None:
+            return None
+        merged = _change_of(workspace, tip)
+        return [text for known, text in read_said(workspace, merged) if commit.startswith(known)], merged.number
 
     shas = [token[len("commit:") :] for token in (entry.source or "").split() if token.startswith("commit:")]
 
     def is_found(address: str, words: str) -> bool:
         kind, _, name = address.partition(":")
         if kind == "session":
-            return is_captured(base.workspace, _list_sessions(base), name, words)
+            return is_captured(workspace, _list_sessions(base), name, words)
         if kind == "pr" and not words:
-            return any(str(known.number) == name for known in map(read, shas) if known)
+            return any(str(known[1]) == name for known in map(read, shas) if known)
         known = read(name) if kind == "commit" else None
-        return known is not None and (not words or any(fold_blanks(words) in text for text in known.texts))
+        return known is not None and (not words or any(fold_blanks(words) in text for text in known[0]))
 
     return mark_claimed(entry, is_found)
 
@@ -90,40 +109,3 @@ def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding
     if names := list_claims(note, day):
         message = f"who brought this note may not write, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, CLAIMS_HINT, level)
-
-
-def _list_bringing(base: Snapshot, paths: Collection[str]) -> Mapping[str, list[Commit]]:
-    """By note the first-parent commits that added or changed it, back to the one that added it."""
-    found: dict[str, list[Commit]] = defaultdict(list)
-    waiting = set(paths)
-    for version in list_versions(base.workspace.repo, base.sha, [f":(top,literal){path}" for path in paths]):
-        if version.path in waiting:
-            found[version.path].append(version.commit)
-            if any(file.path == version.path and file.status in "AD" for file in version.commit.files):
-                waiting.remove(version.path)
-        if not waiting:
-            break
-    return found
-
-
-def _is_strange(run: RecordRun, tip: Commit, path: str) -> bool:
-    merged = _change_of(run.workspace, tip.sha)
-    request = run.gatherer.find_request(merged)
-    makers = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
-    return not all(run.gatherer.may_claim(one, merged, request) for one in makers or [merged.tip])
-
-
-def _change_of(workspace: Workspace, tip: str) -> MergedChange:
-    start = find_commit(workspace.repo, f"{tip}^1")
-    (merged,) = iter_merged_changes(workspace.repo, plan_range(workspace.repo, start, tip))
-    return merged
-
-
-def _read(workspace: Workspace, base: str, sha: str) -> _Read | None:
-    """A commit that `base` holds, as a run would read it."""
-    commit, tip = find_commit(workspace.repo, sha), find_landing(workspace.repo, sha, base)
-    if commit is None or tip is None:
-        return None
-    merged = _change_of(workspace, tip)
-    said = read_said(workspace, merged, workspace.config.extraction.adr_paths)
-    return _Read(tuple(text for known, text in said if commit.startswith(known)), merged.number)

@@ -19,7 +19,7 @@ from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import VARIABLE
 from memory_ci.extraction.prompt import Prompt, build_prompt
-from memory_ci.flows.model import Model, choose_run_model, trusted_config
+from memory_ci.flows.model import Model, choose_run_model, trusted_at
 from memory_ci.flows.record.backfill import Backfill, Collector, Pending, Wait, find_sent
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
@@ -134,7 +134,7 @@ class LearnRun:
     def _model(self) -> Model:
         repo = self._workspace.repo
         _, base = branch_tip(self._workspace, self._options.ref)
-        here = Workspace(repo, trusted_config(repo, base))
+        here = trusted_at(repo, base)
         model = choose_run_model(here, base, self._options.engine, self._now.date(), self._environ)
         if model.engine is None:
             hint = "Set ANTHROPIC_API_KEY, or name one: --engine claude-cli. `memory-ci candidates` needs none."

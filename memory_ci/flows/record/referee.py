@@ -20,7 +20,7 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.extraction.scopes import MAX_IMPORTANCE
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.forgotten import find_forgotten, tombstones_at
-from memory_ci.flows.model import trusted_config
+from memory_ci.flows.model import trusted_at
 from memory_ci.flows.record.gatherer import fold_blanks, read_said
 from memory_ci.flows.record.inbox_notes import prove
 from memory_ci.flows.record.learner import EARLIEST
@@ -273,14 +273,14 @@ class Additions:
             return {}
         history = plan_range(self._workspace.repo, self._plan.since, self._plan.until)
         named = frozenset(_list_quoted(self._plan))
-        adr_paths = trusted_config(self._workspace.repo, self._plan.base).extraction.adr_paths
+        trusted = trusted_at(self._workspace.repo, self._plan.base)
         said: dict[str, list[str]] = {}
         for merged in iter_merged_changes(self._workspace.repo, history):
             for commit in merged.commits:
                 said[commit.sha[:SHA_WIDTH]] = []
             if named.isdisjoint(commit.sha[:SHA_WIDTH] for commit in merged.commits):
                 continue
-            for sha, text in read_said(self._workspace, merged, adr_paths, self._forgotten):
+            for sha, text in read_said(trusted, merged, self._forgotten):
                 said[sha].append(text)
         return said
 
