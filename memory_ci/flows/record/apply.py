@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import chain
 
 import msgspec
@@ -19,6 +19,9 @@ from memory_ci.records.config import Quotes
 from memory_ci.records.plan import ALONE, PLAN_VERSION, Change, Plan
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.edits import apply_changes
+
+Prepared = list[tuple[str, dict[str, bytes | None]]]
+"""The message and the files of each commit."""
 
 
 class Beside(msgspec.Struct, frozen=True):
@@ -76,8 +79,8 @@ def apply_plan(
         commit_series,
     )
 
-    prepared = _prepare(workspace, plan, _day(now), beside)
-    preview = Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
+    prepared = _prepare(workspace, plan, now, beside)
+    preview = _preview(plan, prepared)
     if not prepared:
         return preview
     config = workspace_at(workspace.repo, plan.base).config.publish
@@ -101,25 +104,24 @@ def without_source(message: str) -> str:
 
 def preview_plan(workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None = None) -> Applied:
     """What apply_plan would commit, after every check it makes; nothing is written."""
-    prepared = _prepare(workspace, plan, _day(now), beside)
+    return _preview(plan, _prepare(workspace, plan, now, beside))
+
+
+def _preview(plan: Plan, prepared: Prepared) -> Applied:
     return Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
 
 
-def _day(now: datetime) -> date:
-    return now.astimezone(UTC).date()
-
-
-def _prepare(
-    workspace: Workspace, plan: Plan, today: date, beside: Beside | None = None
-) -> list[tuple[str, dict[str, bytes | None]]]:
+def _prepare(workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None) -> Prepared:
     """The message and the files of each commit, for a plan that has been checked against its tree."""
     ref, tip = branch_tip(workspace, plan.ref)
     if tip != plan.base:
         message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
         raise RepositoryError(message, slug="ref-moved", hint="Make the plan again: memory-ci extract.")
     workspace = workspace_at(workspace.repo, tip)
+    today = now.astimezone(UTC).date()
     for reason in chain(find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)):
-        raise _refusal(reason)
+        hint = "Make it again: memory-ci extract."
+        raise FindingsError(f"the plan is refused: {reason}", slug="plan-refused", hint=hint)
     plan = trim_plan(plan, workspace.config.evidence.quotes)
     noted = telling.list_changes(workspace, plan)
     run = [step for step in plan.steps if step.step not in ALONE]
@@ -170,9 +172,3 @@ def _export(
     before = workspace.at(tip).read([path]).get(path, b"").decode("utf-8", "surrogateescape")
     after = put_block(before, build_lines(files))
     return {} if after == before else {path: after.encode("utf-8", "surrogateescape")}
-
-
-def _refusal(reason: str) -> FindingsError:
-    return FindingsError(
-        f"the plan is refused: {reason}", slug="plan-refused", hint="Make it again: memory-ci extract."
-    )

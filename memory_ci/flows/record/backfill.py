@@ -77,16 +77,6 @@ def find_sent(repo: Repository) -> Sent | None:
     return sent
 
 
-def save_sent(repo: Repository, sent: Sent) -> None:
-    """Write the note, whole or not at all. Raises RepositoryError (write-failed)."""
-    write_file(_place(repo), msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n")
-
-
-def remove_sent(repo: Repository) -> None:
-    """Forget what was sent; there may be nothing."""
-    _place(repo).unlink(missing_ok=True)
-
-
 def _place(repo: Repository) -> Path:
     return repo.common_dir / "memory-ci" / "backfill.json"
 
@@ -139,37 +129,38 @@ class Backfill:
         environ: Mapping[str, str],
     ) -> None:
         self._workspace, self._now, self._progress, self._environ = workspace, now, progress, environ
-        self._sent = find_sent(workspace.repo)
-        self._options = _take_up(options, self._sent)
+        self._sent = sent = find_sent(workspace.repo)
+        since = options.since if options.since is not None or sent is None else sent.since
+        ref = options.ref if options.ref is not None or sent is None else sent.ref
+        self._options = replace(options, since=since, ref=ref, from_root=True)
 
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
         """The plan of the run, once all answers are there or none are needed; without `wait` what stands in the way.
 
         With `dry_run` nothing is sent. Raises UsageError (no-batches), EngineError, and as `plan_record`.
         """
-        if self._sent is None or not self._sent.is_whole:
+        sent = self._sent
+        if sent is None or not sent.is_whole:
             plan, requests = self._gather()
-            if self._sent is None and not requests:
+            if sent is None and not requests:
                 return plan
-            pending = self._send(plan, requests, dry_run=dry_run)
-            if wait is None or dry_run:
+            pending, sent = self._send(plan, requests, dry_run=dry_run)
+            if wait is None or sent is None:
                 return pending
-        while (waiting := self._poll(self._noted)) is not None:
+        while True:
+            with self._model() as (_, engine):
+                ended = sum(poll(engine, batch) for batch in sent.batches)
+            if ended == len(sent.batches):
+                return self._collect(sent)
+            pending = Pending("processing", sent.estimate, ended)
             if wait is None:
-                return waiting
-            wait(waiting)
-        return self._collect(self._noted)
+                return pending
+            wait(pending)
 
     def finish(self, plan: Plan) -> None:
         """Forget what was sent, after `plan` was applied; a plan that ends early leaves it to the next run."""
         if not plan.engine.failure:
-            remove_sent(self._workspace.repo)
-
-    @property
-    def _noted(self) -> Sent:
-        if self._sent is None:
-            raise AssertionError("unreachable: what was sent is noted")
-        return self._sent
+            _place(self._workspace.repo).unlink(missing_ok=True)
 
     def _gather(self) -> tuple[Plan, dict[str, Request]]:
         """The plan without a model, and by their keys the requests that it would take and that were not sent yet."""
@@ -183,32 +174,37 @@ class Backfill:
         done = {key for batch in self._sent.batches for key in batch.ids} if self._sent else set()
         return plan, {key: request for key, request in requests.items() if key not in done}
 
-    def _send(self, plan: Plan, requests: dict[str, Request], *, dry_run: bool) -> Pending:
-        """Send one batch after another, each noted before the next. Raises EngineError, also cost-limit."""
+    def _send(self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool) -> tuple[Pending, Sent | None]:
+        """Send one batch after another, each noted before the next, unless it is a `dry_run`.
+
+        All batches together must keep to the limit: `submit` looks at one. Raises EngineError, also cost-limit.
+        """
         with self._model() as (model, engine):
-            chunks = tuple(split({key: _size(engine, request) for key, request in requests.items()}))
-            estimate = _estimate(model, engine, requests, len(chunks))
+            prompts = {key: build_prompt(request) for key, request in requests.items()}
+            sizes = {key: len(msgspec.json.encode(engine.build_parameters(prompts[key]))) for key in prompts}
+            chunks = tuple(split(sizes))
+            usages = [replace(engine.expect(prompt), is_batch=True) for prompt in prompts.values()]
+            cost = sum(cost_bound(usage, model.settings.model, model.settings.price) for usage in usages)
+            tokens = sum(usage.cache_write_tokens for usage in usages)
+            estimate = Estimate(len(usages), len(chunks), tokens, cost)
+            refusal = _refusal(model, estimate)
             if dry_run:
-                return Pending("estimated", estimate, refusal=_refusal(model, estimate))
-            _check_cost(model, estimate)
+                return Pending("estimated", estimate, refusal=refusal), None
+            if refusal:
+                hint = "Raise engine.max_cost_usd, lower engine.max_tokens, or take a shorter range: --since."
+                raise EngineError(f"{refusal}; nothing was sent", slug="cost-limit", hint=hint)
             known = next((request.existing for request in requests.values()), ())
             sent = self._sent or Sent(ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate)
             for chunk in chunks:
                 batch = submit(engine, {key: requests[key] for key in chunk}, self._now)
                 sent = self._note(replace(sent, batches=(*sent.batches, batch)))
-            self._note(replace(sent, is_whole=True))
-        return Pending("submitted", estimate)
+            return Pending("submitted", estimate), self._note(replace(sent, is_whole=True))
 
     def _note(self, sent: Sent) -> Sent:
-        save_sent(self._workspace.repo, sent)
+        """Write the note, whole or not at all. Raises RepositoryError (write-failed)."""
+        write_file(_place(self._workspace.repo), msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n")
         self._sent = sent
         return sent
-
-    def _poll(self, sent: Sent) -> Pending | None:
-        """How far the batches are; None when all have ended."""
-        with self._model() as (_, engine):
-            ended = sum(poll(engine, batch) for batch in sent.batches)
-        return None if ended == len(sent.batches) else Pending("processing", sent.estimate, ended)
 
     def _collect(self, sent: Sent) -> Plan:
         """The plan with the answers; those of a model that is no longer the one that is configured are not used."""
@@ -228,15 +224,23 @@ class Backfill:
     @contextmanager
     def _model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
         """The model with a new engine, so that its deadline counts from now and not from before the wait."""
-        repo = self._workspace.repo
-        _, base = branch_tip(self._workspace, self._options.ref)
-        here = trusted_at(repo, base)
-        model = choose_run_model(here, base, self._options.engine, self._now.date(), self._environ)
+        model = choose_asked(self._workspace, self._options, self._now, self._environ)
         engine = model.engine
         if not isinstance(engine, AnthropicEngine) or model.settings.provider != "anthropic":
-            raise _no_batches(model, self._environ)
+            provider = f" by {model.settings.provider}" if model.name == "anthropic" else ""
+            message = f"the engine {model.name}{provider} has no batches ({model.reason})"
+            hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
+            if model.settings.name == "auto" and model.name == "rules" and is_configured(self._environ, model.settings):
+                hint = "Install the package: pip install 'memory-ci[anthropic]'."
+            raise UsageError(message, slug="no-batches", hint=hint)
         with closing(engine):
             yield model, engine
+
+
+def choose_asked(workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]) -> Model:
+    """The model of a run with these options. Raises as `choose_run_model`."""
+    _, base = branch_tip(workspace, options.ref)
+    return choose_run_model(trusted_at(workspace.repo, base), base, options.engine, now.date(), environ)
 
 
 def split(sizes: Mapping[str, int], most: int | None = None, room: int | None = None) -> Iterator[tuple[str, ...]]:
@@ -254,34 +258,6 @@ def split(sizes: Mapping[str, int], most: int | None = None, room: int | None = 
         yield tuple(part)
 
 
-def _take_up(options: RecordOptions, sent: Sent | None) -> RecordOptions:
-    """The range and branch of what was sent, where the caller names no other; a first run begins at the root."""
-    since = options.since if options.since is not None or sent is None else sent.since
-    ref = options.ref if options.ref is not None or sent is None else sent.ref
-    return replace(options, since=since, ref=ref, from_root=True)
-
-
-def _size(engine: AnthropicEngine, request: Request) -> int:
-    """Bytes of the request as JSON."""
-    return len(msgspec.json.encode(engine.build_parameters(build_prompt(request))))
-
-
-def _estimate(model: Model, engine: AnthropicEngine, requests: Mapping[str, Request], batches: int) -> Estimate:
-    usages = [replace(engine.expect(build_prompt(request)), is_batch=True) for request in requests.values()]
-    cost = sum(cost_bound(usage, model.settings.model, model.settings.price) for usage in usages)
-    return Estimate(len(usages), batches, sum(usage.cache_write_tokens for usage in usages), cost)
-
-
-def _check_cost(model: Model, estimate: Estimate) -> None:
-    """All batches together must keep to the limit, before the first is sent: `submit` looks at one."""
-    if refusal := _refusal(model, estimate):
-        raise EngineError(
-            f"{refusal}; nothing was sent",
-            slug="cost-limit",
-            hint="Raise engine.max_cost_usd, lower engine.max_tokens, or take a shorter range: --since.",
-        )
-
-
 def _refusal(model: Model, estimate: Estimate) -> str:
     """Why an estimate passes the limit of a run, or nothing."""
     limit, settings = model.settings.max_cost_usd, model.settings
@@ -294,16 +270,6 @@ def _refusal(model: Model, estimate: Estimate) -> str:
 def _usd(amount: float) -> str:
     """An upper bound, rounded up: a small one is not zero."""
     return f"{math.ceil(amount * 10_000) / 10_000:.4f} USD"
-
-
-def _no_batches(model: Model, environ: Mapping[str, str]) -> UsageError:
-    provider = f" by {model.settings.provider}" if model.name == "anthropic" else ""
-    hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
-    if model.settings.name == "auto" and model.name == "rules" and is_configured(environ, model.settings):
-        hint = "Install the package: pip install 'memory-ci[anthropic]'."
-    return UsageError(
-        f"the engine {model.name}{provider} has no batches ({model.reason})", slug="no-batches", hint=hint
-    )
 
 
 class Collector:

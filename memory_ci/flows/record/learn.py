@@ -19,11 +19,11 @@ from memory_ci.extraction.engines.anthropic_api import AnthropicEngine
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import VARIABLE
 from memory_ci.extraction.prompt import Prompt, build_prompt
-from memory_ci.flows.model import Model, choose_run_model, trusted_at
-from memory_ci.flows.record.backfill import Backfill, Collector, Pending, Wait, find_sent
+from memory_ci.flows.model import Model
+from memory_ci.flows.record.backfill import Backfill, Collector, Pending, Wait, choose_asked, find_sent
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
-from memory_ci.flows.workspace import Workspace, branch_tip
+from memory_ci.flows.workspace import Workspace
 from memory_ci.records.candidate import Usage
 from memory_ci.records.plan import Plan
 from memory_ci.text import estimate_tokens, plural
@@ -49,14 +49,14 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     is_sent: bool = False
 
     def __str__(self) -> str:
-        way = " in batches" if self.is_batch else ""
-        cost = "price unknown" if self.cost_usd is None else f"{self.cost_usd:.4f} USD"
-        cost = cost if self.cost_usd is None else f"{'at most' if self.is_batch else 'about'} {cost}"
+        cost = "price unknown"
+        if self.cost_usd is not None:
+            cost = f"{'at most' if self.is_batch else 'about'} {self.cost_usd:.4f} USD"
         lines = [
             f"{plural(self.changes, 'merged change')} since {self.since[:10] if self.since else 'the beginning'}",
             f"{plural(self.windows, 'window')} to ask about" + (f", {self.kept} answered before" if self.kept else ""),
             f"about {self.input_tokens} tokens in, {'paid for already' if self.is_sent else cost}",
-            f"by {self.engine}{way}: {self.reason}",
+            f"by {self.engine}{' in batches' if self.is_batch else ''}: {self.reason}",
         ]
         return "\n".join(lines)
 
@@ -132,10 +132,7 @@ class LearnRun:
         return plan_record(self._workspace, options, self._now.date(), progress, self._environ, model)
 
     def _model(self) -> Model:
-        repo = self._workspace.repo
-        _, base = branch_tip(self._workspace, self._options.ref)
-        here = trusted_at(repo, base)
-        model = choose_run_model(here, base, self._options.engine, self._now.date(), self._environ)
+        model = choose_asked(self._workspace, self._options, self._now, self._environ)
         if model.engine is None:
             hint = "Set ANTHROPIC_API_KEY, or name one: --engine claude-cli. `memory-ci candidates` needs none."
             raise UsageError(f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint)

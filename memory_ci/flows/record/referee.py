@@ -30,9 +30,9 @@ from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
 from memory_ci.records.candidate import ACCEPTED_IN
-from memory_ci.records.entry import PROJECT, Entry, Located
+from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.names import FULL_ID
-from memory_ci.records.plan import STEPS, Change, Plan, PlannedStep, Step
+from memory_ci.records.plan import STEPS, Change, Plan, Step
 from memory_ci.store.layout import classify_scope, is_canonical_path
 
 KINDS: Mapping[Step, tuple[str, ...]] = {
@@ -82,84 +82,84 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     order = [STEPS.index(step.step) for step in plan.steps]
     if order != sorted(set(order)):
         yield "its steps are not in order"
-    yield from _foreign_commits(workspace, plan)
-    draft = Draft(workspace.at(plan.base))
-    additions = Additions(workspace, plan, today)
-    for step in plan.steps:
-        yield from _Referee(draft, step, additions, today).objections()
-
-
-def _foreign_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
-    """What the plan says it covers must be history of its base: later runs go on from there."""
+    # What the plan says it covers must be history of its base: later runs go on from there.
     covered = [*([] if plan.until is None else [plan.until]), *plan.counted]
     foreign = list_foreign(workspace.repo, filter(SHA.fullmatch, covered), plan.base)
     for sha in covered:
         if sha in foreign or not SHA.fullmatch(sha):
             yield f"{sha!r} is no commit of the history of its base"
-
-
-def _unmark_sessions(entry: Entry) -> Entry:
-    """The entry with the words of sessions taken as proved."""
-    mark = f"{CLAIMED}session:"
-    evidence = (line.removeprefix(CLAIMED) if line.startswith(mark) else line for line in entry.evidence)
-    return replace(entry, evidence=tuple(evidence))
-
-
-def _is_reason(why: str) -> bool:
-    """Whether a reason is one printable line of short clauses without anything the gate refuses."""
-    clauses = re.split("[;,] ", NAMES.sub("", why))
-    return why.isprintable() and all(len(clause) <= MAX_REASON for clause in clauses) and not check_words(why)
+    yield from _Referee(workspace, plan, today).objections()
 
 
 class _Referee:
-    """Judges one step, change by change: each is done to the draft before the next is judged."""
+    """Judges the steps, change by change: each is done to the draft before the next is judged.
 
-    def __init__(self, draft: Draft, step: PlannedStep, additions: Additions, today: date) -> None:
-        self._patterns, self._today = draft.base.workspace.config.scopes, today
-        self._draft, self._step, self._additions = draft, step, additions
-        self._removed: dict[str, Entry] = {}
-        self._retired: set[str] = set()
-        places = (*draft.kept, *draft.inbox)
-        self._said = frozenset(chain.from_iterable(list_texts(place.entry) for place in places))
+    The range of the plan is read once, when it is first needed, which raises RepositoryError as `plan_range` does.
+    """
+
+    def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:
+        self._workspace, self._plan, self._today = workspace, plan, today
+        self._draft = Draft(workspace.at(plan.base))
+        self._forgotten = tombstones_at(self._draft.base)
 
     def objections(self) -> Iterator[str]:
-        for change in self._step.changes:
-            for reason in self._look_at(change):
-                yield f"{change.kind} of {change.entry.id} in {change.path!r}: {reason}"
-            self._draft.take([change])
-        yield from self._losses()
+        for step in self._plan.steps:
+            self._removed: dict[str, Entry] = {}
+            self._retired: set[str] = set()
+            places = (*self._draft.kept, *self._draft.inbox)
+            self._known_texts = frozenset(chain.from_iterable(list_texts(place.entry) for place in places))
+            for change in step.changes:
+                for reason in self._look_at(change, step.step):
+                    yield f"{change.kind} of {change.entry.id} in {change.path!r}: {reason}"
+                self._draft.take([change])
+            # Each entry that is removed must have moved, be merged into another, or have been retired.
+            entries = self._draft.entries
+            findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
+            for entry_id in sorted(self._removed.keys() - findable - self._retired):
+                yield f"the entry {entry_id[:8]} would be lost"
 
-    def _look_at(self, change: Change) -> Iterator[str]:
-        if change.step != self._step.step or change.kind not in KINDS[change.step]:
-            yield f"not a change of the step {self._step.step!r}"
-        if not is_canonical_path(change.path) or classify_scope(change.path, self._patterns) is None:
+    def _look_at(self, change: Change, step: Step) -> Iterator[str]:
+        if change.step != step or change.kind not in KINDS[change.step]:
+            yield f"not a change of the step {step!r}"
+        if not is_canonical_path(change.path) or self._scope_of(change) is None:
             yield "not a memory file"
-        if not _is_reason(change.why):
+        # A reason is one printable line of short clauses without anything the gate refuses.
+        clauses = re.split("[;,] ", NAMES.sub("", change.why))
+        is_short = change.why.isprintable() and all(len(clause) <= MAX_REASON for clause in clauses)
+        if not is_short or any(check_words(change.why)):
             yield "its reason is not one short line"
         looks = {
             "add": self._add, "move": self._move, "drop": self._drop, "update": self._update, "remove": self._remove
         }  # fmt: skip
         yield from looks[change.kind](change)
 
+    def _scope_of(self, change: Change) -> ScopeOf | None:
+        return classify_scope(change.path, self._workspace.config.scopes)
+
     def _new_words(self, entry: Entry) -> Iterator[str]:
         """Why a text that no entry has yet must not be written. Text that is in memory already may stay."""
-        new = [text for text in list_texts(entry) if text not in self._said]
+        new = [text for text in list_texts(entry) if text not in self._known_texts]
         yield from check_words("\n".join(new)) if new else ()
 
     def _add(self, change: Change) -> Iterator[str]:
-        if change.entry.id in self._draft.by_id:
+        entry = change.entry
+        if entry.id in self._draft.by_id:
             yield "an entry of that id is there already"
-        if self._step.step == "promote":
-            before = self._removed.get(change.entry.id)
-            if before is None or _differs(before, change.entry, FREE["promote"]):
-                yield "not an entry that is moved"
-            yield from self._new_words(change.entry)
-        else:
-            yield from check_entry(change.entry)
-            yield from self._additions.objections(change, self._draft)
+        if change.step != "promote":
+            yield from check_entry(entry)
+            yield from self._extracted(change)
+            return
+        before = self._removed.get(entry.id)
+        if before is None or _differs(before, entry, FREE["promote"]):
+            yield "not an entry that is moved"
+        yield from self._new_words(entry)
+
+    def _waiting(self, change: Change) -> Located | None:
+        """The note of the inbox that a change takes away."""
+        return next((place for place in reversed(self._draft.inbox) if place.path == change.moved_from), None)
 
     def _move(self, change: Change) -> Iterator[str]:
-        waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")
+        waiting = self._waiting(change)
         if waiting is None or not self._is_of_note(change.entry, waiting):
             yield "not the entry of that inbox file"
         elif change.entry.cites != waiting.entry.cites:
@@ -175,11 +175,17 @@ class _Referee:
         proved = prove(self._draft.base, replace(note.entry, scope=None))
         is_anchored = all(map(parse_anchor, entry.cites))
         meant = [proved, strip_claims(note, day).entry] if day <= self._today else [proved]
-        entry, *meant = (_unmark_sessions(one) for one in (entry, *meant))
+        mark = f"{CLAIMED}session:"
+
+        def unmark(one: Entry) -> Entry:
+            lines = (line.removeprefix(CLAIMED) if line.startswith(mark) else line for line in one.evidence)
+            return replace(one, evidence=tuple(lines))
+
+        entry, *meant = map(unmark, (entry, *meant))
         return any(entry == one or (is_anchored and replace(entry, cites=one.cites) == one) for one in meant)
 
     def _drop(self, change: Change) -> Iterator[str]:
-        waiting = {place.path: place for place in self._draft.inbox}.get(change.moved_from or "")
+        waiting = self._waiting(change)
         kept = [place for place in self._draft.kept if (place.path, place.entry) == (change.path, change.entry)]
         if not kept:
             yield "the entry is not kept there"
@@ -189,7 +195,7 @@ class _Referee:
     def _update(self, change: Change) -> Iterator[str]:
         known = self._known(change)
         if known is None or _differs(known, change.entry, FREE.get(change.step, ())):
-            yield f"more would change than the step {self._step.step!r} may"
+            yield f"more would change than the step {change.step!r} may"
         yield from self._new_words(change.entry)
 
     def _remove(self, change: Change) -> Iterator[str]:
@@ -200,61 +206,37 @@ class _Referee:
             self._removed[change.entry.id] = known
             self._retired |= {change.entry.id} if known.status == "retired" else set()
 
-    def _losses(self) -> Iterator[str]:
-        """Each entry that is removed must have moved, be merged into another, or have been retired."""
-        entries = self._draft.entries
-        findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
-        for entry_id in sorted(self._removed.keys() - findable - self._retired):
-            yield f"the entry {entry_id[:8]} would be lost"
-
     def _known(self, change: Change) -> Entry | None:
         """The entry that a change is about."""
         at = self._draft.find(change)
         return None if at is None else self._draft.kept[at].entry
 
-
-def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
-    """Whether a field differs that is not `free` to change."""
-    kept = {name: getattr(before, name) for name in free}
-    return replace(after, **kept) != before
-
-
-class Additions:
-    """Judges what the plan adds as extracted, on a day: could a record run have written it?
-
-    Its range is read once, when it is first needed, which raises RepositoryError as `plan_range` does.
-    """
-
-    def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:
-        self._workspace, self._plan, self._today = workspace, plan, today
-        self._forgotten = tombstones_at(workspace.at(plan.base))
-
-    def objections(self, change: Change, draft: Draft) -> Iterator[str]:
-        """Why a record run would not have added this."""
-        entry = change.entry
-        scope = classify_scope(change.path, self._workspace.config.scopes)
-        if scope is None or draft.path_of(scope) != change.path:
-            yield "not the file that entries of its scope are written to"
-        yield from self._not_new(entry)
-        if find_forgotten(self._forgotten, Located(entry, change.path, 0, PROJECT)):
-            yield "it says what was to be forgotten"
-        if all(line.startswith("accepted ") for line in entry.evidence):
-            yield "no words prove it"
+    def _extracted(self, change: Change) -> Iterator[str]:
+        """Why a record run would not have added this as extracted."""
+        entry, scope = change.entry, self._scope_of(change)
+        days = (entry.created_at, entry.last_reinforced)
+        is_changed = entry.status != "active" or entry.reinforcement_count or any(getattr(entry, one) for one in UNSET)
+        faults = {
+            "not the file that entries of its scope are written to": (
+                scope is None or self._draft.path_of(scope) != change.path
+            ),
+            "not an entry as it is when it is new": is_changed,
+            f"its dates are not between {EARLIEST} and {self._today}": not all(
+                day is not None and EARLIEST <= day <= self._today for day in days
+            ),
+            f"its importance is over {MAX_IMPORTANCE}": entry.importance > MAX_IMPORTANCE,
+            "it says what was to be forgotten": find_forgotten(
+                self._forgotten, Located(entry, change.path, 0, PROJECT)
+            ),
+            "no words prove it": all(line.startswith("accepted ") for line in entry.evidence),
+        }
+        yield from (fault for fault, is_so in faults.items() if is_so)
         for sha in COMMIT.findall(entry.source or ""):
             if sha not in self._said:
                 yield f"its source {sha} is no commit of the range"
         for quote in entry.evidence:
             if not self._is_said(quote):
                 yield f"words that it quotes do not stand in {quote.partition(' ')[0]}"
-
-    def _not_new(self, entry: Entry) -> Iterator[str]:
-        if entry.status != "active" or entry.reinforcement_count or any(getattr(entry, name) for name in UNSET):
-            yield "not an entry as it is when it is new"
-        days = (entry.created_at, entry.last_reinforced)
-        if not all(day is not None and EARLIEST <= day <= self._today for day in days):
-            yield f"its dates are not between {EARLIEST} and {self._today}"
-        if entry.importance > MAX_IMPORTANCE:
-            yield f"its importance is over {MAX_IMPORTANCE}"
 
     def _is_said(self, quote: str) -> bool:
         """Whether the quoted words stand where the quote says, but for white space and masks. Hearsay passes."""
@@ -271,21 +253,20 @@ class Additions:
         """By shortened id the texts that a record run reads in a commit, for the commits that the plan quotes."""
         if self._plan.until is None:
             return {}
-        history = plan_range(self._workspace.repo, self._plan.since, self._plan.until)
-        named = frozenset(_list_quoted(self._plan))
-        trusted = trusted_at(self._workspace.repo, self._plan.base)
+        repo = self._workspace.repo
+        history = plan_range(repo, self._plan.since, self._plan.until)
+        added = (change.entry for step in self._plan.steps if step.step == "extract" for change in step.changes)
+        quoted = {quote.partition(" ")[0].removeprefix("commit:") for entry in added for quote in entry.evidence}
+        trusted = trusted_at(repo, self._plan.base)
         said: dict[str, list[str]] = {}
-        for merged in iter_merged_changes(self._workspace.repo, history):
-            for commit in merged.commits:
-                said[commit.sha[:SHA_WIDTH]] = []
-            if named.isdisjoint(commit.sha[:SHA_WIDTH] for commit in merged.commits):
-                continue
-            for sha, text in read_said(trusted, merged, self._forgotten):
+        for merged in iter_merged_changes(repo, history):
+            own = {commit.sha[:SHA_WIDTH] for commit in merged.commits}
+            said |= {sha: [] for sha in own}
+            for sha, text in read_said(trusted, merged, self._forgotten) if own & quoted else ():
                 said[sha].append(text)
         return said
 
 
-def _list_quoted(plan: Plan) -> Iterator[str]:
-    """The commits, shortened, whose words the plan quotes."""
-    entries = (change.entry for step in plan.steps if step.step == "extract" for change in step.changes)
-    return (quote.partition(" ")[0].removeprefix("commit:") for entry in entries for quote in entry.evidence)
+def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
+    """Whether a field differs that is not `free` to change."""
+    return replace(after, **{name: getattr(before, name) for name in free}) != before
