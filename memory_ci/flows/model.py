@@ -84,9 +84,10 @@ class Asker:
         if request is None:
             return None
         reply = self.extract(request)
+        engine = f"{self._name}:{reply.model}" if reply.model else self._name
         if reply.stop_reason == "refusal":
-            return Answer(NOTHING, _engine_name(self._name, reply), "everything: the model refused to answer")
-        return Answer(reply.text, _engine_name(self._name, reply), request.notice)
+            return Answer(NOTHING, engine, "everything: the model refused to answer")
+        return Answer(reply.text, engine, request.notice)
 
     def extract(self, request: Request) -> EngineReply:
         """The reply to any request, counted. Raises EngineError as the engine."""
@@ -118,10 +119,6 @@ def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
             yield Known(entry.id, entry.title)
 
 
-def _engine_name(name: str, reply: EngineReply) -> str:
-    return f"{name}:{reply.model}" if reply.model else name
-
-
 class Model(NamedTuple):
     """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
 
@@ -143,14 +140,10 @@ class Model(NamedTuple):
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
         if self.engine is None:
             return None
-        is_kept = self.kept_as or self.name in (
-            "anthropic",
-            "claude-cli",
-        )  # what a program answers may change with the program
-        place = kept / re.sub(
-            r"[^\w.-]+", "-", f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
-        )
-        engine = KeptReplies(self.engine, place) if is_kept else self.engine
+        # What a program answers may change with the program.
+        is_kept = self.kept_as or self.name in ("anthropic", "claude-cli")
+        name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
+        engine = KeptReplies(self.engine, kept / re.sub(r"[^\w.-]+", "-", name)) if is_kept else self.engine
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 

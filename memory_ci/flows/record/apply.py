@@ -20,8 +20,7 @@ from memory_ci.records.plan import ALONE, PLAN_VERSION, Change, Plan
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.edits import apply_changes
 
-Prepared = list[tuple[str, dict[str, bytes | None]]]
-"""The message and the files of each commit."""
+Prepared = list[tuple[str, dict[str, bytes | None]]]  # The message and the files of each commit.
 
 
 class Beside(msgspec.Struct, frozen=True):

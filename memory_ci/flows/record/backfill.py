@@ -34,8 +34,7 @@ from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 CHUNK_REQUESTS = 1_000
-CHUNK_BYTES = 64_000_000
-"""A batch is kept far below the limits of the API, so that one that fails costs little."""
+CHUNK_BYTES = 64_000_000  # A batch is kept far below the limits of the API, so that one that fails costs little.
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -110,8 +109,7 @@ class Pending(msgspec.Struct, frozen=True):
                 return f"Submitted {requests} ({batches}, ended: {self.ended}). Run again to collect the answers."
 
 
-Wait = Callable[[Pending], None]
-"""Called between two looks at the batches; returns when it is time for the next."""
+Wait = Callable[[Pending], None]  # Called between two looks at the batches; returns when it is time for the next.
 
 
 class Backfill:

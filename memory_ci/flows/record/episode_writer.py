@@ -53,14 +53,11 @@ from memory_ci.text import shorten
 
 REVIEW = "review:"  # How the reference of what a reviewer said begins.
 REQUESTED = ("outcome", "requested-then-made")  # The label of an event: a change was requested, and made.
-
 MAX_FILES, MAX_TOOLS, MAX_SESSIONS = 50, 12, 3
 MAX_PATH, BRANCH_WIDTH = 300, 100
 MAX_TEXT, MAX_REVIEW = 600, 200  # Characters of the text of an episode, and what of them reviewers may take up.
 MAX_ASKED = 50  # Reverted commits of which git is asked how they came in.
-
-KEPT_FOR = timedelta(days=30)
-"""Work that is reverted later than this was a success for a while, and stays one."""
+KEPT_FOR = timedelta(days=30)  # Work that is reverted later than this was a success for a while, and stays one.
 
 MERGED_AS: Mapping[Outcome, str] = MappingProxyType(
     {"success": "Merged.", "partial": "Merged after requested changes.", "neutral": "Merged; no file was changed."}

@@ -57,9 +57,7 @@ from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import plural
 
-OnProgress = Callable[[int, int], None]
-"""Called with (merged changes done, merged changes in all)."""
-
+OnProgress = Callable[[int, int], None]  # Called with (merged changes done, merged changes in all).
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
 MAX_FAILURES = 3  # Declined requests that a model may fail at before a run asks it for no more of them.
 MAX_DOCUMENTS = 300  # And as many files of code.
@@ -68,8 +66,7 @@ MAX_DOCUMENT_BYTES = 200_000  # What is longer was generated.
 MAX_CHANGED, CHANGED_WIDTH = 3, 2_000
 """Files that people spoke about of which hunks are shown to a model, and the characters of all."""
 
-EARLIEST = date(2000, 1, 1)
-"""Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
+EARLIEST = date(2000, 1, 1)  # Of what an entry is dated by: a commit can claim any time, 1970 or the next century.
 
 
 class WorkItem(NamedTuple):

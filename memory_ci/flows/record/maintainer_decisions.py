@@ -24,9 +24,7 @@ from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
 from memory_ci.text import shorten
 
-KEEP = "keep"
-"""The step of the commit that carries over what maintainers decided."""
-
+KEEP = "keep"  # The step of the commit that carries over what maintainers decided.
 TITLE_WIDTH = 90
 
 

@@ -64,14 +64,10 @@ FREE: Mapping[Step, tuple[str, ...]] = {
 NAMES = re.compile(r"(?:#\d+|[0-9a-f][0-9a-f-]{6,63})(?:, (?:#\d+|[0-9a-f][0-9a-f-]{6,63}))*")
 """A list of merged changes or ids: a reason may name as many as there are."""
 
-MAX_REASON = 200
-"""Characters of one clause of a reason, lists of names left out."""
-
+MAX_REASON = 200  # Characters of one clause of a reason, lists of names left out.
 SHA = re.compile(FULL_ID)
-
 COMMIT = re.compile(r"\bcommit:(\S*)")
-HEARSAY = ("session:", "review:", "pr:")
-"""Where words may stand that no commit holds."""
+HEARSAY = ("session:", "review:", "pr:")  # Where words may stand that no commit holds.
 
 UNSET = ("supersedes", "promoted_from", "promoted_at", "valid_until", "priority", "scope")
 """Fields that no extraction sets: they outlive, outrank or replace other entries."""
