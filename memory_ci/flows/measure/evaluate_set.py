@@ -26,7 +26,7 @@ from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.files import read_regular
 from memory_ci.flows.measure.evaluate import MAX_ENTRIES, MAX_GOLD_BYTES, WHEN
 from memory_ci.flows.model import Model, choose_model, trusted_at
-from memory_ci.flows.record.backfill import Collector
+from memory_ci.flows.record.learn import Collector
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace, branch_tip

@@ -29,10 +29,18 @@ from memory_ci.flows.eligible import merged_on, title_of
 from memory_ci.flows.forgotten import find_forgotten
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
-from memory_ci.flows.record.claims import GIVEN, HOLDOUT, USED, Copies, find_claimed_uses, list_ids
+from memory_ci.flows.record.claims import (
+    GIVEN,
+    HOLDOUT,
+    USED,
+    Copies,
+    find_claimed_uses,
+    list_ids,
+    prove,
+    read_session_notes,
+)
 from memory_ci.flows.record.episode_writer import EpisodeWriter, Uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
-from memory_ci.flows.record.inbox_notes import prove, read_session_notes
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.ranking import NAMES_CODE
 from memory_ci.flows.stage import find_project

@@ -19,11 +19,10 @@ from memory_ci.flows.forgotten import find_forgotten, tombstones_at
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.model import Model, choose_run_model, trusted_at
 from memory_ci.flows.named_code import cite_named
-from memory_ci.flows.record.claims import Claims, list_refused, unproved
+from memory_ci.flows.record.claims import Claims, find_note_claims, list_refused, list_strangers, prove, unproved
 from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.record.episode_writer import EpisodeWriter
 from memory_ci.flows.record.gatherer import Gatherer, RecordRun
-from memory_ci.flows.record.inbox_notes import find_note_claims, list_strangers, prove
 from memory_ci.flows.record.learner import Learner, OnProgress
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.flows.record.upkeep import Upkeep, find_same, plan_upkeep
