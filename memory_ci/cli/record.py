@@ -23,7 +23,7 @@ from memory_ci.rendering.table import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_ci.flows.record.backfill import Pending
+    from memory_ci.flows.record.learn import Pending
     from memory_ci.flows.record.run import RecordOptions
     from memory_ci.flows.workspace import Workspace
     from memory_ci.records.plan import Plan, Published
@@ -93,8 +93,8 @@ def record_command(
       memory-ci record --push auto
       memory-ci record --push pr --now
     """
-    from memory_ci.flows.record.backfill import Pending
     from memory_ci.flows.record.episode_files import list_written
+    from memory_ci.flows.record.learn import Pending
     from memory_ci.flows.record.run import RecordOptions, check_branch
 
     if wait and not backfill:
@@ -179,7 +179,7 @@ def _backfill(
 ) -> tuple[Plan | Pending, Published | None]:
     """What `learn` does in batches, by its former name: gone with the next release. Its commits stay local."""
     from memory_ci.flows.publish.publish import PublishOptions, publish
-    from memory_ci.flows.record.backfill import Backfill, Pending
+    from memory_ci.flows.record.learn import Backfill, Pending
     from memory_ci.flows.record.run import fetch_sessions
 
     with progress("Reading merged work") as advance:

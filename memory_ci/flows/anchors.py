@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import cache, cached_property
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci import __version__
 from memory_ci.extraction.cites import name_places
@@ -32,17 +33,10 @@ from memory_ci.lifecycle.subjects import choose_touched, find_named, list_touche
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
-MAX_CODE_BYTES = 1 << 20
-"""A larger file is data, not code: what is anchored in it is compared by its object id alone."""
-
-MAX_NAMESAKES = 20
-"""A name that more files have (`__init__.py`) tells nothing about where a file went."""
-
-MAX_MENTIONS = 200
-"""So many files at most are searched for definitions that left theirs."""
-
-LINK = "120000"
-"""The mode of a symbolic link, which no listing of files has."""
+MAX_CODE_BYTES = 1 << 20  # A larger file is data, not code: what is anchored in it is compared by its object id alone.
+MAX_NAMESAKES = 20  # A name that more files have (`__init__.py`) tells nothing about where a file went.
+MAX_MENTIONS = 200  # So many files at most are searched for definitions that left theirs.
+LINK = "120000"  # The mode of a symbolic link, which no listing of files has.
 
 JUDGES = (
     *(f"lifecycle/{name}" for name in ("anchors", "citations", "symbols", "touches", "verdicts", "words")),
@@ -58,10 +52,17 @@ def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entr
     lines and symbol. A cite that is no anchor, or whose file is not in that commit, stays as it is."""
     anchors = {cite: anchor for entry in entries for cite in entry.cites if (anchor := parse_anchor(cite))}
     bare = {cite: anchor for cite, anchor in anchors.items() if anchor.text is None}
-    blobs = dict(zip(bare, _find_blobs(workspace.repo, bare.values()), strict=True))
-    texts = read_texts(workspace.repo, (blob for blob in blobs.values() if blob is not None))
-    known = {cite: texts[blob] for cite, blob in blobs.items() if blob is not None and blob in texts}
-    return tuple(_enrich(entry, bare, known) for entry in entries)
+    blobs = _find_blobs(workspace.repo, bare.values())
+    texts = read_texts(workspace.repo, filter(None, blobs.values()))
+    known = {cite: texts[blob] for cite, one in bare.items() if (blob := blobs[one]) is not None and blob in texts}
+
+    def enrich(cite: str, prose: str) -> str:
+        return format_anchor(enrich_anchor(bare[cite], known[cite], prose)) if cite in known else cite
+
+    return tuple(
+        replace(entry, cites=tuple(enrich(cite, f"{entry.title}\n{entry.body}") for cite in entry.cites))
+        for entry in entries
+    )
 
 
 def cite_touched(workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, ...]]:
@@ -103,26 +104,17 @@ def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | 
 
     Raises RepositoryError (unknown-revision).
     """
-    (verdicts,) = compare_anchors(workspace, located, view)
+    (verdicts,) = judge_views(located, JudgedView(workspace, view))
     return verdicts
 
 
-def compare_anchors(workspace: Workspace, located: Iterable[Located], *views: str | None) -> list[Verdicts]:
-    """What `judge_anchors` says of each of these views; what the anchors were made from is asked once."""
-    return judge_views(located, *(JudgedView(workspace, view) for view in views))
-
-
 def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
-    """What became of every anchor in views of one repository."""
+    """What became of every anchor in views of one repository; what the anchors were made from is asked once."""
     cites = ((place.entry.id, cite) for place in located for cite in place.entry.cites)
     cited = {key: anchor for key in cites if (anchor := parse_anchor(key[1]))}
     if not cited:
         return [{} for _ in views]
-    anchors = tuple(dict.fromkeys(cited.values()))
-    *oids, head = find_objects(views[0].repo, [*map(_spell, anchors), "HEAD^{commit}"])
-    blobs = dict(zip(anchors, map(_make_file, anchors, oids), strict=True))
-    for view in views:
-        view.tip = view.rev or head
+    blobs = _find_blobs(views[0].repo, cited.values())
     judged = [_Inquiry(view, blobs).judge_all() for view in views]
     return [{key: verdicts[anchor] for key, anchor in cited.items()} for verdicts in judged]
 
@@ -149,26 +141,11 @@ def read_texts(repo: Repository, files: Iterable[TreeFile]) -> dict[TreeFile, st
     return {content.file: content.data.decode("utf-8", "replace") for content in contents if content.data is not None}
 
 
-def _enrich(entry: Entry, bare: Mapping[str, Anchor], texts: Mapping[str, str]) -> Entry:
-    prose = f"{entry.title}\n{entry.body}"
-    cites = tuple(
-        format_anchor(enrich_anchor(bare[cite], texts[cite], prose)) if cite in texts else cite for cite in entry.cites
-    )
-    return entry if cites == entry.cites else msgspec.structs.replace(entry, cites=cites)
-
-
-def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> list[TreeFile | None]:
+def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> dict[Anchor, TreeFile | None]:
     """The blob that each anchor was made from, where the repository has it."""
-    wanted = list(anchors)
-    return list(map(_make_file, wanted, find_objects(repo, [*map(_spell, wanted)])))
-
-
-def _spell(anchor: Anchor) -> str:
-    return f"{anchor.commit}:{anchor.path}"
-
-
-def _make_file(anchor: Anchor, oid: str | None) -> TreeFile | None:
-    return TreeFile(anchor.path, oid) if oid else None
+    wanted = list(dict.fromkeys(anchors))
+    oids = find_objects(repo, [f"{anchor.commit}:{anchor.path}" for anchor in wanted])
+    return {anchor: TreeFile(anchor.path, oid) if oid else None for anchor, oid in zip(wanted, oids, strict=True)}
 
 
 T = TypeVar("T")
@@ -257,43 +234,46 @@ class _Inquiry:
     """
 
     def __init__(self, view: JudgedView, blobs: Mapping[Anchor, TreeFile | None]) -> None:
-        self.view, self.repo, self.blobs, self.rev, self.tip = view, view.repo, blobs, view.rev, view.tip
+        self.view, self.repo, self.blobs, self.rev = view, view.repo, blobs, view.rev
         self.files = {file.path: file for file in view.listed if is_citable(file.path)}
         self.texts: dict[TreeFile, str] = {}
         self.new: dict[str, _Outcome] = {}
 
     def judge_all(self) -> dict[Anchor, Verdict]:
-        other = [anchor for anchor in self.blobs if not self._is_untouched(anchor)]
-        verdicts = {
-            anchor: Verdict("fresh", anchor.path, anchor.first, anchor.last) for anchor in self.blobs.keys() - other
-        }
-        outcomes = self._judge_other(other) if other else {}
-        return verdicts | {anchor: outcome.verdict for anchor, outcome in outcomes.items()}
-
-    def _judge_other(self, anchors: Sequence[Anchor]) -> dict[Anchor, _Outcome]:
-
-        present = [anchor for anchor in anchors if anchor.path in self.files]
+        verdicts: dict[Anchor, Verdict] = {}
+        for anchor, blob in self.blobs.items():
+            here = self.files.get(anchor.path)
+            if blob is not None and here is not None and blob.oid == here.oid:
+                verdicts[anchor] = Verdict("fresh", anchor.path, anchor.first, anchor.last)
+        other = [anchor for anchor in self.blobs if anchor not in verdicts]
+        present = [anchor for anchor in other if anchor.path in self.files]
         near = self._judge({one: [one.path] for one in present}, {one: one.path for one in present})
         final = {anchor: outcome for anchor, outcome in near.items() if not outcome.trace}
-        far = [anchor for anchor in anchors if anchor not in final]
-        keys = {anchor: self._key(anchor, self.view.tree, "" if anchor in near else self.tip or "") for anchor in far}
-        known = self.view.recall(keys, _Outcome)
-        found = self._seek([anchor for anchor in far if anchor not in known], near)
-        if found and self.view.is_unwritten():
-            self.new |= {keys[anchor]: outcome for anchor, outcome in found.items() if not outcome.trace}
+        if far := [anchor for anchor in other if anchor not in final]:
+            keys = {one: self._key(one, self.view.tree, "" if one in near else self.view.tip or "") for one in far}
+            known = self.view.recall(keys, _Outcome)
+            found = self._seek([anchor for anchor in far if anchor not in known], near)
+            if found and self.view.is_unwritten():
+                self.new |= {keys[anchor]: outcome for anchor, outcome in found.items() if not outcome.trace}
+            final |= known | found
         self.view.keep(self.new)
-        return final | known | found
+        return verdicts | {anchor: outcome.verdict for anchor, outcome in final.items()}
 
     def _seek(self, anchors: Sequence[Anchor], near: Mapping[Anchor, _Outcome]) -> dict[Anchor, _Outcome]:
         """What became of anchors of which the tree has no file, or whose text is not there any more."""
         gone = [anchor for anchor in anchors if anchor not in near]
         successors = {anchor: anchor.path for anchor in anchors if anchor in near} | self._find_successors(gone)
-        guesses = {anchor: self._guess(anchor, successors[anchor]) for anchor in anchors}
+        by_name = _group((_name(path), path) for path in self.files)
+        guesses: dict[Anchor, list[str]] = {}  # where to look: in the file that lives on, else in those of its name
+        for anchor in anchors:
+            namesakes, successor = by_name.get(_name(anchor.path), []), successors[anchor]
+            guesses[anchor] = [successor] if successor else namesakes if len(namesakes) <= MAX_NAMESAKES else []
         found = {anchor: near[anchor] for anchor in anchors if anchor in near}
         found |= self._judge({anchor: guesses[anchor] for anchor in gone}, successors)
         traces = {anchor: outcome.trace for anchor, outcome in found.items() if outcome.trace}
         names = sorted(set(traces.values()))[:MAX_WORDS]
-        mentions = self._find_mentions(names)
+        mentioning = find_mentions(self.repo, self.rev, set(names))
+        mentions = [path for path in mentioning if path in self.files][:MAX_MENTIONS]
         self._read(self.files[path] for path in mentions)
         places = {
             anchor: [*guesses[anchor], *(path for path in mentions if trace in self.texts.get(self.files[path], ""))]
@@ -307,26 +287,23 @@ class _Inquiry:
         blob = self.blobs[anchor]
         return make_key(format_anchor(anchor), blob.oid if blob else "", *parts)
 
-    def _is_untouched(self, anchor: Anchor) -> bool:
-        blob, here = self.blobs[anchor], self.files.get(anchor.path)
-        return blob is not None and here is not None and blob.oid == here.oid
-
     def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
-        """The path at which the file of each anchor, which is not there any more, lives on."""
-        found = {anchor: self._find_twin(anchor) for anchor in anchors}
+        """The path at which the file of each anchor, which is not there any more, lives on.
+
+        That is a file of the same content that is no older copy: of the same name if there are several.
+        """
+        by_oid = _group((file.oid, file.path) for file in self.files.values())
+        found: dict[Anchor, str | None] = {}
+        for anchor in anchors:
+            blob = self.blobs[anchor]
+            twins = by_oid.get(blob.oid, []) if blob else []
+            fits = [path for path in twins if _name(path) == _name(anchor.path)] or twins
+            found[anchor] = fits[0] if len(fits) == 1 else None
         copies = self._find_existing((one.commit, path) for one, path in found.items() if path)
         found |= {anchor: None for anchor, path in found.items() if path and (anchor.commit, path) in copies}
         lost = [anchor for anchor, path in found.items() if path is None and self.blobs[anchor]]
-        renames = self._list_renames(lost, self.tip) if lost and self.tip else {}
+        renames = self._list_renames(lost, self.view.tip) if lost and self.view.tip else {}
         return found | {anchor: follow_renames(anchor.path, renames, self.files) for anchor in lost}
-
-    def _find_twin(self, anchor: Anchor) -> str | None:
-        """A file of the same content: of the same name if there are several."""
-        blob = self.blobs[anchor]
-        twins = self._by_oid.get(blob.oid, []) if blob else []
-        same = [path for path in twins if _name(path) == _name(anchor.path)]
-        fits = same or twins
-        return fits[0] if len(fits) == 1 else None
 
     def _list_renames(self, lost: Sequence[Anchor], tip: str) -> dict[str, str]:
         """The renames that lead on from these files. Those of commits are kept: the walk to them is long."""
@@ -336,18 +313,14 @@ class _Inquiry:
         if asked := [anchor for anchor in lost if anchor not in known]:
             commits = find_objects(self.repo, [f"{commit}^{{commit}}" for commit in {one.commit for one in asked}])
             renames = list_renames(self.repo, filter(None, commits), tip)
-            found = {anchor: dict(_chain(anchor.path, renames)) for anchor in asked}
-            self.view.keep({keys[anchor]: chain for anchor, chain in found.items()})
-            known |= found
+            for anchor in asked:  # the renames of a file one after the other, once round at most
+                names = [anchor.path]
+                while (new := renames.get(names[-1])) and new not in names:
+                    names.append(new)
+                known[anchor] = dict(pairwise(names))
+            self.view.keep({keys[anchor]: known[anchor] for anchor in asked})
         pending = list_pending_renames(self.repo) if self.rev is None else {}
-        return {old: new for chain in known.values() for old, new in chain.items()} | pending
-
-    def _guess(self, anchor: Anchor, successor: str | None) -> list[str]:
-        """Where to look: in the file that lives on, else in those of its name."""
-        if successor is not None:
-            return [successor]
-        namesakes = self._by_name.get(_name(anchor.path), [])
-        return namesakes if len(namesakes) <= MAX_NAMESAKES else []
+        return {old: new for steps in known.values() for old, new in steps.items()} | pending
 
     def _judge(
         self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
@@ -358,18 +331,19 @@ class _Inquiry:
         }
         known = self.view.recall(keys, _Outcome)
         asked = {anchor: paths for anchor, paths in places.items() if anchor not in known}
-        before = self._find_before(asked, successors)
+        # What other files than the one that lives on held at the commit of each anchor.
+        before = self._find_existing(
+            (anchor.commit, path) for anchor, paths in asked.items() for path in paths if path != successors[anchor]
+        )
         here = {anchor: [self.files[path] for path in paths] for anchor, paths in asked.items()}
-        then = [blob for anchor in asked if (blob := self.blobs[anchor])]
-        self._read([*(file for files in here.values() for file in files), *then, *before.values()])
+        then = {anchor: [blob] if (blob := self.blobs[anchor]) else [] for anchor in asked}
+        self._read([*chain.from_iterable((*here.values(), *then.values())), *before.values()])
         judged = {anchor: self._judge_one(anchor, paths, successors[anchor], before) for anchor, paths in asked.items()}
-        self.new |= {keys[anchor]: judged[anchor] for anchor, files in here.items() if self._is_lasting(anchor, files)}
+        for anchor, files in here.items():
+            # Only texts that are the ones of their ids are kept: a file on disk may be written meanwhile.
+            if all(file in self.texts and not file.on_disk for file in (*files, *then[anchor])):
+                self.new[keys[anchor]] = judged[anchor]
         return known | judged
-
-    def _is_lasting(self, anchor: Anchor, files: Sequence[TreeFile]) -> bool:
-        """Whether all texts were read, and are the ones of their ids: a file on disk may be written meanwhile."""
-        blob = self.blobs[anchor]
-        return all(file in self.texts and not file.on_disk for file in (*files, *([blob] if blob else ())))
 
     def _judge_one(
         self, anchor: Anchor, paths: Sequence[str], successor: str | None, before: Mapping[tuple[str, str], TreeFile]
@@ -378,26 +352,16 @@ class _Inquiry:
 
         blob = self.blobs[anchor]
         then = self.texts.get(blob) if blob else None
-        if then and "\n" not in then and successor is None and self._was_link(anchor):
-            return _Outcome(Verdict("unverifiable", anchor.path, note="a symbolic link is not followed"))
+        if then and "\n" not in then and successor is None:
+            commit = find_commit(self.repo, anchor.commit)
+            if commit is not None and tree_at(self.repo, commit).modes.get(anchor.path) == LINK:
+                return _Outcome(Verdict("unverifiable", anchor.path, note="a symbolic link is not followed"))
         files = {path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts}
         had = {path: before[anchor.commit, path] for path in paths if (anchor.commit, path) in before}
         texts = {path: self.texts[file] for path, file in had.items() if file in self.texts}
         verdict = judge(anchor, then, files, successor, texts)
         is_there = verdict.kind in ("fresh", "moved")
         return _Outcome(verdict, "" if is_there else find_trace(anchor, then, files.get(successor or "")))
-
-    def _was_link(self, anchor: Anchor) -> bool:
-        commit = find_commit(self.repo, anchor.commit)
-        return commit is not None and tree_at(self.repo, commit).modes.get(anchor.path) == LINK
-
-    def _find_before(
-        self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
-    ) -> dict[tuple[str, str], TreeFile]:
-        """What other files than the one that lives on held at the commit of each anchor, by commit and path."""
-        return self._find_existing(
-            (anchor.commit, path) for anchor, paths in places.items() for path in paths if path != successors[anchor]
-        )
 
     def _find_existing(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TreeFile]:
         """The files that commits hold at paths."""
@@ -408,31 +372,11 @@ class _Inquiry:
     def _read(self, files: Iterable[TreeFile]) -> None:
         self.texts |= read_texts(self.repo, (file for file in files if file not in self.texts))
 
-    def _find_mentions(self, names: Iterable[str]) -> list[str]:
-        found = find_mentions(self.repo, self.rev, set(names))
-        return [path for path in found if path in self.files][:MAX_MENTIONS]
 
-    @cached_property
-    def _by_oid(self) -> Mapping[str, list[str]]:
-        return _group((file.oid, file.path) for file in self.files.values())
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, list[str]]:
-        return _group((_name(path), path) for path in self.files)
-
-
-def _chain(path: str, renames: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The renames of a file one after the other, once round at most."""
-    seen = {path}
-    while (new := renames.get(path)) and new not in seen:
-        yield path, new
-        seen.add(path := new)
-
-
-def _group(pairs: Iterator[tuple[str, str]]) -> Mapping[str, list[str]]:
-    groups: dict[str, list[str]] = defaultdict(list)
+def _group(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
+    groups: dict[str, list[str]] = {}
     for key, value in pairs:
-        groups[key].append(value)
+        groups.setdefault(key, []).append(value)
     return groups
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from contextlib import suppress
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.anchors import JudgedView, make_key
@@ -21,21 +21,22 @@ from memory_ci.records.entry import Entry
 
 SOURCE = re.compile(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
 PATH = re.compile(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
-MIN_NAME = 4
-"""Shorter names stand in too many places, and `e.g` is none."""
-
-MAX_COMMITS = 20
-"""So many commits at most are looked into for what stood there."""
-
+MIN_NAME = 4  # Shorter names stand in too many places, and `e.g` is none.
+MAX_COMMITS = 20  # So many commits at most are looked into for what stood there.
 Names = Mapping[Entry, Sequence[str]]
 
 
 def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, Verdict]:
     """For entries without anchors the first name or path that died, as a verdict. While all names live, that is one
     search through the tree, and none for a tree that was asked before. Raises RepositoryError (unknown-revision)."""
-    asked = {entry: f"{entry.title}\n{entry.body}" for entry in entries if _is_asked(entry)}
-    names = {entry: list(_list_names(prose)) for entry, prose in asked.items()}
+    # That the code of a rejected approach is gone is what its entry says.
+    bare = (one for one in entries if one.adoption != "rejected" and not any(map(parse_anchor, one.cites)))
+    asked = {entry: f"{entry.title}\n{entry.body}" for entry in bare}
     paths = {entry: PATH.findall(prose) for entry, prose in asked.items()}
+    names: dict[Entry, list[str]] = {}
+    for entry, prose in asked.items():  # names without their owners: a method lives on when its class has another name
+        tails = (mention.rpartition(".")[2] for mention in list_mentions(PATH.sub(" ", prose), plain=False))
+        names[entry] = list(dict.fromkeys(tail for tail in tails if len(tail) >= MIN_NAME))
     asked = {entry: prose for entry, prose in asked.items() if names[entry] or paths[entry]}
     if not asked:
         return {}
@@ -72,22 +73,15 @@ def _search(view: JudgedView, names: Names, paths: Names) -> tuple[list[Entry], 
             lost[entry] = []
     for then, own in list(by_commit.items())[:MAX_COMMITS]:
         had = _find(workspace, then, {entry: dead_names[entry] for entry in own})
-        gone = _lose(workspace, then, rev, {path for entry in own for path in dead_paths[entry]}, here)
+        wanted = {path for entry in own for path in dead_paths[entry]} & tree_at(workspace.repo, then).files.keys()
+        tip = find_commit(workspace.repo, rev or "HEAD") if wanted else None
+        renames = list_renames(workspace.repo, [then], tip) if tip else {}
+        renames |= list_pending_renames(workspace.repo) if tip and rev is None else {}
+        gone = {path for path in wanted if tip and follow_renames(path, renames, here) is None}
         for entry in own:
             lost[entry] = [name for name in dead_names[entry] if name in had]
             lost[entry] += [path for path in dead_paths[entry] if path in gone]
     return live, lost
-
-
-def _is_asked(entry: Entry) -> bool:
-    """Whether an entry has no anchors. That the code of a rejected approach is gone is what its entry says."""
-    return entry.adoption != "rejected" and not any(map(parse_anchor, entry.cites))
-
-
-def _list_names(prose: str) -> Iterable[str]:
-    """The names without their owners: a method lives on when its class has another name."""
-    tails = (mention.rpartition(".")[2] for mention in list_mentions(PATH.sub(" ", prose), plain=False))
-    return dict.fromkeys(tail for tail in tails if len(tail) >= MIN_NAME)
 
 
 def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
@@ -99,26 +93,13 @@ def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
 
 def _find_writing(workspace: Workspace, entry: Entry, tip: str) -> str | None:
     """The commit whose tree an entry was written on, or last seen to hold: of its source, else the last of a day."""
-    if entry.created_at is not None and entry.last_reinforced > entry.created_at:
-        return _find_day(workspace, entry.last_reinforced, tip)
-    for sha in SOURCE.findall(entry.source or ""):
-        if commit := find_commit(workspace.repo, sha):
-            return commit
-    return _find_day(workspace, entry.created_at, tip) if entry.created_at else None
-
-
-def _find_day(workspace: Workspace, day: date, tip: str) -> str | None:
-    try:
-        return find_commit_of_day(workspace.repo, tip, day)
-    except RepositoryError:  # a shallow clone does not reach back so far
-        return None
-
-
-def _lose(workspace: Workspace, then: str, rev: str | None, paths: set[str], here: set[str]) -> set[str]:
-    """Those of the paths that a commit had and that live on under no other name."""
-    had = paths & tree_at(workspace.repo, then).files.keys()
-    tip = find_commit(workspace.repo, rev or "HEAD") if had else None
-    if tip is None:
-        return set()
-    renames = list_renames(workspace.repo, [then], tip) | (list_pending_renames(workspace.repo) if rev is None else {})
-    return {path for path in had if follow_renames(path, renames, here) is None}
+    day = entry.created_at
+    if day is not None and entry.last_reinforced > day:
+        day = entry.last_reinforced
+    else:
+        for sha in SOURCE.findall(entry.source or ""):
+            if commit := find_commit(workspace.repo, sha):
+                return commit
+    with suppress(RepositoryError):  # a shallow clone does not reach back so far
+        return find_commit_of_day(workspace.repo, tip, day) if day else None
+    return None

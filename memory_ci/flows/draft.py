@@ -11,7 +11,6 @@ from memory_ci.flows.workspace import Snapshot
 from memory_ci.gitrepo.blobs import REGULAR, find_obstacle
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
-from memory_ci.records.report import LoadedFile
 from memory_ci.store.edits import choose_twin
 from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragment, is_legacy, scope_path
 
@@ -24,7 +23,9 @@ class Draft:
         self._modes, memory = base.tree.modes, base.memory
         self.kept = [p for p in memory.located if self._modes.get(p.path) in REGULAR and not is_fragment(p.path)]
         self.kept = [p for p in self.kept if is_canonical_path(p.path) and not is_legacy(p.path)]
-        self.inbox = [place for file in memory.files if _is_whole(file) for place in file.entries]
+        # Folding a note takes its file away, so only one that is one entry and nothing else is folded.
+        notes = (file for file in memory.files if is_fragment(file.path) and not file.findings and not file.prose)
+        self.inbox = [place for file in notes if len(file.entries) == 1 for place in file.entries]
 
     @property
     def by_id(self) -> dict[str, Located]:
@@ -60,7 +61,16 @@ class Draft:
         """Do the changes to the draft, and give them back."""
         taken = tuple(changes)
         for change in taken:
-            self._do(change)
+            at = self.find(change)
+            if change.kind in ("add", "move"):
+                scope = classify_scope(change.path, self._patterns) or PROJECT
+                self.kept.append(Located(change.entry, change.path, 0, scope))
+            elif change.kind == "update" and at is not None:
+                self.kept[at] = replace(self.kept[at], entry=change.entry)
+            elif change.kind == "remove" and at is not None:
+                del self.kept[at]
+            if change.moved_from is not None:
+                self.inbox = [place for place in self.inbox if place.path != change.moved_from]
         return taken
 
     def find(self, change: Change) -> int | None:
@@ -72,20 +82,3 @@ class Draft:
         if not places or (change.step, change.kind) == ("compact", "update"):
             return places[0] if places else None
         return places[choose_twin([self.kept[at].entry for at in places], change.entry)]
-
-    def _do(self, change: Change) -> None:
-        at = self.find(change)
-        if change.kind in ("add", "move"):
-            scope = classify_scope(change.path, self._patterns) or PROJECT
-            self.kept.append(Located(change.entry, change.path, 0, scope))
-        elif change.kind == "update" and at is not None:
-            self.kept[at] = replace(self.kept[at], entry=change.entry)
-        elif change.kind == "remove" and at is not None:
-            del self.kept[at]
-        if change.moved_from is not None:
-            self.inbox = [place for place in self.inbox if place.path != change.moved_from]
-
-
-def _is_whole(file: LoadedFile) -> bool:
-    """Whether a file is an inbox fragment that is one entry and nothing else: folding it takes the file away."""
-    return is_fragment(file.path) and len(file.entries) == 1 and not file.findings and not file.prose

@@ -20,8 +20,7 @@ from memory_ci.records.retrieval import Hit
 TRIED = re.compile(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
 """The message of a merge that a forge makes of a request to try it; nobody has that commit later."""
 
-Judged = tuple[Entry, Sequence[Verdict]]
-"""An entry, and the verdicts on its anchors in the order of its cites."""
+Judged = tuple[Entry, Sequence[Verdict]]  # An entry, and the verdicts on its anchors in the order of its cites.
 
 
 def name_edits(workspace: Workspace, judged: Sequence[Judged], view: str | None) -> list[tuple[Verdict, ...]]:

@@ -36,9 +36,7 @@ MAX_BYTES = 1_000_000
 OURS = re.compile(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
 """Files that are there for memory-ci alone."""
 
-SHARED = frozenset({".gitattributes", ".pre-commit-config.yaml"})
-"""Files that are ours as well where they name us."""
-
+SHARED = frozenset({".gitattributes", ".pre-commit-config.yaml"})  # Files that are ours as well where they name us.
 NAME = b"memory-ci"
 
 
@@ -60,7 +58,9 @@ def window_start(today: date) -> date:
 
 def count_judged(workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]) -> int:
     """How many of `changes` a record run has covered, teach nothing, or are among `names`: of an entry or episode."""
-    pending = _list_pending(workspace, tip)
+    cursor = find_cursor(workspace.repo, tip, memory_test(workspace))
+    ahead = plan_range(workspace.repo, cursor.source if cursor else None, tip)
+    pending = frozenset(sha for group in ahead.groups for sha in group)
     return sum(
         one.tip.sha not in pending or is_routine(title_of(one)) or not names_of(one).isdisjoint(names)
         for one in changes
@@ -77,13 +77,6 @@ def title_of(change: MergedChange) -> str:
     if not re.fullmatch(MERGE_LINE, change.title):
         return change.title
     return next((commit.subject for commit in change.commits if len(commit.parents) < 2), "")
-
-
-def _list_pending(workspace: Workspace, tip: str) -> frozenset[str]:
-    """The commits after the newest one that a record run covered; before the first run all of them."""
-    cursor = find_cursor(workspace.repo, tip, memory_test(workspace))
-    ahead = plan_range(workspace.repo, cursor.source if cursor else None, tip)
-    return frozenset(sha for group in ahead.groups for sha in group)
 
 
 def own_commits(change: MergedChange) -> list[Commit]:
@@ -124,19 +117,14 @@ def is_routine(title: str) -> bool:
 
 def is_work(workspace: Workspace, change: MergedChange) -> bool:
     """Whether people or their agents did something: not a bot's change, none of ours, and not of memory alone."""
-    own = own_commits(change)
+    own, is_memory = own_commits(change), memory_test(workspace)
     bots = workspace.config.extraction.bot_authors
     return (
         not all(is_author(author_of(commit), bots) for commit in own)
         and not all(re.search(OWN, commit.message) for commit in own)
-        and not all(_is_of_memory(workspace, commit) for commit in own)
+        # A commit that touched nothing says something, if only in words.
+        and not all(commit.files and all(is_memory(file.path) for file in commit.files) for commit in own)
     )
-
-
-def _is_of_memory(workspace: Workspace, commit: Commit) -> bool:
-    """Whether a commit touched memory and nothing else; one that touched nothing says something, if only in words."""
-    is_memory = memory_test(workspace)
-    return bool(commit.files) and all(is_memory(file.path) for file in commit.files)
 
 
 def merged_on(merged: MergedChange) -> date:

@@ -1,22 +1,26 @@
-"""Episodes of a repository: read from a view, and new ones written into the work tree."""
+"""Episodes of a repository: read from a view, what they say of entries, and new ones written into the work tree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.flows.forgotten import tombstones_here
-from memory_ci.flows.screening import find_credentials, find_unsafe_text
+from memory_ci.flows.screening import CREDENTIAL_HINT, find_credentials, find_unsafe_text, is_unsafe
 from memory_ci.flows.workspace import Workspace, list_view, readable_path, work_tree
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among
-from memory_ci.records.entry import Entry
-from memory_ci.records.episode import Telling, UseCount
-from memory_ci.records.report import Finding
+from memory_ci.records.entry import PROJECT, Entry
+from memory_ci.records.episode import Feedback, Telling, UseCount
+from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
     ParsedEpisodes,
@@ -88,6 +92,35 @@ def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple
     return tuple(found)
 
 
+def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[LoadedFile]:
+    """What each file says of entries, for the index, without a text that must not be served; one that is no episode
+    file says nothing."""
+    for file in files:
+        if not is_episode_path(file.path):
+            yield LoadedFile(path=readable_path(file), scope=PROJECT)
+    for _, read in read_episode_files(workspace, [file for file in files if is_episode_path(file.path)]):
+        said = [(line, one) for line, told in zip(read.lines, read.tellings, strict=True) for one in told.feedback]
+        feedback = tuple((line, mask_feedback(one)) for line, one in said)
+        findings = list(read.findings)
+        for line, one in said:
+            if mask_feedback(one) != one:
+                found = tuple(find_unsafe_text(read.path, line, "\n".join((one.id, one.by, one.ref))))
+                message = "feedback holds what looks like a credential"
+                findings += found or (Finding(read.path, line, "credential", message, CREDENTIAL_HINT),)
+        yield LoadedFile(path=read.path, scope=PROJECT, feedback=feedback, findings=tuple(findings))
+
+
+def mask_feedback(said: Feedback) -> Feedback:
+    """The same event, its unsafe texts by a digest: it still counts, once and beside those of the same job."""
+    return replace(said, id=_mask(said.id), by=_mask(said.by), ref=_mask(said.ref))
+
+
+@lru_cache(maxsize=8192)  # the same names and ids come again and again
+def _mask(text: str) -> str:
+    is_masked = text and is_unsafe(text)
+    return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]" if is_masked else text
+
+
 def save_telling(workspace: Workspace, telling: Telling) -> Path:
     """Write a telling into the work tree, a file of its own; the same one already there is left alone.
 
@@ -97,17 +130,10 @@ def save_telling(workspace: Workspace, telling: Telling) -> Path:
     path, data = root / telling_path(telling), format_telling(telling)
     if not path.is_symlink() and not path.exists():
         write_file(path, data, root)
-    elif not _holds(path, data):
-        hint = "What was told is never rewritten: write what was learned since as an amendment."
-        raise RepositoryError(
-            f"{telling_path(telling)} is there, and says something else", slug="episode-exists", hint=hint
-        )
-    return path
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    """Whether a file, no link to one, has these bytes."""
-    try:
-        return not path.is_symlink() and read_regular(path, len(data)) == data
-    except OSError:
-        return False
+        return path
+    with suppress(OSError):
+        if not path.is_symlink() and read_regular(path, len(data)) == data:
+            return path
+    hint = "What was told is never rewritten: write what was learned since as an amendment."
+    message = f"{telling_path(telling)} is there, and says something else"
+    raise RepositoryError(message, slug="episode-exists", hint=hint)

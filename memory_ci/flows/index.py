@@ -52,7 +52,7 @@ def load_indexed(
     wanted = tuple(files)
     yield from map(screen, load_files(workspace, [file for file in wanted if not is_told(file)], known))
     if episodes := [file for file in wanted if is_told(file)]:
-        from memory_ci.flows.feedback_index import load_feedback
+        from memory_ci.flows.episodes import load_feedback
 
         yield from load_feedback(workspace, episodes)
 
@@ -77,7 +77,9 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
     with open_index(None if db else index_path(workspace)) as index:
         report = _sync(workspace, index, _by_path(files), _outside(workspace, view, db))
         if db is not None:
-            _write(index, db)
+            from memory_ci.index.artifact import write_artifact  # temporary files, which an unchanged index spares
+
+            write_artifact(index, db)
         where = index.reason or str(db or index_path(workspace))
         key = cache_key({file.path: file.oid for file in files})
         return IndexReport(where, key, len(files), report.files_read, report.entries, report.was_rebuilt)
@@ -102,12 +104,6 @@ def index_stats(workspace: Workspace) -> IndexStats:
 
     with synced_index(workspace) as index:
         return count_index(index)
-
-
-def _write(index: Index, db: Path) -> None:
-    from memory_ci.index.artifact import write_artifact  # temporary files, which an unchanged index does not need
-
-    write_artifact(index, db)
 
 
 def _outside(workspace: Workspace, view: str | None, db: Path | None) -> dict[str, bytes]:
@@ -149,14 +145,13 @@ def _sync(
 
         yield from load_indexed(workspace, [files[path] for path in sorted(paths) if path in files], paths)
         for path in sorted(outside.keys() & paths.keys()):
-            yield screen(_as_global(load_file(path, outside[path], workspace.config.scopes)))
+            file = load_file(path, outside[path], workspace.config.scopes)
+            entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
+            yield screen(replace(file, scope=GLOBAL, entries=entries))
 
-    oids = {path: file.oid for path, file in files.items()} | _hashes(outside)
+    oids = {path: file.oid for path, file in files.items()}
+    oids |= {path: hashlib.sha256(data).hexdigest() for path, data in outside.items()}
     return sync(index, oids, load)
-
-
-def _hashes(outside: Mapping[str, bytes]) -> dict[str, str]:
-    return {path: hashlib.sha256(data).hexdigest() for path, data in outside.items()}
 
 
 def _read_global(workspace: Workspace) -> dict[str, bytes]:
@@ -172,8 +167,3 @@ def _read_global(workspace: Workspace) -> dict[str, bytes]:
         return {written: path.read_bytes()}
     except (OSError, RuntimeError, ValueError):
         return {}
-
-
-def _as_global(file: LoadedFile) -> LoadedFile:
-    entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
-    return replace(file, scope=GLOBAL, entries=entries)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import groupby
 
 import msgspec
 
@@ -102,8 +103,7 @@ def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion
     """
     head = resolve_commit(workspace.repo, "HEAD")
     versions = tuple(list_versions(workspace.repo, head, memory_pathspecs(workspace.config.scopes)))
-    history = _EntryHistory(prefix.lower(), _read_versions(workspace, versions, prefix.lower()))
-    found = tuple(history.replay(reversed(versions)))
+    found = tuple(_replay(reversed(versions), _read_versions(workspace, versions, prefix.lower())))
     if not found:
         hint = "`memory-ci list` shows the ids of what is kept now."
         raise UsageError(
@@ -131,35 +131,19 @@ def _read_versions(workspace: Workspace, versions: Sequence[FileVersion], prefix
     return entries
 
 
-class _EntryHistory:
-    """Replays file versions, oldest first, and finds what each commit changed in the entry."""
-
-    def __init__(self, prefix: str, entries: dict[tuple[str, str], Entry]) -> None:
-        self._entries = entries
-        self._places: dict[str, Entry] = {}
-
-    def replay(self, versions: Iterator[FileVersion]) -> Iterator[EntryVersion]:
-        for commit, group in _by_commit(versions):
-            before = dict(self._places)
-            for version in group:
-                entry = self._entries.get((version.path, version.oid)) if version.oid else None
-                if entry is None:
-                    self._places.pop(version.path, None)
-                else:
-                    self._places[version.path] = entry
-            if self._places != before:
-                yield EntryVersion(commit, tuple(sorted(self._places)), _describe(before, self._places))
-
-
-def _by_commit(versions: Iterator[FileVersion]) -> Iterator[tuple[Commit, list[FileVersion]]]:
-    group: list[FileVersion] = []
-    for version in versions:
-        if group and group[0].commit.sha != version.commit.sha:
-            yield group[0].commit, group
-            group = []
-        group.append(version)
-    if group:
-        yield group[0].commit, group
+def _replay(versions: Iterable[FileVersion], entries: Mapping[tuple[str, str], Entry]) -> Iterator[EntryVersion]:
+    """What each commit changed in the entry: `versions` are of files, oldest first."""
+    places: dict[str, Entry] = {}
+    for commit, group in groupby(versions, lambda version: version.commit):
+        before = dict(places)
+        for version in group:
+            entry = entries.get((version.path, version.oid or ""))
+            if entry is None:
+                places.pop(version.path, None)
+            else:
+                places[version.path] = entry
+        if places != before:
+            yield EntryVersion(commit, tuple(sorted(places)), _describe(before, places))
 
 
 def _describe(before: dict[str, Entry], after: dict[str, Entry]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from memory_ci.flows.workspace import PRIVATE, Workspace, workspace_at
 from memory_ci.gitrepo.history import sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
 from memory_ci.records.candidate import EngineReply, Known, Request
-from memory_ci.records.config import Config, EngineConfig, EngineName
+from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, EvidenceSet
 from memory_ci.records.plan import EngineUse
@@ -83,9 +84,10 @@ class Asker:
         if request is None:
             return None
         reply = self.extract(request)
+        engine = f"{self._name}:{reply.model}" if reply.model else self._name
         if reply.stop_reason == "refusal":
-            return Answer(NOTHING, _engine_name(self._name, reply), "everything: the model refused to answer")
-        return Answer(reply.text, _engine_name(self._name, reply), request.notice)
+            return Answer(NOTHING, engine, "everything: the model refused to answer")
+        return Answer(reply.text, engine, request.notice)
 
     def extract(self, request: Request) -> EngineReply:
         """The reply to any request, counted. Raises EngineError as the engine."""
@@ -117,10 +119,6 @@ def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
             yield Known(entry.id, entry.title)
 
 
-def _engine_name(name: str, reply: EngineReply) -> str:
-    return f"{name}:{reply.model}" if reply.model else name
-
-
 class Model(NamedTuple):
     """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
 
@@ -142,14 +140,10 @@ class Model(NamedTuple):
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
         if self.engine is None:
             return None
-        is_kept = self.kept_as or self.name in (
-            "anthropic",
-            "claude-cli",
-        )  # what a program answers may change with the program
-        place = kept / re.sub(
-            r"[^\w.-]+", "-", f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
-        )
-        engine = KeptReplies(self.engine, place) if is_kept else self.engine
+        # What a program answers may change with the program.
+        is_kept = self.kept_as or self.name in ("anthropic", "claude-cli")
+        name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
+        engine = KeptReplies(self.engine, kept / re.sub(r"[^\w.-]+", "-", name)) if is_kept else self.engine
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 
@@ -243,7 +237,7 @@ def choose_run_model(
     return model._replace(unlanded_usd=unlanded)
 
 
-def trusted_config(repo: Repository, base: str) -> Config:
+def trusted_at(repo: Repository, base: str) -> Workspace:
     """The configuration at `base`; what decides how evidence is read is as it was before the newest change.
 
     A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it.
@@ -251,10 +245,9 @@ def trusted_config(repo: Repository, base: str) -> Config:
     config = workspace_at(repo, base).config
     names = (f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
     before, old_file, new_file = find_objects(repo, names)
-    if before is None or old_file == new_file:
-        return config
-    try:
-        old = workspace_at(repo, before).config
-    except UsageError:  # it could not be read, and this change mends it
-        return config
-    return replace(config, engine=old.engine, extraction=old.extraction, sessions=old.sessions, forge=old.forge)
+    if before is not None and old_file != new_file:
+        with suppress(UsageError):  # it could not be read, and this change mends it
+            old = workspace_at(repo, before).config
+            keep = {name: getattr(old, name) for name in ("engine", "extraction", "sessions", "forge")}
+            config = replace(config, **keep)
+    return Workspace(repo, config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 
 from msgspec.structs import replace
 
@@ -26,9 +27,7 @@ from memory_ci.text import plural
 
 TOKEN = re.compile(r"[\w.-]*\w")
 CITE = re.compile(r"(?P<path>.+?)(?:::(?P<symbol>[^\s:@][^\s@]*)|:(?P<first>[1-9]\d*)(?:-(?P<last>[1-9]\d*))?)?")
-
-Place = tuple[str, str]
-"""A path and the name of a definition in it, "" for none."""
+Place = tuple[str, str]  # A path and the name of a definition in it, "" for none.
 
 
 def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tuple[Entry, ...]:
@@ -37,7 +36,8 @@ def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tupl
     named too. What was rejected or is retired gets none. One search through the commit for all.
     """
     entries = anchor_entries(workspace, entries)
-    asked = {entry: _say(entry) for entry in entries if _is_open(entry)}
+    is_open = [not one.cites and one.status == "active" and one.adoption != "rejected" for one in entries]
+    asked = {entry: f"{entry.title}\n{entry.body}" for entry in compress(entries, is_open)}
     sha = find_commit(workspace.repo, rev) if asked else None
     if sha is None:
         return entries
@@ -84,14 +84,6 @@ def read_cite(workspace: Workspace, written: str) -> str:
 
 def _unknown(message: str, hint: str) -> UsageError:
     return UsageError(message, slug="unknown-cite", hint=hint)
-
-
-def _is_open(entry: Entry) -> bool:
-    return not entry.cites and entry.status == "active" and entry.adoption != "rejected"
-
-
-def _say(entry: Entry) -> str:
-    return f"{entry.title}\n{entry.body}"
 
 
 class _Tree:

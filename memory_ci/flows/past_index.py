@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 
 import msgspec
@@ -43,15 +43,18 @@ def find_moment(workspace: Workspace, at: str) -> PastMoment:
 
     Raises RepositoryError: unknown-revision, shallow-clone.
     """
-    day = _parse_day(at)
+    day = None
+    with suppress(ValueError):
+        day = date.fromisoformat(at) if DAY.fullmatch(at) else None
     if day is None:
         commit = resolve_past(workspace.repo, at)
         day = commit_time(workspace.repo, commit).date()
         return PastMoment(workspace, commit, day, f"Memory of {commit[:12]}, ranked as on {day}.")
     found = find_commit_of_day(workspace.repo, "HEAD", day)
-    if found is None:
-        return PastMoment(workspace, None, day, f"There was no commit yet on {day}, and no memory.")
-    return PastMoment(workspace, found, day, f"Memory of {found[:12]}, ranked as on {day}.")
+    note = (
+        f"Memory of {found[:12]}, ranked as on {day}." if found else f"There was no commit yet on {day}, and no memory."
+    )
+    return PastMoment(workspace, found, day, note)
 
 
 def find_instant(workspace: Workspace, at: datetime) -> PastMoment:
@@ -94,10 +97,3 @@ class Past:
         by_path = {readable_path(file): file for file in fresh}
         self._loaded |= {by_path[loaded.path]: loaded for loaded in load_indexed(self._workspace, fresh)}
         return [self._loaded[file] for file in wanted]
-
-
-def _parse_day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text) if DAY.fullmatch(text) else None
-    except ValueError:
-        return None

@@ -15,16 +15,13 @@ from memory_ci.gitrepo.repo import find_commit, is_ancestor, read_tips
 from memory_ci.records.retrieval import Habits, Task
 from memory_ci.retrieval.similar_tasks import Prompts
 
-MAX_CHANGES = 2_000
-"""So many of the newest merged changes are gathered, unless all are asked for."""
+MAX_CHANGES = 2_000  # So many of the newest merged changes are gathered, unless all are asked for.
 
 FORMAT = b"memory-ci tasks 3\n"
 """How a kept file begins; then its SHA-256, and what it holds. Raise the number when a record in it changes."""
 
 SEAL = len(FORMAT) + hashlib.sha256().digest_size
-
-MAX_KEPT = 200_000_000
-"""Bytes of the kept tasks that are read: a hundred times what a long history takes."""
+MAX_KEPT = 200_000_000  # Bytes of the kept tasks that are read: a hundred times what a long history takes.
 
 
 class KeptTasks(msgspec.Struct, frozen=True):
@@ -51,11 +48,34 @@ def load_tasks(workspace: Workspace, tip: str, *, all_history: bool = False) -> 
 
     Raises RepositoryError: shallow-clone, git-failed.
     """
-    kept = _load(workspace)
-    if kept is not None and kept.tip == tip and (kept.is_whole or not all_history):
+    repo, kept = workspace.repo, _load(workspace)
+    is_enough = kept is not None and (kept.is_whole or not all_history)
+    if kept is not None and is_enough and kept.tip == tip:
         return kept
-    start = None if all_history else find_commit(workspace.repo, f"{tip}~{MAX_CHANGES}")
-    return _bring_up(workspace, kept, tip, start, all_history=all_history)
+    from memory_ci.flows.task_ledger import Ledger, count_habits, extend, list_tasks  # patterns, for new changes only
+    from memory_ci.gitrepo.history import plan_range
+    from memory_ci.store.files import write_file
+
+    start = None if all_history else find_commit(repo, f"{tip}~{MAX_CHANGES}")
+    known = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
+    ledger, is_whole = Ledger(heard=known.heard), start is None
+    # New changes are added to what is kept where that is between the start and the tip, and in this clone.
+    if (
+        kept is not None
+        and is_enough
+        and all(find_commit(repo, one) == one for one in (kept.tip, tip))
+        and is_ancestor(repo, kept.tip, tip)
+        and (start is None or is_ancestor(repo, start, kept.tip))
+    ):
+        start, is_whole, ledger = kept.tip, kept.is_whole, known
+    ledger = extend(workspace, ledger, plan_range(repo, start, tip))
+    tasks, prompts = list_tasks(workspace, ledger, tip)
+    habits = count_habits(workspace, ledger, tip)
+    fresh = KeptTasks(tip, is_whole, tasks, prompts, habits, msgspec.Raw(msgspec.msgpack.encode(ledger)))
+    with suppress(RepositoryError):  # what cannot be kept is answered all the same
+        payload = msgspec.msgpack.encode(fresh)
+        write_file(tasks_path(workspace), _seal(payload) + payload)
+    return fresh
 
 
 def gather_tasks(workspace: Workspace) -> None:
@@ -65,43 +85,6 @@ def gather_tasks(workspace: Workspace) -> None:
     with suppress(RepositoryError):
         if (tip := read_tips(workspace.repo).commit) is not None:
             load_tasks(workspace, tip)
-
-
-def _bring_up(
-    workspace: Workspace, kept: KeptTasks | None, tip: str, start: str | None, *, all_history: bool = False
-) -> KeptTasks:
-    """The tasks of `tip`: those that are kept and the new changes, unless they end before `start`; then those after it.
-
-    What cannot be kept is answered all the same. Raises RepositoryError: shallow-clone, git-failed.
-    """
-    from memory_ci.flows.task_ledger import Ledger, count_habits, extend, list_tasks  # patterns, for new changes only
-    from memory_ci.gitrepo.history import plan_range
-    from memory_ci.store.files import write_file
-
-    repo = workspace.repo
-    known = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
-    ledger, is_whole = Ledger(heard=known.heard), start is None
-    if kept is not None and (kept.is_whole or not all_history) and _extends(workspace, kept.tip, start, tip):
-        start, is_whole, ledger = kept.tip, kept.is_whole, known
-    ledger = extend(workspace, ledger, plan_range(repo, start, tip))
-    tasks, prompts = list_tasks(workspace, ledger, tip)
-    habits = count_habits(workspace, ledger, tip)
-    fresh = KeptTasks(tip, is_whole, tasks, prompts, habits, msgspec.Raw(msgspec.msgpack.encode(ledger)))
-    with suppress(RepositoryError):
-        payload = msgspec.msgpack.encode(fresh)
-        write_file(tasks_path(workspace), _seal(payload) + payload)
-    return fresh
-
-
-def _extends(workspace: Workspace, kept: str, start: str | None, tip: str) -> bool:
-    """Whether new changes up to `tip` can be added to what is kept: it is between `start` and `tip`."""
-    return _holds(workspace, kept, tip) and (start is None or is_ancestor(workspace.repo, start, kept))
-
-
-def _holds(workspace: Workspace, old: str, new: str) -> bool:
-    """Whether `new` has the commit `old` in its history; a commit that is not in this clone is in none."""
-    known = all(find_commit(workspace.repo, commit) == commit for commit in (old, new))
-    return known and is_ancestor(workspace.repo, old, new)
 
 
 def _load(workspace: Workspace) -> KeptTasks | None:

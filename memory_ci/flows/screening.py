@@ -36,7 +36,11 @@ def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
     """
     entry_findings = {place.line: tuple(find_unsafe(place, credentials=credentials)) for place in file.entries}
     entries = tuple(place for place in file.entries if not entry_findings[place.line])
-    prose_findings = {line: tuple(_unsafe_prose(file.path, line, text, credentials)) for line, text in file.prose}
+    # Prose may hold comments, such as the introduction that `init` writes: they are not served.
+    prose_findings = {
+        line: tuple(one for one in _unsafe(file.path, line, text, credentials) if one.code != "html-comment")
+        for line, text in file.prose
+    }
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
     found = [finding for group in (*entry_findings.values(), *prose_findings.values()) for finding in group]
     return replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
@@ -71,11 +75,6 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
     for secret in find_secrets(text):
         line, seen = line + text.count("\n", seen, secret.start), secret.start
         yield Finding(shown, line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT)
-
-
-def _unsafe_prose(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
-    """Prose may hold comments, such as the introduction that `init` writes: they are not served."""
-    return (finding for finding in _unsafe(path, line, text, credentials) if finding.code != "html-comment")
 
 
 def _unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import msgspec
 
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import FileVersion, list_versions, plan_range
+from memory_ci.gitrepo.history import list_versions, plan_range
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.stage import Reading, find_stage
 from memory_ci.records.entry import Located, Phase
@@ -82,7 +82,8 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
     Versions that state nothing clear are passed over: a stage that is unknown for a while has not ended.
     """
     versions = tuple(list_versions(workspace.repo, rev, _pathspecs(workspace)))
-    readings = _read_versions(workspace, versions)
+    files = {version.oid: TreeFile(version.path, version.oid) for version in versions if version.oid}
+    readings = {file.oid: reading for file, reading in _read(workspace, files.values())}
     points: list[StagePoint] = []
     last: dict[str, Phase] = {}
     for version in reversed(versions):
@@ -103,7 +104,13 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
     if not points:
         return ()
     tips = {group[-1] for group in plan_range(workspace.repo, since, until).groups}
-    return tuple(transition for transition in _pair(points) if transition.commit.sha in tips)
+    found: list[Transition] = []
+    last: dict[str, Phase] = {}
+    for point in points:
+        if point.project in last and point.commit.sha in tips:
+            found.append(Transition(point.project, last[point.project], point.phase, point.commit))
+        last[point.project] = point.phase
+    return tuple(found)
 
 
 def plan_retirements(tip: Snapshot, located: Sequence[Located], since: str | None, today: date) -> tuple[Change, ...]:
@@ -125,14 +132,6 @@ def plan_retirements(tip: Snapshot, located: Sequence[Located], since: str | Non
             today,
         )
     )
-
-
-def _pair(points: Iterable[StagePoint]) -> Iterator[Transition]:
-    last: dict[str, Phase] = {}
-    for point in points:
-        if point.project in last:
-            yield Transition(point.project, last[point.project], point.phase, point.commit)
-        last[point.project] = point.phase
 
 
 def _pathspecs(workspace: Workspace) -> tuple[str, str]:
@@ -160,16 +159,10 @@ def find_project(where: str, projects: Iterable[str]) -> str:
 def _read_intents(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
     """What the intent file of each project states at a revision."""
     files = workspace.at(rev).tree.select(_pathspecs(workspace))
-    found: dict[str, Reading | None] = {}
+    read = ((_project(workspace, file.path), reading) for file, reading in _read(workspace, files))
+    return {project: reading for project, reading in read if project is not None}
+
+
+def _read(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[TreeFile, Reading | None]]:
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
-        project = _project(workspace, content.file.path)
-        if project is not None:
-            found[project] = find_stage((content.data or b"").decode("utf-8", "replace"))
-    return found
-
-
-def _read_versions(workspace: Workspace, versions: Sequence[FileVersion]) -> dict[str, Reading | None]:
-    """What each version of the files states, by its object id."""
-    files = {version.oid: TreeFile(version.path, version.oid) for version in versions if version.oid}
-    contents = read_files(workspace.repo, files.values(), MAX_FILE_BYTES)
-    return {content.file.oid: find_stage((content.data or b"").decode("utf-8", "replace")) for content in contents}
+        yield content.file, find_stage((content.data or b"").decode("utf-8", "replace"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from itertools import islice
 
@@ -51,24 +51,13 @@ CONVENTIONAL = re.compile(r"[a-z]+(?:\([^)]*\))?!?: ")
 IN_SYNC = r"(keep|kept|stay|update|must be).{0,40} in (sync|step) with"
 PATH = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.\w{1,10}\b")
 COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|<!--|\.\. )|.*\s(?:#|//)\s")
+PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")  # Endings of what is no code.
 MAX_COMMENTS = 200
-PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")
-"""Endings of files that are no code."""
-
 TOUCHED = 3  # Files that are named of a change.
 QUOTED, LEAST_QUOTED = 200, 60  # Characters of what is quoted of a message: at most, and of a paragraph at least.
 MAX_PATHS = 50  # Files of a change whose names count as words.
-"""Digits of a commit that an episode must name."""
-
-MAX_FILES = 200
-"""Of a change that touched more, these stand for all."""
-
-MAX_TERMS = 200
-"""Different terms of a prompt that count; people write fewer."""
-
-
-DECLINED: tuple[Outcome, str] = ("failure", "")
-"""The outcome of what was not merged; that it was declined says why."""
+MAX_FILES = 200  # Of a change that touched more, these stand for all.
+MAX_TERMS = 200  # Different terms of a prompt that count; people write fewer.
 
 
 class FileTellings(msgspec.Struct, frozen=True):
@@ -78,77 +67,37 @@ class FileTellings(msgspec.Struct, frozen=True):
     amendments: tuple[Amendment, ...] = ()
 
 
-class EpisodeOutcomes(msgspec.Struct, frozen=True):
-    """What episodes say of the outcome of requests and of commits, which are known by their first seven digits.
+class EpisodeOutcomes:
+    """What episodes say of the outcome of requests and of commits, which are known by their first seven digits."""
 
-    `amended` are the ids of those that were put right.
-    """
-
-    by_number: Mapping[int, Episode]
-    by_commit: Mapping[str, Episode]
-    amended: frozenset[str]
+    def __init__(self, heard: Iterable[FileTellings]) -> None:
+        told = list(heard)
+        amendments = [one for file in told for one in file.amendments]
+        episodes = combine([*amendments, *(one for file in told for one in file.episodes)])
+        self._by_commit = {
+            one.action.commit[:LEAST_WIDTH]: one for one in episodes if len(one.action.commit) >= LEAST_WIDTH
+        }
+        self._amended = {one.amends for one in amendments if one.outcome is not None}
+        self.by_number = {episode.action.pr: episode for episode in episodes if episode.action.pr}
 
     def judge(self, task: Task, shas: Iterable[str]) -> Task:
         """The task with the outcome of its episode.
 
         If git shows a worse one (a later revert, a fix-up), that holds, unless an amendment says otherwise.
         """
-        episode = self.by_number.get(task.number or 0) or self._find_by_commit(shas)
+        named = ((sha, self._by_commit.get(sha[:LEAST_WIDTH])) for sha in shas)
+        fits = (one for sha, one in named if one and sha.startswith(one.action.commit))
+        episode = self.by_number.get(task.number or 0) or next(fits, None)
         if episode is None or episode.outcome == task.outcome:
             return task
         is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome) and not _is_declined(episode)
-        if is_worse or episode.id in self.amended:
-            return replace(task, outcome=episode.outcome, why="")
-        return task
-
-    def _find_by_commit(self, shas: Iterable[str]) -> Episode | None:
-        named = ((sha, self.by_commit.get(sha[:LEAST_WIDTH])) for sha in shas)
-        return next((episode for sha, episode in named if episode and sha.startswith(episode.action.commit)), None)
-
-    def list_declined(self, merged: Collection[int]) -> Iterator[Episode]:
-        """The requests that were closed unmerged; not those of one session alone, for tasks are everybody's."""
-        for number, episode in self.by_number.items():
-            if _is_declined(episode) and number not in merged and not episode.context.get("session"):
-                yield episode
-
-
-def read_tellings(workspace: Workspace, heard: Mapping[str, FileTellings], tip: str) -> dict[str, FileTellings]:
-    """The tellings of a commit's episode files by object id; only new files are read."""
-    listed = list_episode_files(workspace, tip)
-    fresh = [file for file in listed if file.oid not in heard]
-    read = {
-        content.file.oid: _sort(readable_path(content.file), content.data)
-        for content in read_files(workspace.repo, fresh, MAX_FILE_BYTES)
-    }
-    return {file.oid: heard[file.oid] if file.oid in heard else read[file.oid] for file in listed}
-
-
-def combine_tellings(heard: Mapping[str, FileTellings]) -> EpisodeOutcomes:
-    """The outcomes of all tellings together."""
-    amendments = [told for file in heard.values() for told in file.amendments]
-    episodes = combine([*amendments, *(told for file in heard.values() for told in file.episodes)])
-    return EpisodeOutcomes(
-        {episode.action.pr: episode for episode in episodes if episode.action.pr},
-        {
-            episode.action.commit[:LEAST_WIDTH]: episode
-            for episode in episodes
-            if len(episode.action.commit) >= LEAST_WIDTH
-        },
-        frozenset(told.amends for told in amendments if told.outcome is not None),
-    )
+        is_said = is_worse or episode.id in self._amended
+        return replace(task, outcome=episode.outcome, why="") if is_said else task
 
 
 def _is_declined(episode: Episode) -> bool:
     """Whether an episode tells of a request that was closed unmerged; it may have been merged after all."""
     return episode.outcome == "failure" and not episode.action.commit and episode.action.pr is not None
-
-
-def _sort(path: str, data: bytes | None) -> FileTellings:
-    tellings = () if data is None else parse_episode_file(path, data).tellings
-    return FileTellings(
-        tuple(told for told in tellings if isinstance(told, Episode)),
-        tuple(told for told in tellings if isinstance(told, Amendment)),
-    )
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,12 +136,30 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
     commits = (*ledger.commits, *(commit for change in changes for commit in change.commits))
     reverting = {revert.sha for revert in find_reverts(commits)}
     done = [*ledger.done, *(_done(change) for change in changes if _is_task(workspace, change, reverting))]
-    renames = list_renames(workspace.repo, [new.since], new.until) if new.since else _all_renames(workspace, new)
+    starts = [new.since] if new.since else [group[-1] for group in new.groups[:1]]
+    renames = list_renames(workspace.repo, starts, new.until)
+    mends = list(find_mends(changes))
+    for at, one in enumerate(done):  # what one of the changes mended soon after has its label
+        soon = (
+            change.label
+            for number, change in mends
+            if number == one.number and timedelta(0) <= merged_on(change) - one.merged_on <= SOON
+        )
+        done[at] = replace(one, mended_in=one.mended_in or next(soon, ""))
+    listed = list_episode_files(workspace, new.until)
+    heard = {file.oid: ledger.heard[file.oid] for file in listed if file.oid in ledger.heard}
+    fresh = [file for file in listed if file.oid not in heard]
+    for content in read_files(workspace.repo, fresh, MAX_FILE_BYTES):
+        tellings = parse_episode_file(readable_path(content.file), content.data or b"").tellings
+        heard[content.file.oid] = FileTellings(
+            tuple(told for told in tellings if isinstance(told, Episode)),
+            tuple(told for told in tellings if isinstance(told, Amendment)),
+        )
     return Ledger(
-        tuple(_mended(done, changes)),
+        tuple(done),
         tuple(_shortened(commit, reverting) for commit in commits),
         ledger.renames | {_readable(old): _readable(path) for old, path in renames.items()},
-        read_tellings(workspace, ledger.heard, new.until),
+        heard,
     )
 
 
@@ -233,24 +200,29 @@ def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Ta
     """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
     present = frozenset(map(readable_path, tree_at(workspace.repo, tip).files.values()))
-    verdicts = combine_tellings(ledger.heard)
+    verdicts = EpisodeOutcomes(ledger.heard.values())
     merged = [verdicts.judge(_task(done, undone, present, ledger.renames), done.shas) for done in ledger.done]
-    declined = tuple(_list_declined(ledger, verdicts))
+    declined = tuple(_list_declined(ledger, verdicts.by_number))
     tasks = (*merged, *(_task(done, undone, present, ledger.renames) for done in declined))
     return tasks, build_prompts([done.terms for done in (*ledger.done, *declined)])
 
 
-def _list_declined(ledger: Ledger, verdicts: EpisodeOutcomes) -> Iterator[Done]:
-    """The requests that were tried and not merged, as tasks; texts that must not be served are left out."""
-    merged = {done.number for done in ledger.done if done.number is not None}
-    for episode in verdicts.list_declined(merged):
+def _list_declined(ledger: Ledger, episodes: Mapping[int, Episode]) -> Iterator[Done]:
+    """The requests that were closed unmerged, as tasks; texts that must not be served are left out.
+
+    Not those of one session alone, for tasks are everybody's.
+    """
+    merged = {done.number for done in ledger.done}
+    for number, episode in episodes.items():
+        if not _is_declined(episode) or number in merged or episode.context.get("session"):
+            continue
         title, branch = episode.situation.summary or episode.text, episode.context.get("branch", "")
         if title and not is_unsafe(f"{title}\n{branch}"):
             yield Done(
                 title=title,
                 merged_on=episode.occurred_at.date(),
                 shas=(),
-                number=episode.action.pr,
+                number=number,
                 branch=branch,
                 files=episode.action.files[:MAX_FILES],
                 terms=_weigh_terms(title, episode.text, episode.action.files),
@@ -259,7 +231,10 @@ def _list_declined(ledger: Ledger, verdicts: EpisodeOutcomes) -> Iterator[Done]:
 
 def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renames: Mapping[str, str]) -> Task:
     is_merged = bool(done.shas)
-    outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone) if is_merged else DECLINED
+    outcome: Outcome = "failure"
+    why = ""  # of what was not merged that it was declined says why
+    if is_merged:
+        outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone)
     names = (path if path in present else follow_renames(path, renames, present) for path in done.files)
     there = tuple(name for name in names if name is not None)
     return Task(
@@ -274,12 +249,9 @@ def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renam
         why=why,
         is_merged=is_merged,
         quote=done.quote,
-        touched=_choose_touched(there),
+        # Files of code before tests, and these before all else.
+        touched=tuple(sorted(there, key=lambda path: (path.endswith(PROSE), "test" in path))[:TOUCHED]),
     )
-
-
-def _all_renames(workspace: Workspace, new: HistoryRange) -> dict[str, str]:
-    return list_renames(workspace.repo, [group[-1] for group in new.groups[:1]], new.until)
 
 
 def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[str]) -> bool:
@@ -298,7 +270,10 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[s
 def _done(change: MergedChange) -> Done:
     title = title_of(change)
     prose, files = "\n\n".join(map(prose_of, change.commits)), _files(change)
-    quote = _quote(change)
+    # The first paragraph of prose that the messages hold below their subjects, cut at a word.
+    paragraphs = list_paragraphs(list_prose((change.tip, *change.commits)))
+    long = (shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one != change.title)
+    quote = next(long, "")
     return Done(
         title=title,
         merged_on=merged_on(change),
@@ -321,21 +296,6 @@ def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, floa
     return dict(sorted(counts.items(), key=lambda item: -item[1])[:MAX_TERMS])
 
 
-def _quote(change: MergedChange) -> str:
-    """The first paragraph of prose that a change's messages hold below their subjects, cut at a word."""
-    paragraphs = list_paragraphs(list_prose((change.tip, *change.commits)))
-    return next((shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one != change.title), "")
-
-
-def _choose_touched(paths: Sequence[str]) -> tuple[str, ...]:
-    """The first few files: those of code before tests, and these before all else."""
-
-    def place(path: str) -> tuple[bool, bool]:
-        return path.endswith(PROSE), "test" in path
-
-    return tuple(sorted(paths, key=place)[:TOUCHED])
-
-
 def _files(change: MergedChange) -> tuple[str, ...]:
     """The files that a change left behind, by the names they had then."""
     left: dict[str, bool] = {}
@@ -345,18 +305,6 @@ def _files(change: MergedChange) -> tuple[str, ...]:
                 left[file.old_path] = False
             left[file.path] = file.status != "D"
     return tuple(sorted(_readable(path) for path, is_there in left.items() if is_there)[:MAX_FILES])
-
-
-def _mended(done: Sequence[Done], changes: Iterable[MergedChange]) -> Iterator[Done]:
-    """The work done, each that one of `changes` mended soon after with its label."""
-    mends = list(find_mends(changes))
-    for one in done:
-        later = (
-            change.label
-            for number, change in mends
-            if number == one.number and timedelta(0) <= merged_on(change) - one.merged_on <= SOON
-        )
-        yield replace(one, mended_in=one.mended_in or next(later, ""))
 
 
 def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """A memory file over this size is not read: it is a finding, and everything else is served."""
 
-STAGED = ":staged"
-"""The view of what the next commit would hold; no revision can be spelt like this."""
+STAGED = ":staged"  # The view of what the next commit would hold; no revision can be spelt like this.
 
 PRIVATE = "refs/memory-ci/publish/"
 """Where `flows.publish.publish` keeps the tip of a remote while it works on it; no branch of the user's."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from memory_ci.flows.record.apply import apply_plan
-from memory_ci.flows.record.backfill import Backfill, Pending, Wait
+from memory_ci.flows.record.learn import Backfill, Pending, Wait
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.records.plan import Plan
 from tests.extraction.engines.model_double import Answer, ModelDouble, make_answer, make_message, serve_model

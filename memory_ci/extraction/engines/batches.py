@@ -1,7 +1,7 @@
 """Message Batches: the calls of a long history at half price, answered within a day, in any order.
 
 A batch outlives the process that sent it, so what is needed to fetch it later is a frozen value, kept by
-`flows.record.backfill`.
+`flows.record.learn`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.trust import find_machine
-from memory_ci.flows.anchors import Verdicts, compare_anchors, read_texts
+from memory_ci.flows.anchors import JudgedView, Verdicts, judge_views, read_texts
 from memory_ci.flows.edits import name_edits
 from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test
@@ -52,7 +52,7 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     """Notices and warnings for the entries of `head` whose code its commits since `start` touched, where it changed."""
     workspace = head.workspace
     located = [place for place in head.memory.located if place.entry.status != "retired"]
-    before, after = compare_anchors(workspace, located, start.sha, head.sha)
+    before, after = judge_views(located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha))
     places = {place.entry.id: place for place in located}
     touched = [key for key, verdict in after.items() if verdict != before[key] or verdict.kind == "changed"]
     after = _name_edits(head, [places[id_].entry for id_ in dict.fromkeys(id_ for id_, _ in touched)], after)

@@ -17,8 +17,7 @@ from memory_ci.flows.guard.check import CheckReport, check_memory
 from memory_ci.flows.guard.range_findings import find_machine_priorities, find_touched
 from memory_ci.flows.index import build_index, verify_index
 from memory_ci.flows.lookup import list_past_ids
-from memory_ci.flows.record.claims import Claims, find_claimed_uses, list_refused
-from memory_ci.flows.record.inbox_notes import find_note_claims
+from memory_ci.flows.record.claims import Claims, find_claimed_uses, find_note_claims, list_refused
 from memory_ci.flows.workspace import Snapshot, Workspace, memory_test, readable_path, workspace_at
 from memory_ci.gitrepo.history import COUNTED, SOURCE, STEP, commit_time, resolve_merge_base
 from memory_ci.gitrepo.log import FILES, read_log

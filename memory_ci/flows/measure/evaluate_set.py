@@ -25,8 +25,8 @@ from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.files import read_regular
 from memory_ci.flows.measure.evaluate import MAX_ENTRIES, MAX_GOLD_BYTES, WHEN
-from memory_ci.flows.model import Model, choose_model, trusted_config
-from memory_ci.flows.record.backfill import Collector
+from memory_ci.flows.model import Model, choose_model, trusted_at
+from memory_ci.flows.record.learn import Collector
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace, branch_tip
@@ -103,7 +103,7 @@ def draw_set(
     if (place / "windows").exists():
         raise UsageError(f"{place} holds a set already", slug="set-exists", hint="Name another directory.")
     _, base = branch_tip(workspace, options.ref)
-    model = choose_model(trusted_config(workspace.repo, base).engine, options.engine, environ)
+    model = choose_model(trusted_at(workspace.repo, base).config.engine, options.engine, environ)
     collector = Collector()
     silent = Model("draw", "", collector, model.meter, model.settings)
     plan_record(workspace, options, now.date(), progress, environ, silent)

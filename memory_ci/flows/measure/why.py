@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.edits import name_edits
-from memory_ci.flows.episodes import load_episodes
-from memory_ci.flows.feedback_index import mask_feedback
+from memory_ci.flows.episodes import load_episodes, mask_feedback
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.past_index import find_moment

@@ -1,24 +1,74 @@
-"""Claims: what a message says of other work counts if people who may write brought it, or if git proves it."""
+"""Claims: what a message says of other work, and a note of the inbox of its origin, counts if people who may write
+brought it, or if git proves it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import cache, cached_property, lru_cache
+from itertools import islice
 
-from memory_ci.flows.record.episode_writer import GIVEN, USED
-from memory_ci.gitrepo.log import list_committers
+from memory_ci.flows.record.gatherer import RecordRun, fold_blanks, read_said
+from memory_ci.flows.sessions.quote import MAX_MARKS, is_captured
+from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
+from memory_ci.gitrepo.history import iter_merged_changes, list_versions, plan_range
+from memory_ci.gitrepo.log import list_committers, read_log
+from memory_ci.gitrepo.merges import find_landing
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
+from memory_ci.gitrepo.sessionrefs import NOTES, StoredSession, list_stored, read_stored, session_ref
 from memory_ci.gitrepo.squash_trailers import is_inverse
-from memory_ci.gitrepo.trailers import find_trailers
+from memory_ci.gitrepo.trailers import find_trailers, split_ids
+from memory_ci.lifecycle.fold import list_claims, mark_claimed
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
+from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
-from memory_ci.records.history import Commit
+from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding, Level
+from memory_ci.store.document import parse_memory_file
 
+GIVEN, USED, HOLDOUT = "Memory-Retrieved", "Memory-Used", "Memory-Holdout"
+MAX_IDS = 100  # Entries that one change is told to have been given; a job is given a fraction of it.
 HINT = "Someone who may write here can say it in a commit of their own."
 
 Strangers = Mapping[str, tuple[str, str]]
 """By shortened id each commit of somebody who may not write: the tips before and after the change that brought it."""
+
+
+def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
+    """The ids that the trailers `key` of messages name, as they are written, in order."""
+    pairs = (pair for text in texts for pair in find_trailers(text, (GIVEN, USED, HOLDOUT)))
+    return tuple(dict.fromkeys(one for name, value in pairs if name == key for one in split_ids(value)))[:MAX_IDS]
+
+
+class Copies:
+    """The commits that say what they were given or used: what a cherry-pick or a rebase brings again counts once.
+
+    Commits of a range are claimed oldest first; those before it are known.
+    """
+
+    def __init__(self, repo: Repository, since: str | None) -> None:
+        self._repo, self._since = repo, since
+
+    def claim(self, commit: Commit) -> bool:
+        """Take note of a commit; False where an older one is this one: of the same author, time and subject."""
+        words = commit.message.lower()
+        if not any(f"{key.lower()}:" in words for key in (GIVEN, USED)):
+            return True
+        return self._known.setdefault(_authorship(commit), commit.sha) == commit.sha
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str, str], str]:
+        """The first commit of each authorship; one git process, and only where the range has trailers."""
+        start = self._since and find_commit(self._repo, self._since)
+        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={GIVEN}:", f"--grep={USED}:")
+        log = read_log(self._repo, *grep, "--end-of-options", start, "--") if start else ()
+        return {_authorship(commit): commit.sha for commit, _ in log}  # from the newest on: the oldest stays
+
+
+def _authorship(commit: Commit) -> tuple[str, str, str]:
+    """What a copy keeps: the author, when it was written, and what it is called."""
+    return commit.email, commit.authored_at.isoformat(), commit.subject
 
 
 class Claims:
@@ -73,8 +123,7 @@ class Claims:
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
     """A finding for each revert that an outsider claims and git does not bear out."""
     for revert in refused:
-        works = sorted(revert.undoes, key=lambda name: (":" not in name, name))
-        what = works[0].replace("pr:", "#")
+        what = min(revert.undoes, key=lambda name: (":" not in name, name)).replace("pr:", "#")
         message = f"the commit {revert.sha} says that it takes back {what}, and does not: who brought it may not write"
         yield unproved(f"{message}, and it counts for nothing", level)
 
@@ -88,3 +137,96 @@ def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
 
 def unproved(message: str, level: Level) -> Finding:
     return Finding(".", 1, "unproved-claim", message, HINT, level)
+
+
+# -- notes of the inbox
+
+NOTE_HINT = "Of such a note title, body and type count, and that it is for a team or the project; leave out the rest."
+
+
+def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
+    """The notes that an outsider added or changed: by the first-parent commits that did, back to the one that added it.
+
+    Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold it.
+    """
+    brought: list[tuple[str, Commit]] = []
+    waiting = set(paths)
+    repo = run.workspace.repo
+    versions = list_versions(repo, run.base.sha, [f":(top,literal){path}" for path in paths]) if paths else ()
+    for version in versions:
+        if version.path in waiting:
+            brought.append((version.path, version.commit))
+            if any(file.path == version.path and file.status in "AD" for file in version.commit.files):
+                waiting.remove(version.path)
+        if not waiting:
+            break
+    return frozenset(path for path, tip in brought if _is_strange(run, tip, path))
+
+
+def _is_strange(run: RecordRun, tip: Commit, path: str) -> bool:
+    merged = _change_of(run.workspace, tip.sha)
+    request = run.gatherer.find_request(merged)
+    makers = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
+    return not all(run.gatherer.may_claim(one, merged, request) for one in makers or [merged.tip])
+
+
+def _change_of(workspace: Workspace, tip: str) -> MergedChange:
+    start = find_commit(workspace.repo, f"{tip}^1")
+    (merged,) = iter_merged_changes(workspace.repo, plan_range(workspace.repo, start, tip))
+    return merged
+
+
+def prove(base: Snapshot, entry: Entry) -> Entry:
+    """The entry with a mark on each address in its source and evidence that git does not confirm.
+
+    What a session said is looked up in its captured digest. No commit holds what reviews said: that stays a claim.
+    """
+    workspace = base.workspace
+
+    @cache
+    def read(sha: str) -> tuple[Sequence[str], int | None] | None:
+        """The texts of a commit that `base` holds, as a run would read it, and the number of its request."""
+        commit, tip = find_commit(workspace.repo, sha), find_landing(workspace.repo, sha, base.sha)
+        if commit is None or tip is None:
+            return None
+        merged = _change_of(workspace, tip)
+        return [text for known, text in read_said(workspace, merged) if commit.startswith(known)], merged.number
+
+    shas = [token[len("commit:") :] for token in (entry.source or "").split() if token.startswith("commit:")]
+
+    def is_found(address: str, words: str) -> bool:
+        kind, _, name = address.partition(":")
+        if kind == "session":
+            return is_captured(workspace, _list_sessions(base), name, words)
+        if kind == "pr" and not words:
+            return any(str(known[1]) == name for known in map(read, shas) if known)
+        known = read(name) if kind == "commit" else None
+        return known is not None and (not words or any(fold_blanks(words) in text for text in known[0]))
+
+    return mark_claimed(entry, is_found)
+
+
+def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[str, Entry]]:
+    """What agents marked in captured sessions (`<agent>:<id>`), with the key of the session, three of each at most."""
+    refs = {session_ref(*key.split(":", 1)): key for key in keys if ":" in key}
+    sessions = [stored for stored in _list_sessions(base) if stored.ref in refs] if refs else []
+    for stored, data in read_stored(base.workspace.repo, sessions, MAX_FILE_BYTES, NOTES):
+        mark = f"session:{refs[stored.ref]}#"
+        entries = parse_memory_file(NOTES, data).entries
+        marked = (
+            entry for entry in entries if entry.evidence and all(line.startswith(mark) for line in entry.evidence)
+        )
+        yield from ((refs[stored.ref], entry) for entry in islice(marked, MAX_MARKS))
+
+
+@lru_cache(maxsize=1)
+def _list_sessions(base: Snapshot) -> tuple[StoredSession, ...]:
+    """The captured sessions that may be read, asked for once, however many notes name one."""
+    return list_stored(base.workspace.repo) if base.workspace.config.sessions.read else ()
+
+
+def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
+    """A finding on an outsider's note that sets more than an outsider may."""
+    if names := list_claims(note, day):
+        message = f"who brought this note may not write, and sets {', '.join(names)}"
+        yield Finding(note.path, note.line, "note-claims", message, NOTE_HINT, level)

@@ -35,14 +35,13 @@ from memory_ci.store.layout import EPISODES
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
     """The ids of tellings whose file a person deleted: a commit removed it, and not to fold a month."""
     asked = ("--first-parent", *FILES, "--no-renames", "--diff-filter=D", "--end-of-options", rev, "--", f"{EPISODES}/")
-    gone = {
+    return frozenset(
         file.path.rpartition("/")[2].removesuffix(".md")
         for commit, _ in read_log(workspace.repo, *asked)
         if not find_trailers(commit.message, (STEP,))
         for file in commit.files
         if is_episode_path(file.path)
-    }
-    return frozenset(gone)
+    )
 
 
 def plan_files(base: Snapshot, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
@@ -111,14 +110,13 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     for file in plan.episodes:
         for reason in _objections(file, modes):
             yield f"episode {file.path!r}: {reason}"
-    paths = [file.path for file in plan.episodes]
-    if len(set(paths)) < len(paths):
+    if len({file.path for file in plan.episodes}) < len(plan.episodes):
         yield "it writes an episode twice"
     for telling in told:
         if isinstance(telling, Episode) and telling.id not in _list_ids(telling.action):
             yield f"episode {telling.id!r}: is not named after what it tells of"
-        ref = _ref_of(workspace, plan, telling, told)
-        if any(said.by == BY_FACTS and said.ref != ref for said in telling.feedback):
+        by_facts = {said.ref for said in telling.feedback if said.by == BY_FACTS}
+        if by_facts and by_facts != {_ref_of(workspace, plan, telling, told)}:
             yield f"episode {telling.id!r}: speaks for another piece of work"
 
 
@@ -138,21 +136,19 @@ def _objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
         yield "holds what must not be given to an agent"
 
 
-def _list_ids(action: Action) -> frozenset[str]:
+def _list_ids(action: Action) -> set[str]:
     """What the episode of a piece of work may be called: by its request, where two have its number by both, else by
     its commit."""
     sha = action.commit[:SHA_WIDTH]
     if action.pr is None:
-        return frozenset({f"commit-{sha}"} if sha else ())
-    return frozenset({f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])})
+        return {f"commit-{sha}"} if sha else set()
+    return {f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])}
 
 
 def _ref_of(workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]) -> str | None:
     """The reference of the work that a telling is about; an amendment is about the work of its episode."""
     if isinstance(telling, Episode):
         return work_ref(telling.action.pr, telling.action.commit)
-    if not any(said.by == BY_FACTS for said in telling.feedback):
-        return None
     known = (*told, *load_episodes(workspace, plan.base).tellings)
     actions = (one.action for one in known if isinstance(one, Episode) and one.id == telling.amends)
     return next((work_ref(action.pr, action.commit) for action in actions), None)

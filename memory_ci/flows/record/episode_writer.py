@@ -25,7 +25,6 @@ from memory_ci.flows.screening import is_unsafe
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import read_added
 from memory_ci.gitrepo.merges import find_bringer
-from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.episodes import (
     BY_FACTS,
@@ -42,6 +41,7 @@ from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.lifecycle.situation import situation_of
 from memory_ci.records.candidate import Judged
+from memory_ci.records.entry import Located
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
@@ -51,17 +51,13 @@ from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
-GIVEN, USED, HOLDOUT = "Memory-Retrieved", "Memory-Used", "Memory-Holdout"
 REVIEW = "review:"  # How the reference of what a reviewer said begins.
-
-MAX_IDS = 100
-"""Entries that one change is told to have been given; a job is given a fraction of it."""
-
-MAX_FILES = 50
-MAX_PATH = 300
-MAX_TOOLS = 12
-MAX_TEXT, MAX_REVIEW = 600, 200
-"""Characters of the text of an episode, and what of them reviewers may take up."""
+REQUESTED = ("outcome", "requested-then-made")  # The label of an event: a change was requested, and made.
+MAX_FILES, MAX_TOOLS, MAX_SESSIONS = 50, 12, 3
+MAX_PATH, BRANCH_WIDTH = 300, 100
+MAX_TEXT, MAX_REVIEW = 600, 200  # Characters of the text of an episode, and what of them reviewers may take up.
+MAX_ASKED = 50  # Reverted commits of which git is asked how they came in.
+KEPT_FOR = timedelta(days=30)  # Work that is reverted later than this was a success for a while, and stays one.
 
 MERGED_AS: Mapping[Outcome, str] = MappingProxyType(
     {"success": "Merged.", "partial": "Merged after requested changes.", "neutral": "Merged; no file was changed."}
@@ -72,30 +68,6 @@ SOLVED, ROUTINE = 0.6, 0.4
 """How much an episode matters (the rubric of importance): an error or a detour; everyday work."""
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-KEPT_FOR = timedelta(days=30)
-"""MergedWork that is reverted later than this was a success for a while, and stays one."""
-
-BRANCH_WIDTH = 100
-MAX_SESSIONS = 3
-MAX_ASKED = 50
-"""Reverted commits of which git is asked how they came in."""
-
-
-def list_uses(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(the ids that messages say were given, those that they say were used), as they are written, in order."""
-    given: dict[str, None] = {}
-    used: dict[str, None] = {}
-    for text in texts:
-        for key, value in find_trailers(text, (GIVEN, USED)):
-            (given if key == GIVEN else used).update(dict.fromkeys(split_ids(value)))
-    return tuple(given)[:MAX_IDS], tuple(used)[:MAX_IDS]
-
-
-def list_held_out(texts: Iterable[str]) -> tuple[str, ...]:
-    """The marks of sessions that messages say were given nothing, in order."""
-    values = (value for text in texts for _, value in find_trailers(text, (HOLDOUT,)))
-    return tuple(dict.fromkeys(mark for value in values for mark in split_ids(value)))
 
 
 def list_given(ids: Sequence[str], at: str) -> tuple[Given, ...]:
@@ -112,33 +84,7 @@ def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:
 
 def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
     """The first of these names (paths, labels, tools, keys) that may be kept as they are."""
-    kept: list[str] = []
-    for text in texts:
-        if len(kept) == limit:
-            break
-        if len(text) <= MAX_PATH and safe(text) == text:
-            kept.append(text)
-    return kept
-
-
-def list_tools(events: Iterable[Event]) -> tuple[str, ...]:
-    """The tools that sessions called, the most used of them."""
-    counts = Counter(event.tool for event in events if event.kind == "tool_call" and event.tool)
-    return tuple(sorted(keep_safe((name for name, _ in counts.most_common()), MAX_TOOLS)))
-
-
-def judge_merged(paths: Sequence[str], events: Iterable[Event]) -> Outcome:
-    """How merged work ended: nothing was changed, or changes were requested and made, or it went through."""
-    if not paths:
-        return "neutral"
-    is_detour = any(("outcome", "requested-then-made") in event.labels for event in events)
-    return "partial" if is_detour else "success"
-
-
-def weigh_episode(judged: Iterable[Judged], outcome: Outcome) -> float:
-    """The valence of an episode: the importance of what was learned from it."""
-    learned = [one.candidate.importance for one in judged if one.verdict in ("written", "restates")]
-    return max([*learned, SOLVED if outcome == "partial" else ROUTINE])
+    return list(islice((text for text in texts if len(text) <= MAX_PATH and safe(text) == text), limit))
 
 
 def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: str) -> str:
@@ -213,22 +159,26 @@ class EpisodeWriter:
         return frozenset(self._known)
 
     @property
-    def episodes(self) -> Mapping[str, Episode]:
-        """The episodes by id, of earlier runs and of this one."""
-        return self._episodes
+    def episodes(self) -> Collection[Episode]:
+        """Those of earlier runs and of this one."""
+        return self._episodes.values()
 
     def add_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
         """The episode of a merged change; none of a bot's, of one that touched memory alone, or that teaches nothing.
 
-        What reviewers said of entries by command counts in any case.
+        What reviewers said of entries by command counts in any case. A change of a class that teaches nothing does
+        where it says something of entries, of review, or of earlier work.
         """
         commands = tuple(self.list_commands(gathered.request))
-        if is_work(self._run.workspace, merged):
-            episode = self._merged_episode(merged, gathered, uses, judged, commands)
-            if not is_routine(title_of(merged)) or self._tells_more(episode, merged, judged):
-                self._add(episode)
-        else:
+        if not is_work(self._run.workspace, merged):
             self._add_feedback(commands)
+            return
+        episode = self._merged_episode(merged, gathered, uses, judged, commands)
+        is_amending = f"pr-{merged.number}" in self._episodes or any(find_reverts(merged.commits))
+        is_learned = any(one.verdict == "written" for one in judged)
+        said = (episode.retrieved, episode.used, episode.feedback, episode.outcome == "partial")
+        if not is_routine(title_of(merged)) or is_amending or is_learned or any(said):
+            self._add(episode)
 
     def add_declined(self, request: PullRequest, uses: Uses) -> None:
         """The episode of a request that was closed without a merge; none of a stranger's, which anyone could open."""
@@ -270,9 +220,18 @@ class EpisodeWriter:
             self._reverted |= revert.undoes
             self._reverted -= revert.restores
             for episode in self._told_of(revert.undoes):
-                self._undo(episode, revert, at)
+                outcome: Outcome | None = "failure" if at - episode.occurred_at <= KEPT_FOR else None
+                self._outcomes[episode.id] = outcome or episode.outcome
+                self._undone_at[episode.id] = at
+                said = undone_feedback(episode.used, work_ref(episode.action.pr, episode.action.commit), at)
+                self._amend(at, episode.id, outcome=outcome, feedback=said, text=f"Reverted in {revert.label}.")
             for episode in self._told_of(revert.restores):
-                self._restore(episode, revert, at)
+                first = self._merged_as[episode.id]
+                if self._outcomes[episode.id] != first:
+                    self._outcomes[episode.id] = first
+                    # Of one moment the worse outcome stands: what came after is told as later.
+                    after = max(at, self._undone_at.get(episode.id, at) + timedelta(seconds=1))
+                    self._amend(after, episode.id, outcome=first, text=f"Brought back in {revert.label}.")
 
     def amend_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
         """Amend the episodes of work that an outsider falsely claims to revert: the message alone would mislead."""
@@ -299,8 +258,6 @@ class EpisodeWriter:
                     ref, at = f"{REVIEW}{request.number}#{review.id}", review.at.astimezone(UTC)
                     yield Feedback(id=entry_id, kind=kind, at=at, by=safe(review.author), ref=ref)
 
-    # -- parts
-
     def _merged_episode(
         self,
         merged: MergedChange,
@@ -313,38 +270,52 @@ class EpisodeWriter:
         number = merged.number  # of an issue perhaps, or of a request that was not merged: the forge knows better
         if request is not None:
             number = request.number if request.state == "merged" else None
-        paths = list_paths(merged, own)
-        outcome = judge_merged(paths, gathered.events)
-        work = MergedWork(
-            ref=work_ref(number, merged.tip.sha),
-            at=merged.tip.committed_at,
-            given=uses.ignored,
-            used=uses.used,
-            corrected=self._corrected(uses.used, gathered.events),
-            touched=self._touched(merged, uses.given, paths),
-        )
+        paths, sha = list_paths(merged, own), merged.tip.sha
         files = keep_safe(paths)
+        outcome: Outcome = "success" if paths else "neutral"
+        if paths and any(REQUESTED in event.labels for event in gathered.events):
+            outcome = "partial"
+        learned = (one.candidate.importance for one in judged if one.verdict in ("written", "restates"))
+        calls = Counter(event.tool for event in gathered.events if event.kind == "tool_call" and event.tool)
+        tools = tuple(sorted(keep_safe((name for name, _ in calls.most_common()), MAX_TOOLS)))
+        work = self._find_facts(merged, gathered.events, uses, work_ref(number, sha), paths)
         branch = request.branch if request else find_branch(merged.tip.message)
         return Episode(
-            id=self._free_id(number, merged.tip.sha),
+            id=self._free_id(number, sha),
             occurred_at=merged.tip.committed_at.astimezone(UTC),
             situation=situation_of(title, files, keep_safe(request.labels if request else ())),
             context=self._context(branch, gathered, uses.held_out),
             retrieved=list_given(uses.given, next(iter(own[0].parents), "")[:SHA_WIDTH]),
             used=tuple(sorted(uses.used)),
-            action=Action(pr=number, commit=merged.tip.sha, files=tuple(files), tools=list_tools(gathered.events)),
+            action=Action(pr=number, commit=sha, files=tuple(files), tools=tools),
             outcome=outcome,
-            valence=weigh_episode(judged, outcome),
+            valence=max([*learned, SOLVED if outcome == "partial" else ROUTINE]),
             feedback=(*derive_feedback(work), *commands),
             text=tell(title, self._list_trusted(merged, gathered.events), request, MERGED_AS[outcome]),
         )
 
-    def _tells_more(self, episode: Episode, merged: MergedChange, judged: Sequence[Judged]) -> bool:
-        """Whether a change of a class that teaches nothing did: of entries, of review, or of earlier work."""
-        is_amending = f"pr-{merged.number}" in self._episodes or any(find_reverts(merged.commits))
-        is_learned = any(one.verdict == "written" for one in judged)
-        said = (episode.retrieved, episode.used, episode.feedback, episode.outcome == "partial")
-        return is_amending or is_learned or any(said)
+    def _find_facts(
+        self, merged: MergedChange, events: Iterable[Event], uses: Uses, ref: str, paths: Collection[str]
+    ) -> MergedWork:
+        """What work says of entries by facts alone: which it corrected or was about, of those that it used or got."""
+        draft, start, tip, repo = self._run.draft, start_of(merged), merged.tip, self._run.workspace.repo
+        places = draft.by_id
+        changed = {path for event in events if REQUESTED in event.labels for path in event.paths}
+        spoken = (places[one] for one in uses.used if changed and one in places)
+        given = [places[one].entry for one in uses.given if one in places]
+        message = "\n".join(commit.message for commit in (tip, *merged.commits))
+        return MergedWork(
+            ref=ref,
+            at=tip.committed_at,
+            given=uses.ignored,
+            used=uses.used,
+            corrected=frozenset(place.entry.id for place in spoken if is_spoken_of(_places_of(place), changed)),
+            touched=find_touched(
+                given, draft.entries, paths, message, lambda: read_added(repo, start, tip.sha) if start else ""
+            )
+            if given
+            else frozenset(),
+        )
 
     def _list_trusted(self, merged: MergedChange, events: Iterable[Event]) -> list[str]:
         """What the messages of trusted authors say below their subjects: words of others are no part of memory."""
@@ -373,36 +344,6 @@ class EpisodeWriter:
         }
         return {key: value for key, value in found.items() if value}
 
-    def _corrected(self, used: Iterable[str], events: Iterable[Event]) -> frozenset[str]:
-        """The used entries that speak of a file in which a requested change was made."""
-        changed = {
-            path for event in events if ("outcome", "requested-then-made") in event.labels for path in event.paths
-        }
-        return frozenset(one for one in used if changed and is_spoken_of(self._places_of(one), changed))
-
-    def _touched(self, merged: MergedChange, given: Iterable[str], paths: Collection[str]) -> frozenset[str]:
-        """The given entries that the work was about, by facts alone."""
-        draft, start, tip = self._run.draft, start_of(merged), merged.tip.sha
-        entries = [draft.by_id[one].entry for one in given if one in draft.by_id]
-        if not entries:
-            return frozenset()
-        message = "\n".join(commit.message for commit in (merged.tip, *merged.commits))
-        repo = self._run.workspace.repo
-        return find_touched(
-            entries, draft.entries, paths, message, lambda: read_added(repo, start, tip) if start else ""
-        )
-
-    def _places_of(self, entry_id: str) -> frozenset[str]:
-        """The files that an entry cites, and the directory whose memory it stands in."""
-        place = self._run.draft.by_id.get(entry_id)
-        if place is None:
-            return frozenset()
-        anchors = (parse_anchor(cite) for cite in place.entry.cites)
-        team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
-        return frozenset({anchor.path for anchor in anchors if anchor} | team)
-
-    # -- what later changes say
-
     def _told_of(self, names: frozenset[str]) -> list[Episode]:
         """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them.
 
@@ -416,23 +357,6 @@ class EpisodeWriter:
         gone = self._reverted | names
         whole = {one.merge for one in bringers if one and gone.issuperset(sha[:SHA_WIDTH] for sha in one.brought)}
         return [episode for episode in self._episodes.values() if episode.action.commit in whole]
-
-    def _undo(self, episode: Episode, revert: Revert, at: datetime) -> None:
-        outcome: Outcome | None = "failure" if at - episode.occurred_at <= KEPT_FOR else None
-        self._outcomes[episode.id] = outcome or episode.outcome
-        self._undone_at[episode.id] = at
-        said = undone_feedback(episode.used, work_ref(episode.action.pr, episode.action.commit), at)
-        self._amend(at, episode.id, outcome=outcome, feedback=said, text=f"Reverted in {revert.label}.")
-
-    def _restore(self, episode: Episode, revert: Revert, at: datetime) -> None:
-        first = self._merged_as[episode.id]
-        if self._outcomes[episode.id] != first:
-            self._outcomes[episode.id] = first
-            # Of one moment the worse outcome stands: what came after is told as later.
-            after = self._undone_at.get(episode.id, at) + timedelta(seconds=1)
-            self._amend(max(at, after), episode.id, outcome=first, text=f"Brought back in {revert.label}.")
-
-    # -- telling
 
     def _add(self, episode: Episode) -> None:
         """Add an episode. If its request was declined before, that episode is amended: it was merged after all."""
@@ -465,6 +389,13 @@ class EpisodeWriter:
         if told.id not in self._known:
             self._known.add(told.id)
             self.tellings.append(told)
+
+
+def _places_of(place: Located) -> frozenset[str]:
+    """The files that an entry cites, and the directory whose memory it stands in."""
+    anchors = (parse_anchor(cite) for cite in place.entry.cites)
+    team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
+    return frozenset({anchor.path for anchor in anchors if anchor} | team)
 
 
 def _is_within(revert: Revert, later: Revert, parts: Mapping[str, str]) -> bool:

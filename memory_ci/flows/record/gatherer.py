@@ -19,7 +19,7 @@ from memory_ci.evidence.trust import is_author
 from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.extraction.tombstones import NONE, Tombstones
 from memory_ci.flows.draft import Draft
-from memory_ci.flows.model import Asker
+from memory_ci.flows.model import Asker, Model
 from memory_ci.flows.serve.export import drop_block
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
@@ -37,13 +37,9 @@ from memory_ci.sources.jobs import job_events, job_paths
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
 
-MAX_DECLINED = 40
-"""Requests that one run completes: each costs three questions or more, of the 600 that it may ask."""
-
+MAX_DECLINED = 40  # Requests that one run completes: each costs three questions or more, of the 600 that it may ask.
+MAX_NAMED = 10  # Requests that one line of the report names.
 BACKLOG = timedelta(days=90)
-
-MAX_NAMED = 10
-"""Requests that one line of the report names."""
 
 
 class DeclinedWindow(NamedTuple):
@@ -66,22 +62,22 @@ def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes:
 
 
 def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
-    """The requests to read, by the time of their closing: new ones first, then those that may have new comments."""
-    found = [request for request in requests if _is_asked(request, window)]
-    return sorted(found, key=lambda request: (is_told(request, window), request.closed_at, request.number))
+    """The requests to read, by the time of their closing: new ones first, then those that may have new comments.
 
+    They were closed since the last run; or before, if a member opened them, as far as the list shows, and they have no
+    episode.
+    """
 
-def is_told(request: PullRequest, window: DeclinedWindow) -> bool:
-    """Whether an earlier run wrote the episode of the request."""
-    return f"pr-{request.number}" in window.told
+    def is_told(request: PullRequest) -> bool:
+        return f"pr-{request.number}" in window.told
 
+    def is_asked(request: PullRequest) -> bool:
+        if request.closed_at is None or request.closed_at < window.start:
+            return False
+        is_ours = request.permission != "read" or not request.is_fork
+        return request.closed_at >= window.since or (is_ours and not is_told(request))
 
-def _is_asked(request: PullRequest, window: DeclinedWindow) -> bool:
-    """Closed since the last run; or before, if a member opened it, as far as the list shows, and it has no episode."""
-    if request.closed_at is None or request.closed_at < window.start:
-        return False
-    is_ours = request.permission != "read" or not request.is_fork
-    return request.closed_at >= window.since or (is_ours and not is_told(request, window))
+    return sorted(filter(is_asked, requests), key=lambda one: (is_told(one), one.closed_at, one.number))
 
 
 class Gathered(NamedTuple):
@@ -97,13 +93,9 @@ class Gatherer:
 
     def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
         self._workspace, self._finder, self._forge = workspace, finder, forge
-        self._adr_paths = workspace.config.extraction.adr_paths
         self._requests: set[int] = set()
         self._problems: list[str] = []
-
-    @property
-    def has_forge(self) -> bool:
-        return self._forge is not None
+        self.has_forge = forge is not None
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -113,7 +105,7 @@ class Gatherer:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
         request = self.find_request(merged)
         joins: list[Join] = []
-        events = [*commit_events(merged), *file_events(self._workspace, merged, self._adr_paths)]
+        events = [*commit_events(merged), *file_events(self._workspace, merged)]
         if request is not None:
             how = "named by its commit" if merged.number == request.number else "named by the forge"
             events += self._tell(request, merged.label, how, joins)
@@ -125,7 +117,10 @@ class Gatherer:
             events.append(diff_event(merged))
         return _gathered([*events, *in_order(sessions)], joins, request)
 
-    # -- what was declined
+    def gather_declined(self, request: PullRequest) -> Gathered:
+        """What was said of a request that was not merged: its commits are in no history that can be read."""
+        joins: list[Join] = []
+        return _gathered(self._tell(request, f"#{request.number}", "closed without a merge", joins), joins, request)
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
         """The next requests that were closed without a merge, oldest first; not our own, and not those of bots.
@@ -141,24 +136,12 @@ class Gatherer:
         chosen = choose_declined(people, window)
         done = self._forge.complete_closed(chosen[:MAX_DECLINED])
         self._problems += [listing.problem] if listing.problem else []
-        self._note_left(chosen[len(done.items) :], done.problem)
-        return done.items
-
-    def _note_left(self, left: Sequence[PullRequest], problem: str) -> None:
-        """Report which closed requests were not read, and why."""
-        if left:
+        if left := chosen[len(done.items) :]:
             names = ", ".join(f"#{request.number}" for request in left[:MAX_NAMED])
             more = ", …" if len(left) > MAX_NAMED else ""
-            why = problem or f"a run reads {MAX_DECLINED}"
+            why = done.problem or f"a run reads {MAX_DECLINED}"
             self._problems.append(f"{plural(len(left), 'closed request')} not read ({names}{more}): {why}")
-
-    def gather_declined(self, request: PullRequest) -> Gathered:
-        """What was said of a request that was not merged: its commits are in no history that can be read."""
-        joins: list[Join] = []
-        events = list(self._tell(request, f"#{request.number}", "closed without a merge", joins))
-        return _gathered(events, joins, request)
-
-    # -- the forge
+        return done.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
         """Whether members brought a commit: the forge says so, or without a forge the trusted authors.
@@ -185,15 +168,15 @@ class Gatherer:
         number = self._forge.find_number(merged.tip.sha)
         return named if number is None or number == merged.number else self._forge.find_pull_request(number)
 
-    def _tell(self, request: PullRequest, change: str, how: str, joins: list[Join]) -> Iterator[Event]:
+    def _tell(self, request: PullRequest, change: str, how: str, joins: list[Join]) -> Sequence[Event]:
         """The events of a request, once in a run."""
         if request.number in self._requests:
-            return
+            return ()
         self._requests.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
         joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
-        yield from events
+        return events
 
 
 class RecordRun(NamedTuple):
@@ -206,6 +189,7 @@ class RecordRun(NamedTuple):
     since: str | None
     cursor: Cursor | None
     gatherer: Gatherer
+    model: Model
     asker: Asker | None
     phases: Mapping[str, Phase | None]
     today: date
@@ -230,10 +214,10 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     return sorted(events, key=lambda event: (begun[event.session], event.session or "", event.at))
 
 
-def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[str]) -> Iterator[Event]:
+def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
     """Decision records that the change added, and what its job wrote down before and while it worked."""
     tree, start = Tree(workspace.repo, merged.tip.sha), start_of(merged)
-    for path, text in _texts(tree, adr_paths_added(merged, adr_paths)):
+    for path, text in _texts(tree, adr_paths_added(merged, workspace.config.extraction.adr_paths)):
         yield from adr_event(merged, path, drop_block(text))
     paths = job_paths(merged)
     before = dict(_texts(Tree(workspace.repo, start), paths)) if start else {}
@@ -241,14 +225,9 @@ def file_events(workspace: Workspace, merged: MergedChange, adr_paths: Iterable[
         yield from job_events(merged, path, text, before.get(path, ""))
 
 
-def read_said(
-    workspace: Workspace,
-    merged: MergedChange,
-    adr_paths: Sequence[str],
-    forgotten: Tombstones = NONE,
-) -> Iterator[tuple[str, str]]:
+def read_said(workspace: Workspace, merged: MergedChange, forgotten: Tombstones = NONE) -> Iterator[tuple[str, str]]:
     """What a run reads in the commits of a change and the files that came in with them, by shortened commit."""
-    for event in (*commit_events(merged), *file_events(workspace, merged, adr_paths)):
+    for event in (*commit_events(merged), *file_events(workspace, merged)):
         yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(forgotten.mask(event.text)).text)
 
 

@@ -17,28 +17,36 @@ from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
 from memory_ci.extraction.cites import name_places
+from memory_ci.extraction.documents import Paragraph, find_told, is_document, list_paragraphs
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import content_key, entry_id, find_aka, to_entry
 from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
 from memory_ci.extraction.scopes import common_directory, list_changed
-from memory_ci.extraction.tombstones import NONE, Tombstones
+from memory_ci.extraction.support import DOCUMENT
+from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.flows.anchors import cite_touched
 from memory_ci.flows.eligible import merged_on, title_of
 from memory_ci.flows.forgotten import find_forgotten
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
-from memory_ci.flows.record.claims import find_claimed_uses
-from memory_ci.flows.record.documents import Documents
-from memory_ci.flows.record.episode_writer import GIVEN, USED, EpisodeWriter, Uses, list_held_out, list_uses
+from memory_ci.flows.record.claims import (
+    GIVEN,
+    HOLDOUT,
+    USED,
+    Copies,
+    find_claimed_uses,
+    list_ids,
+    prove,
+    read_session_notes,
+)
+from memory_ci.flows.record.episode_writer import EpisodeWriter, Uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
-from memory_ci.flows.record.inbox_notes import prove, read_session_notes
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.ranking import NAMES_CODE
 from memory_ci.flows.stage import find_project
+from memory_ci.flows.workspace import Snapshot, memory_test
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship, read_hunks
-from memory_ci.gitrepo.log import read_log
-from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.fold import is_covered, is_kept, is_proved, strip_claims
@@ -51,27 +59,22 @@ from memory_ci.records.event import EvidenceSet
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH, work_ref
-from memory_ci.records.plan import Change, Counts, Join
+from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import plural
 
-OnProgress = Callable[[int, int], None]
-"""Called with (merged changes done, merged changes in all)."""
-
+OnProgress = Callable[[int, int], None]  # Called with (merged changes done, merged changes in all).
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
-MAX_FAILURES = 3
-"""Declined requests that a model may fail at before a run asks it for no more of them."""
+MAX_FAILURES = 3  # Declined requests that a model may fail at before a run asks it for no more of them.
+MAX_DOCUMENTS = 300  # And as many files of code.
+MAX_DOCUMENT_BYTES = 200_000  # What is longer was generated.
 
 MAX_CHANGED, CHANGED_WIDTH = 3, 2_000
 """Files that people spoke about of which hunks are shown to a model, and the characters of all."""
 
-EARLIEST = date(2000, 1, 1)
-"""Of what an entry is dated by: a commit can claim any time, 1970 or the next century."""
-
-Authorship = tuple[str, str, str]
-"""What a copy keeps: the author, when it was written, and what it is called."""
+EARLIEST = date(2000, 1, 1)  # Of what an entry is dated by: a commit can claim any time, 1970 or the next century.
 
 
 class WorkItem(NamedTuple):
@@ -85,16 +88,6 @@ class WorkItem(NamedTuple):
     day: date
     called: str = ""
     start: str | None = None
-
-    @classmethod
-    def merged(cls, merged: MergedChange, request: PullRequest | None) -> WorkItem:
-        names = (request.title, request.branch, *request.labels) if request else (find_branch(merged.tip.message),)
-        called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
-        return cls(merged.label, merged.tip.sha, merged_on(merged), called, start_of(merged))
-
-    @classmethod
-    def declined(cls, request: PullRequest) -> WorkItem:
-        return cls(f"#{request.number}", "", (request.closed_at or request.created_at).astimezone(UTC).date())
 
 
 class Tally(msgspec.Struct):
@@ -119,16 +112,6 @@ class Tally(msgspec.Struct):
     failure: EngineError | None = None
     covered: str | None = None
 
-    @property
-    def counts(self) -> Counts:
-        return Counts(
-            merged_changes=len(self.uses),
-            declined_changes=self.declined,
-            commits=len(self.history),
-            redactions=self.redactions,
-            left_out=dict(sorted(self.left_out.items())),
-        )
-
 
 class Learner:
     """Reads a range once, oldest change first, and tallies what it finds.
@@ -142,13 +125,13 @@ class Learner:
         run: RecordRun,
         writer: EpisodeWriter,
         past: frozenset[str],
-        accepted: frozenset[str] = frozenset(),
-        forgotten: Tombstones = NONE,
+        accepted: frozenset[str],
+        forgotten: Tombstones,
     ) -> None:
         self._accepted, self._forgotten = accepted, forgotten
         self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
-        self._buried = BuriedTrailers(run.workspace.repo, run.base.sha)
-        self._copies = Copies(run.workspace.repo, run.since)
+        self._repo, self._config = run.workspace.repo, run.workspace.config
+        self._buried, self._copies = BuriedTrailers(self._repo, run.base.sha), Copies(self._repo, run.since)
         self._documents = Documents(run.base)
         self.tally = Tally()
 
@@ -157,10 +140,10 @@ class Learner:
 
         A model that fails ends it: the changes before that are learned from, the rest is for the next run.
         """
-        history = plan_range(self._run.workspace.repo, self._run.since, self._run.base.sha)
+        history = plan_range(self._repo, self._run.since, self._run.base.sha)
         if self.tally.failure is not None:
             return
-        for done, merged in enumerate(iter_merged_changes(self._run.workspace.repo, history), start=1):
+        for done, merged in enumerate(iter_merged_changes(self._repo, history), start=1):
             try:
                 changes = self._learn(merged)
             except EngineError as error:
@@ -178,7 +161,7 @@ class Learner:
         run asks again. What was not merged is in no history that a later run would find it in.
         """
         try:
-            told, episodes = self.writer.known, self.writer.episodes.values()
+            told, episodes = self.writer.known, self.writer.episodes
             return self._run.gatherer.read_declined(find_window(self._run.base, since, told, episodes))
         except EngineError as error:
             self.tally.failure = error
@@ -190,46 +173,49 @@ class Learner:
         Comes after what was merged. What a model fails at is a problem of the run, and is found again by the next one;
         after `MAX_FAILURES` of them the rest is left to it as well.
         """
-        failures: list[EngineError] = []
+        failures = 0
         for number, request in enumerate(requests):
-            if self.tally.failure is not None or len(failures) == MAX_FAILURES:
+            if self.tally.failure is not None or failures == MAX_FAILURES:
                 left = plural(len(requests) - number, "closed request")
                 self.tally.problems.append(f"{left} not read: the run had stopped asking")
                 return
-            # A run that ended between the merge it covered and this closing may have learned from it.
-            if not self.tally.declined:
-                self._past |= list_past_ids(self._run.workspace, self._run.base.sha)
+            self._past |= self._all_past  # a run that ended between its merge and this closing may have learned from it
+            day = (request.closed_at or request.created_at).astimezone(UTC).date()
+            work, gathered = WorkItem(f"#{request.number}", "", day), self._run.gatherer.gather_declined(request)
             try:
-                yield from self._draft.take(self._learn_one(request))
+                _, changes = self._study(work, gathered)
             except EngineError as error:
-                failures.append(error)
+                failures += 1
                 self.tally.problems.append(f"#{request.number}, closed without a merge: {error.message} [{error.slug}]")
-
-    def _learn_one(self, request: PullRequest) -> list[Change]:
-        _, changes = self._study(WorkItem.declined(request), self._run.gatherer.gather_declined(request))
-        given, used = list_uses([request.body])
-        self.writer.add_declined(request, Uses(self._resolve(given), frozenset(self._resolve(used))))
-        self.tally.declined += 1
-        return changes
+                continue
+            given, used = (self._resolve(list_ids([request.body], key)) for key in (GIVEN, USED))
+            self.writer.add_declined(request, Uses(given, frozenset(used)))
+            self.tally.declined += 1
+            yield from self._draft.take(changes)
 
     def _learn(self, merged: MergedChange) -> list[Change]:
-        gathered = self._run.gatherer.gather(merged)
-        judged, changes = self._study(WorkItem.merged(merged, gathered.request), gathered)
-        self._note_strangers(merged, gathered.request)
-        uses = self._find_uses(merged, gathered, judged)
-        ref = work_ref(merged.number, merged.tip.sha)
-        use = Use(merged.label, ref, merged_on(merged), uses.reinforced, uses.restated)
+        """What one change adds; who brought it and what it used are tallied, and its episode is written."""
+        gathered, label, day = self._run.gatherer.gather(merged), merged.label, merged_on(merged)
+        request, start, tip = gathered.request, start_of(merged), merged.tip.sha
+        names = (request.title, request.branch, *request.labels) if request else (find_branch(merged.tip.message),)
+        called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
+        judged, changes = self._study(WorkItem(label, tip, day, called, start), gathered)
+        for commit in merged.commits:  # those of outsiders may say nothing of other work
+            if not self._run.gatherer.may_claim(commit, merged, request):
+                self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, tip)
+                self.tally.findings += find_claimed_uses(commit, "notice")
+        ours = [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.tally.strangers]
+        uses = self._find_uses(merged, ours, gathered, judged)
+        use = Use(label, work_ref(merged.number, tip), day, uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
-        return [*changes, *self._take_notes(merged, gathered)]
+        return [*changes, *(self._take_notes(label, gathered) if merged.tip in ours else ())]
 
-    def _take_notes(self, merged: MergedChange, gathered: Gathered) -> Iterator[Change]:
-        """What an agent marked in a session of this change, and no commit brought along; no outsider's, nothing twice.
+    def _take_notes(self, label: str, gathered: Gathered) -> Iterator[Change]:
+        """What an agent marked in a session of this change, and no commit brought along; nothing twice.
 
         What the session does not prove is no learning. It is a problem of the run.
         """
-        if merged.tip not in self._list_ours(merged):
-            return
         keys = [join.id for join in gathered.joins if join.kind == "session"]
         for key, entry in read_session_notes(self._run.base, keys):
             content = content_key(entry.title, entry.body)
@@ -248,7 +234,7 @@ class Learner:
                 )
             elif not any(is_kept(place, other) for other in (*self._draft.kept, *self._draft.inbox)):
                 self._past |= {entry.id}
-                yield Change(step="extract", kind="add", path=path, entry=place.entry, why=f"from {merged.label}")
+                yield Change(step="extract", kind="add", path=path, entry=place.entry, why=f"from {label}")
 
     @cached_property
     def _all_past(self) -> frozenset[str]:
@@ -256,26 +242,31 @@ class Learner:
 
     def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
         """The verdicts on all that was found in one piece of work, and the additions that they make."""
-        limit = self._run.workspace.config.extraction.max_entries_per_change
         forgotten = self._forgotten
         called = forgotten.mask(work.called)
-        evidence = collect(forgotten.mask_all(gathered.events), self._run.workspace.config.extraction, called)
+        evidence = collect(forgotten.mask_all(gathered.events), self._config.extraction, called)
         found = self._judge(work, evidence)  # may fail: nothing of the change is counted before
         found = [one for one in found if not forgotten.refuses_candidate(one.candidate)]
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left.reason for left in evidence.left_out)
-        records = frozenset(piece.id for piece in evidence.pieces if piece.kind == "adr")
-        fresh = self._not_again(settle(self._accept(found), limit, records))
-        judged = self._cite(self._within_limit(fresh, limit, records))
+        judged = self._cite(self._settle(found, frozenset(one.id for one in evidence.pieces if one.kind == "adr")))
         self.tally.judged += judged
-        added = [self._add(item, work) for item in judged if item.verdict == "written"]
-        anchored = cite_named(self._run.workspace, [change.entry for change in added], work.tip or self._run.base.sha)
-        changes = [replace(change, entry=entry) for change, entry in zip(added, anchored, strict=True)]
+        written = [one.candidate for one in judged if one.verdict == "written"]
+        paths = list(map(self._path_of, written))
+        entries = [self._entry(candidate, work) for candidate in written]
+        anchored = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
+        changes = [
+            Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
+            for path, entry in zip(paths, anchored, strict=True)
+        ]
         return judged, changes
 
-    def _accept(self, judged: Sequence[Judged]) -> list[Judged]:
-        """The verdicts, with what a person accepted to be written."""
+    def _settle(self, found: Sequence[Judged], records: Set[str]) -> tuple[Judged, ...]:
+        """The verdicts of a change together: what a person accepted is written, what an earlier run wrote is not, even
+        if a person reworded or removed it, and counts towards the limit; `records` are pieces, and count for nothing.
+        """
+        limit = self._config.extraction.max_entries_per_change
 
         def accept(one: Judged) -> Judged:
             if one.verdict != "suspected" or content_key(one.candidate.title, one.candidate.body) not in self._accepted:
@@ -283,22 +274,36 @@ class Learner:
             candidate = replace(one.candidate, accepted=ACCEPTED_IN)
             return replace(one, verdict="written", reason="accepted by a person", candidate=candidate)
 
-        return list(map(accept, judged))
+        def is_written(candidate: Candidate) -> bool:
+            names = (entry_id(candidate), content_key(candidate.title, candidate.body))
+            return names[0] in self._draft.by_id or not self._past.isdisjoint(names)
+
+        again = "written by an earlier run, and reworded or removed since"
+        over = f"earlier runs wrote {limit} of this change"
+        settled = list(settle(list(map(accept, found)), limit, records))
+        earlier = [is_written(one.candidate) for one in settled]
+        counts = [not is_record(one.candidate, records) for one in settled]
+        room = limit - sum(is_old and is_counted for is_old, is_counted in zip(earlier, counts, strict=True))
+        for at, one in enumerate(settled):
+            if one.verdict == "written" and earlier[at]:
+                settled[at] = replace(one, verdict="restates", reason=again)
+            elif one.verdict == "written" and counts[at]:
+                settled[at] = one if room > 0 else replace(one, verdict="over_limit", reason=over)
+                room -= 1
+        return tuple(settled)
 
     def _cite(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
         """The verdicts, each candidate with what it is about of the files that it was found with."""
         found = [one.candidate for one in judged]
         proses = [f"{one.title}\n{one.body}" for one in found]
         cites = cite_touched(self._run.workspace, [(text, one.cites) for text, one in zip(proses, found, strict=True)])
-        # A rule of conduct is about no code, whatever its commit touched.
-        is_conduct = [
-            one.type == "directive" and not (NAMES_CODE.search(text) or list_mentions(text))
-            for one, text in zip(found, proses, strict=True)
-        ]
-        cites = [() if is_rule else own for own, is_rule in zip(cites, is_conduct, strict=True)]
-        return tuple(
-            replace(one, candidate=replace(one.candidate, cites=own)) for one, own in zip(judged, cites, strict=True)
-        )
+        cited = []
+        for one, prose, own in zip(judged, proses, cites, strict=True):
+            # A rule of conduct is about no code, whatever its commit touched.
+            names_code = NAMES_CODE.search(prose) or list_mentions(prose)
+            kept = own if one.candidate.type != "directive" or names_code else ()
+            cited.append(replace(one, candidate=replace(one.candidate, cites=kept)))
+        return tuple(cited)
 
     def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.
@@ -311,7 +316,7 @@ class Learner:
         case = JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else self._draft.home_of(where),
-            takes_norms=self._run.workspace.config.extraction.norms == "seed",
+            takes_norms=self._config.extraction.norms == "seed",
             tip=work.tip,
             is_declined=not work.tip,
             pieces=evidence.pieces,
@@ -320,9 +325,8 @@ class Learner:
             find_document=lambda candidate: self._documents.find(candidate, list_changed(evidence.pieces)),
             known_to=self._list_known,
         )
-        by_rules = list(
-            judge_reply(case, RulesEngine().extract(Request(change=case.label, evidence=case.pieces)).text).judged
-        )
+        reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
+        by_rules = list(judge_reply(case, reply.text).judged)
         if self._run.asker is None:
             return by_rules
         shown = replace(evidence, changed=self._read_changed(work, evidence))
@@ -344,7 +348,7 @@ class Learner:
         touched = (path for turn in turns for path in turn.paths if path in changed)
         paths = list(dict.fromkeys([*named, *touched]))[:MAX_CHANGED]
         with suppress(RepositoryError):  # a blob that is missing here
-            found = read_hunks(self._run.workspace.repo, work.start, work.tip, paths) if paths else {}
+            found = read_hunks(self._repo, work.start, work.tip, paths) if paths else {}
             width = CHANGED_WIDTH // max(len(found), 1)
             return "\n".join(f"{path}\n{redact(text).text[:width]}" for path, text in found.items())
         return ""
@@ -354,44 +358,13 @@ class Learner:
         wanted = parse_target(candidate.scope)
         return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
 
-    def _not_again(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
-        """A candidate that an earlier run wrote is not written again, even if a person reworded or removed it."""
-        reason = "written by an earlier run, and reworded or removed since"
-        return tuple(
-            replace(item, verdict="restates", reason=reason)
-            if item.verdict == "written" and self._is_written(item.candidate)
-            else item
-            for item in judged
-        )
-
-    def _is_written(self, candidate: Candidate) -> bool:
-        """Whether it was written before, by its id, or was rejected, by its content."""
-        wanted = entry_id(candidate)
-        return wanted in self._draft.by_id or not self._past.isdisjoint(
-            (wanted, content_key(candidate.title, candidate.body))
-        )
-
-    def _within_limit(self, judged: Sequence[Judged], limit: int, records: Set[str]) -> tuple[Judged, ...]:
-        """Entries that earlier runs wrote of this change count towards its limit, also if a person has removed them."""
-        if not judged:
-            return ()
-        counted = [item for item in judged if not is_record(item.candidate, records)]
-        room = limit - sum(self._is_written(item.candidate) for item in counted)
-        fresh = [item for item in counted if item.verdict == "written"]
-        over = {id(item) for item in fresh[max(0, room) :]}
-        reason = f"earlier runs wrote {limit} of this change"
-        return tuple(
-            replace(item, verdict="over_limit", reason=reason) if id(item) in over else item for item in judged
-        )
-
-    def _add(self, item: Judged, work: WorkItem) -> Change:
-        path = self._draft.path_of(parse_target(item.candidate.scope))
+    def _path_of(self, candidate: Candidate) -> str:
+        path = self._draft.path_of(parse_target(candidate.scope))
         if path is None:
-            message = f"{item.candidate.scope} memory has no file that could be written: a directory or link is there"
+            message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
             hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
             raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
-        entry = self._entry(item.candidate, work)
-        return Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
+        return path
 
     def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         day = min(max(work.day, EARLIEST), self._run.today)
@@ -400,52 +373,36 @@ class Learner:
         project = find_project(parse_target(candidate.scope).where, self._run.phases)
         return replace(entry, phase=self._run.phases.get(project))
 
-    def _find_uses(self, merged: MergedChange, gathered: Gathered, judged: Sequence[Judged]) -> Uses:
+    def _find_uses(
+        self, merged: MergedChange, ours: Sequence[Commit], gathered: Gathered, judged: Sequence[Judged]
+    ) -> Uses:
         """The entries that this change was given, that it used, that its learnings restate, and that it confirms.
 
-        Used is what a trailer names, and of what was given what the agent names in a sentence of its own.
+        Used is what a trailer names, and of what was given what the agent names in a sentence of its own. Trailers of
+        outsiders count for nothing, only those of `ours`: in messages, in those that a squash buried, in the request.
         """
-        texts = list(self._told_uses(merged, gathered.request))
-        written, named = list_uses(texts)
+        request, is_ours = gathered.request, merged.tip in ours
+        texts = [commit.message for commit in ours if self._copies.claim(commit)]
+        if is_ours:
+            buried = self._buried.find(merged, request.commits if request else ())
+            texts += [format_trailers(one.trailers) for one in buried if one.how != "commit"]
+            texts += [request.body] if request else []
+        written, named = list_ids(texts, GIVEN), list_ids(texts, USED)
         self.tally.has_uses |= bool(written or named)
-        given, ours = self._resolve(written), self._list_ours(merged)
-        if merged.tip in ours:
+        given = self._resolve(written)
+        if is_ours:
             turns = (one.text for one in gathered.events if one.actor == "agent" and one.kind == "text")
-            named += tuple(
-                one for text in turns for one in list_named(text) if find_id(self._draft.entries, one) in given
-            )
+            said = (one for text in turns for one in list_named(text))
+            named += tuple(one for one in said if find_id(self._draft.entries, one) in given)
         restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item))
         return Uses(
             given,
             frozenset(self._resolve(named)),
             frozenset(filter(None, restated)),
-            self.writer.list_confirmed([file.path for one in ours for file in one.files], gathered.request),
-            self._run.workspace.config.prominence.reinforced_by,
-            list_held_out(texts),
+            self.writer.list_confirmed([file.path for one in ours for file in one.files], request),
+            self._config.prominence.reinforced_by,
+            list_ids(texts, HOLDOUT),
         )
-
-    def _list_ours(self, merged: MergedChange) -> list[Commit]:
-        """The commits of a change that no outsider brought."""
-        return [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.tally.strangers]
-
-    def _note_strangers(self, merged: MergedChange, request: PullRequest | None) -> None:
-        """Tally the commits of outsiders, which may say nothing of other work, and findings on uses that they claim."""
-        for commit in merged.commits:
-            if not self._run.gatherer.may_claim(commit, merged, request):
-                start = start_of(merged)
-                self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, merged.tip.sha)
-                self.tally.findings += find_claimed_uses(commit, "notice")
-
-    def _told_uses(self, merged: MergedChange, request: PullRequest | None) -> Iterator[str]:
-        """The texts that may name uses: messages, those that a squash buried, the request's body; no outsider's."""
-        ours = self._list_ours(merged)
-        yield from (commit.message for commit in ours if self._copies.claim(commit))
-        if merged.tip not in ours:
-            return
-        buried = self._buried.find(merged, request.commits if request else ())
-        yield from (format_trailers(one.trailers) for one in buried if one.how != "commit")
-        if request is not None:
-            yield request.body
 
     def _is_copy(self, item: Judged) -> bool:
         """Whether the words come from the commit that the entry came from, or from a copy of it.
@@ -456,7 +413,7 @@ class Learner:
         if known is None or known.entry.id == entry_id(item.candidate):
             return True
         shas = COMMIT.findall(known.entry.source or "") + COMMIT.findall(item.candidate.source)
-        made = {read_authorship(self._run.workspace.repo, sha) for sha in shas}
+        made = {read_authorship(self._repo, sha) for sha in shas}
         return len(shas) == 2 and len(made) == 1 and None not in made
 
     def _resolve(self, written: Iterable[str]) -> tuple[str, ...]:
@@ -474,35 +431,23 @@ def find_fault(entry: Entry) -> str | None:
     return None
 
 
-class Copies:
-    """The commits with trailers before a range, and those of the range that were claimed, oldest first.
+class Documents:
+    """What prose and help text at the tip say already, read when a learning of a model is first held to them."""
 
-    A cherry-pick or a rebase brings a commit again, with its trailers: what it was given counts once.
-    """
+    def __init__(self, base: Snapshot) -> None:
+        self._base, self._is_memory = base, memory_test(base.workspace)
 
-    def __init__(self, repo: Repository, since: str | None) -> None:
-        self._repo, self._since = repo, since
-
-    def claim(self, commit: Commit) -> bool:
-        """Take note of a commit; False where an older one is this one: of the same author, time and subject."""
-        words = commit.message.lower()
-        if not any(f"{key.lower()}:" in words for key in (GIVEN, USED)):
-            return True
-        return self._known.setdefault(_authorship(commit), commit.sha) == commit.sha
+    def find(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
+        """The document that says what a candidate says, or the one of the `changed` files whose help text does."""
+        code = [path for path in changed if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
+        return find_told(candidate.title, self._documents) or find_told(candidate.title, self._read(code))
 
     @cached_property
-    def _known(self) -> dict[Authorship, str]:
-        """The first commit of each authorship; one git process, and only where the range has trailers."""
-        start = self._since and find_commit(self._repo, self._since)
-        if not start:
-            return {}
-        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={GIVEN}:", f"--grep={USED}:", "--reverse")
-        log = read_log(self._repo, *grep, "--end-of-options", start, "--")
-        known: dict[Authorship, str] = {}
-        for commit, _ in log:
-            known.setdefault(_authorship(commit), commit.sha)
-        return known
+    def _documents(self) -> tuple[Paragraph, ...]:
+        return tuple(self._read(sorted(filter(is_document, self._base.tree.files))[:MAX_DOCUMENTS]))
 
-
-def _authorship(commit: Commit) -> Authorship:
-    return commit.email, commit.authored_at.isoformat(), commit.subject
+    def _read(self, paths: Iterable[str]) -> Iterator[Paragraph]:
+        here = {path for path in paths if not self._is_memory(path)}
+        for content in self._base.tree.read(here, MAX_DOCUMENT_BYTES):
+            if content.data is not None:
+                yield from list_paragraphs(content.file.path, content.data.decode("utf-8", "replace"))

@@ -24,9 +24,7 @@ from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
 from memory_ci.text import shorten
 
-KEEP = "keep"
-"""The step of the commit that carries over what maintainers decided."""
-
+KEEP = "keep"  # The step of the commit that carries over what maintainers decided.
 TITLE_WIDTH = 90
 
 
@@ -110,7 +108,11 @@ def read_decisions(
     for key, entry in unticked.items():
         gone[key] = tuple(dict.fromkeys((edits[key].first if key in edits else entry, entry)))
     last = tip.places.keys() - unticked.keys()
-    released = back | _read_released(workspace, commits).difference(lines)
+    released = set(back)  # with the lines that a commit took out: whoever did that changed their mind
+    for commit in commits:
+        if any(file.path == REJECTED_FILE for file in commit.files):
+            before, after = workspace.at(commit.parents[0]), workspace.at(commit.sha)
+            released |= set(read_rejected(before)).difference(read_rejected(after), lines)
     left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
     taken_out = tuple(entry for entry in left_out if line_of(entry) not in released)
     touched = tuple(
@@ -122,7 +124,7 @@ def read_decisions(
     lines += [path for path in deleted if path.isprintable()]
     return MaintainerDecisions(
         rejected=tuple(dict.fromkeys((*lines, *map(line_of, taken_out)))),
-        released=released,
+        released=frozenset(released),
         taken_out=taken_out,
         edits=tuple(edit for key, edit in edits.items() if key in last),
         touched=touched,
@@ -132,12 +134,7 @@ def read_decisions(
 
 def line_of(entry: Entry) -> str:
     """The line of REJECTED_FILE for an entry."""
-    return say_rejected(entry.title, entry.body)
-
-
-def say_rejected(title: str, body: str) -> str:
-    """The line of REJECTED_FILE for a learning."""
-    return f"{content_key(title, body)} {shorten(title, TITLE_WIDTH)}"
+    return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
 
 
 def prose_of(data: bytes | None) -> list[str]:
@@ -196,16 +193,6 @@ def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[T
             first.setdefault(path, old.get(path))
             last[path] = new.get(path)
     return (Touched(path, first[path], new) for path, new in last.items() if new != first[path])
-
-
-def _read_released(workspace: Workspace, commits: Sequence[Commit]) -> frozenset[str]:
-    """The lines of REJECTED_FILE that the commits took out: whoever did that changed their mind."""
-    found: set[str] = set()
-    for commit in commits:
-        if any(file.path == REJECTED_FILE for file in commit.files):
-            before, after = workspace.at(commit.parents[0]), workspace.at(commit.sha)
-            found |= set(read_rejected(before)).difference(read_rejected(after))
-    return frozenset(found)
 
 
 def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]) -> str:

@@ -5,10 +5,11 @@ Beyond the repository: what holds anywhere is copied into the global memory, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from itertools import permutations
+from itertools import chain, permutations, product
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.grounding import find_ungrounded
-from memory_ci.extraction.reply import parse_reply
+from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import deepest_directory
 from memory_ci.flows.anchors import gone_since, judge_anchors
 from memory_ci.flows.draft import Draft
@@ -38,6 +39,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.names import work_ref
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUse, Plan, PlannedStep, Step
+from memory_ci.records.report import Finding
 from memory_ci.rendering.plan import render_commit_message
 from memory_ci.store.document import load_file, parse_memory_file
 from memory_ci.store.edits import apply_changes
@@ -74,18 +76,68 @@ def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterat
     """The steps that change something, in order, each planned on what the one before leaves of the draft."""
     draft = draft.copy()
     for step in STEPS:
-        if step in steps and step in PLANNERS:
-            changes = draft.take(_last_updates(PLANNERS[step](upkeep, draft)))
-            if changes:
-                yield PlannedStep(step=step, changes=changes)
+        if step not in steps:
+            continue
+        changes = _plan_step(step, upkeep, draft)
+        # One update of each entry: the last one, which was planned on top of the earlier ones.
+        last = {(change.path, change.entry.id): change for change in changes if change.kind == "update"}
+        why = {key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key)) for key in last}
+        updates = (replace(change, why=why[key]) for key, change in last.items())
+        if taken := draft.take((*updates, *(change for change in changes if change.kind != "update"))):
+            yield PlannedStep(step=step, changes=taken)
 
 
-def _last_updates(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """One update of each entry: the last one, which was planned on top of the earlier ones."""
-    last = {(change.path, change.entry.id): change for change in changes if change.kind == "update"}
-    why = {key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key)) for key in last}
-    updates = tuple(replace(change, why=why[key]) for key, change in last.items())
-    return (*updates, *(change for change in changes if change.kind != "update"))
+def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
+    base, kept, today = draft.base, draft.kept, upkeep.today
+    match step:
+        case "consolidate":
+            verdicts = judge_anchors(base.workspace, kept, base.sha)
+            repointed = draft.take(plan_repoint(kept, verdicts, base.sha))
+            undone = draft.take(plan_undone(kept, upkeep.reverts))
+            return (*repointed, *undone, *plan_consolidation(kept, today))
+        case "promote":
+
+            def list_folders() -> dict[str, str]:
+                """The directory of each merged change that an episode tells of."""
+                told = (episode.action for episode in combine(load_episodes(base.workspace, base.sha).tellings))
+                return {work_ref(one.pr, one.commit): deepest_directory(one.files) for one in told if one.files}
+
+            changes = plan_promotion(kept, today, draft.path_of, names_of(base)).changes
+            return (*changes, *plan_norms(kept, today, draft.path_of, list_folders))
+        case "retire":
+            changes = plan_retirements(base, kept, upkeep.since, today)
+            if upkeep.stale_after is None:
+                return changes
+            verdicts = judge_anchors(base.workspace, kept, base.sha)
+            gone = gone_since(base.workspace, kept, verdicts, base.sha)
+            ended = {change.entry.id for change in changes}
+            stale = plan_stale_retirement(kept, verdicts, gone, today, upkeep.stale_after)
+            return (*changes, *(change for change in stale if change.entry.id not in ended))
+        case "compact":
+            return plan_compaction(kept, tuple(_find_older(base, list_unlike(kept))), upkeep.same)
+    return ()
+
+
+def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
+    """The older copies of an id, if a commit made another of them: edited on one branch, moved on the other, merged."""
+    workspace = base.workspace
+    for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
+        text, path = _text(one.entry), other.path
+
+        def said_under(rev: str, path: str = path, key: str = one.entry.id) -> list[str]:
+            """What a file of a revision says under the id."""
+            file = parse_memory_file(path, workspace.at(rev).read([path]).get(path, b""))
+            return [_text(entry) for entry in file.entries if entry.id == key]
+
+        line = max({*text.split("\n")}.difference(_text(other.entry).split("\n")), key=len, default="")[:SEARCHED]
+        commits = list_replacing(workspace.repo, base.sha, path, line) if line else []
+        sides = ((said_under(f"{sha}^"), said_under(sha)) for sha in commits)
+        if any(before == [text] != after and len(after) == 1 for before, after in sides):
+            yield one
+
+
+def _text(entry: Entry) -> str:
+    return f"{entry.title}\n{entry.body}"
 
 
 def plan_upkeep_alone(
@@ -97,6 +149,10 @@ def plan_upkeep_alone(
     draft = Draft(workspace.at(base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
     upkeep = Upkeep(cursor.source if cursor else None, today, stale_after=stale_after)
+    return _plan(ref, base, tuple(plan_upkeep(upkeep, draft, steps)), draft.base.memory.findings)
+
+
+def _plan(ref: str, base: str, steps: tuple[PlannedStep, ...], findings: tuple[Finding, ...] = ()) -> Plan:
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -105,71 +161,9 @@ def plan_upkeep_alone(
         until=None,
         engine=EngineUse("none", "upkeep needs none"),
         counts=Counts(),
-        steps=tuple(plan_upkeep(upkeep, draft, steps)),
-        findings=draft.base.memory.findings,
+        steps=steps,
+        findings=findings,
     )
-
-
-def _consolidate(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    verdicts = judge_anchors(draft.base.workspace, draft.kept, draft.base.sha)
-    repointed = draft.take(plan_repoint(draft.kept, verdicts, draft.base.sha))
-    undone = draft.take(plan_undone(draft.kept, upkeep.reverts))
-    return (*repointed, *undone, *plan_consolidation(draft.kept, upkeep.today))
-
-
-def _promote(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    changes = plan_promotion(draft.kept, upkeep.today, draft.path_of, names_of(draft.base)).changes
-    return (*changes, *plan_norms(draft.kept, upkeep.today, draft.path_of, lambda: _folders(draft.base)))
-
-
-def _folders(base: Snapshot) -> dict[str, str]:
-    """The directory of each merged change that an episode tells of."""
-    told = (episode.action for episode in combine(load_episodes(base.workspace, base.sha).tellings))
-    return {work_ref(one.pr, one.commit): deepest_directory(one.files) for one in told if one.files}
-
-
-def _retire(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    changes = plan_retirements(draft.base, draft.kept, upkeep.since, upkeep.today)
-    if upkeep.stale_after is None:
-        return changes
-    verdicts = judge_anchors(draft.base.workspace, draft.kept, draft.base.sha)
-    gone = gone_since(draft.base.workspace, draft.kept, verdicts, draft.base.sha)
-    ended = {change.entry.id for change in changes}
-    stale = plan_stale_retirement(draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after)
-    return (*changes, *(change for change in stale if change.entry.id not in ended))
-
-
-def _compact(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    return plan_compaction(draft.kept, tuple(_find_older(draft.base, list_unlike(draft.kept))), upkeep.same)
-
-
-def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
-    """The older copies of an id, if a commit made another of them: edited on one branch, moved on the other, merged."""
-    for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
-        text, path = _text(one.entry), other.path
-        line = max({*text.split("\n")}.difference(_text(other.entry).split("\n")), key=len, default="")[:SEARCHED]
-        commits = list_replacing(base.workspace.repo, base.sha, path, line) if line else []
-        sides = [[_said_under(base.workspace, rev, one, path) for rev in (f"{sha}^", sha)] for sha in commits]
-        if any(before == [text] != after and len(after) == 1 for before, after in sides):
-            yield one
-
-
-def _said_under(workspace: Workspace, rev: str, place: Located, path: str) -> list[str]:
-    """What a file of a revision says under the id of an entry."""
-    file = parse_memory_file(path, workspace.at(rev).read([path]).get(path, b""))
-    return [_text(entry) for entry in file.entries if entry.id == place.entry.id]
-
-
-def _text(entry: Entry) -> str:
-    return f"{entry.title}\n{entry.body}"
-
-
-PLANNERS: Mapping[Step, Callable[[Upkeep, Draft], Sequence[Change]]] = {
-    "consolidate": _consolidate,
-    "promote": _promote,
-    "retire": _retire,
-    "compact": _compact,
-}
 
 
 def names_of(snapshot: Snapshot) -> frozenset[str]:
@@ -198,59 +192,55 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
     """
     if engine is None or not entries:
         return tuple(entries)
-    pieces = {f"e{number}": _piece(f"e{number}", entry) for number, entry in enumerate(entries, start=1)}
-    reply = engine.extract(Request(change="promotion", evidence=tuple(pieces.values()), task="promotion"))
-    cited = {
-        quote.evidence
-        for learning in parse_reply(reply.text).learnings
-        if learning.reach == "everyone" and find_ungrounded(learning, pieces) is None
-        for quote in learning.quotes
-    }
-    return tuple(entry for key, entry in zip(pieces, entries, strict=True) if key in cited)
+    learnings = _ask(engine, "promotion", entries)
+    cited = {entry.id for learning, quoted in learnings if learning.reach == "everyone" for entry in quoted}
+    return tuple(entry for entry in entries if entry.id in cited)
 
 
 def find_same(asker: Asker, places: Sequence[Located], fresh: Collection[str]) -> tuple[frozenset[str], ...]:
     """The ids of entries that a model takes to say the same, among those just written (`fresh`) and those near them.
 
-    Nothing is asked where nothing is near. Entries without words in common are no group, whatever the model says.
-    Raises EngineError as the engine.
+    Near are active entries of one file whose titles share words. Nothing is asked where nothing is near. Entries
+    without words in common are no group, whatever the model says. Raises EngineError as the engine.
     """
     stems = {place.entry.id: frozenset(map(stem, content_words(place.entry.title))) for place in places}
-    near = list(_near_pairs(places, fresh, stems))
-    named = dict.fromkeys(one for pair in near for one in pair)
+    active = [(place.path, place.entry.id) for place in places if place.entry.status == "active"]
+    near = [
+        (one, other)
+        for (path, one), (there, other) in product((place for place in active if place[1] in fresh), active)
+        if path == there
+        and (one < other or (one != other and other not in fresh))
+        and len(stems[one] & stems[other]) >= SHARED_WORDS
+        and jaccard(stems[one], stems[other]) >= SHARED_PART
+    ]
+    named = frozenset(chain.from_iterable(near))
     entries = [place.entry for place in places if place.entry.id in named][:MAX_COMPARED]
     if len(entries) < 2:
         return ()
-    pieces = {f"e{number}": _piece(f"e{number}", entry) for number, entry in enumerate(entries, start=1)}
-    ids = dict(zip(pieces, (entry.id for entry in entries), strict=True))
-    reply = asker.extract(Request(change="consolidation", evidence=tuple(pieces.values()), task="consolidation"))
-    groups = (
-        {ids[quote.evidence] for quote in learning.quotes}
-        for learning in parse_reply(reply.text).learnings
-        if find_ungrounded(learning, pieces) is None
-    )
-    linked = ({one for pair in near if group.issuperset(pair) for one in pair} for group in groups)
-    return tuple(frozenset(group) for group in linked if group)
+    groups = ({entry.id for entry in quoted} for _, quoted in _ask(asker, "consolidation", entries))
+    linked = (frozenset(one for pair in near if group.issuperset(pair) for one in pair) for group in groups)
+    return tuple(filter(None, linked))
 
 
-def _near_pairs(
-    places: Sequence[Located], fresh: Collection[str], stems: Mapping[str, frozenset[str]]
-) -> Iterator[tuple[str, str]]:
-    """Pairs of active entries of one file, one of them new, whose titles share words."""
-    active = [place for place in places if place.entry.status == "active"]
-    for new in (place for place in active if place.entry.id in fresh):
-        for other in active:
-            one, two = new.entry.id, other.entry.id
-            is_pair = other.path == new.path and (one < two or (one != two and two not in fresh))
-            is_near = len(stems[one] & stems[two]) >= SHARED_WORDS and jaccard(stems[one], stems[two]) >= SHARED_PART
-            if is_pair and is_near:
-                yield one, two
-
-
-def _piece(key: str, entry: Entry) -> Evidence:
-    text = f"{entry.title}\n\n{entry.body}".strip()
-    origin = Origin(kind="file", id=entry.id)
-    return Evidence(id=key, kind="entry", text=text, trust="T0", origin=origin, at=UNKNOWN_TIME)
+def _ask(
+    engine: Engine, task: Literal["promotion", "consolidation"], entries: Sequence[Entry]
+) -> list[tuple[Learning, list[Entry]]]:
+    """What a model answers about entries: each grounded learning with the entries that it quotes."""
+    known = {f"e{number}": entry for number, entry in enumerate(entries, start=1)}
+    pieces = {
+        key: Evidence(
+            id=key,
+            kind="entry",
+            text=f"{entry.title}\n\n{entry.body}".strip(),
+            trust="T0",
+            origin=Origin(kind="file", id=entry.id),
+            at=UNKNOWN_TIME,
+        )
+        for key, entry in known.items()
+    }
+    reply = engine.extract(Request(change=task, evidence=tuple(pieces.values()), task=task))
+    grounded = (one for one in parse_reply(reply.text).learnings if find_ungrounded(one, pieces) is None)
+    return [(learning, [known[quote.evidence] for quote in learning.quotes]) for learning in grounded]
 
 
 def promote_globally(
@@ -263,31 +253,6 @@ def promote_globally(
     """
     from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
 
-    place, path = _find_checkout(config_path)
-    ref, tip = branch_tip(place, None)
-    content = place.at(tip).read([path])
-    known = [located.entry for located in load_file(path, content.get(path, b""), place.config.scopes).entries]
-    fresh = tuple(entry for entry in entries if not any(is_same_learning(entry, other) for other in known))
-    if not fresh or dry_run:
-        return fresh
-    changes = tuple(Change(step="promote", kind="add", path=path, entry=e, why="from a project") for e in fresh)
-    plan = Plan(
-        schema_version=PLAN_VERSION,
-        ref=ref,
-        base=tip,
-        since=None,
-        until=None,
-        engine=EngineUse("none", ""),
-        counts=Counts(),
-    )
-    message = render_commit_message([PlannedStep(step="promote", changes=changes)], plan)
-    commit = PlannedCommit(files=apply_changes(content, changes), message=message)
-    commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now)
-    return fresh
-
-
-def _find_checkout(config_path: str) -> tuple[Workspace, str]:
-    """The repository of the global memory, and its memory file as the repository names it."""
     directory = Path(config_path).expanduser()
     hint = "Clone the repository of the global memory, and name its directory: `global: {path: ~/memory}`."
     if not config_path or not directory.is_dir():
@@ -296,5 +261,15 @@ def _find_checkout(config_path: str) -> tuple[Workspace, str]:
         place = open_committed(directory)
     except RepositoryError as error:
         raise UsageError(f"{directory} is in no git repository", slug="no-global-checkout", hint=hint) from error
-    path = (directory.resolve() / "MEMORY.md").relative_to((place.repo.root or directory).resolve())
-    return place, path.as_posix()
+    path = (directory.resolve() / "MEMORY.md").relative_to((place.repo.root or directory).resolve()).as_posix()
+    ref, tip = branch_tip(place, None)
+    content = place.at(tip).read([path])
+    known = [located.entry for located in load_file(path, content.get(path, b""), place.config.scopes).entries]
+    fresh = tuple(entry for entry in entries if not any(is_same_learning(entry, other) for other in known))
+    if not fresh or dry_run:
+        return fresh
+    changes = tuple(Change(step="promote", kind="add", path=path, entry=e, why="from a project") for e in fresh)
+    step = PlannedStep(step="promote", changes=changes)
+    commit = PlannedCommit(apply_changes(content, changes), render_commit_message([step], _plan(ref, tip, (step,))))
+    commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now)
+    return fresh

@@ -16,8 +16,7 @@ from memory_ci.flows.inbox.add import add_entry
 from memory_ci.flows.inbox.importer import ImportOptions, import_memory
 from memory_ci.flows.inbox.queue import list_queue
 from memory_ci.flows.index import synced_index
-from memory_ci.flows.record.apply import apply_plan
-from memory_ci.flows.record.referee import find_objections
+from memory_ci.flows.record.apply import apply_plan, find_objections
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.flows.sessions.capture import capture
 from memory_ci.gitrepo.sessionrefs import PUSHED, list_stored, read_stored, store

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
-from memory_ci.flows.record import backfill as module
-from memory_ci.flows.record.backfill import Estimate, Pending, split
+from memory_ci.flows.record import learn as module
+from memory_ci.flows.record.learn import Estimate, Pending, split
 from memory_ci.flows.setup.init import init_repository
 from memory_ci.records.plan import Plan
 from tests.extraction.engines.model_double import make_answer, make_error

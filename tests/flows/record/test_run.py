@@ -10,10 +10,10 @@ import pytest
 from memory_ci.errors import FindingsError, MemoryCIError, RepositoryError
 from memory_ci.flows.inbox.add import add_entry
 from memory_ci.flows.record.apply import apply_plan, parse_plan, preview_plan
-from memory_ci.flows.record.run import format_plan
+from memory_ci.flows.record.run import RecordOptions, format_plan, plan_record
 from memory_ci.records.entry import MAX_CHARS
 from memory_ci.store.edits import format_entry
-from tests.flows.project import MARKED, NOW, Project
+from tests.flows.project import MARKED, NOW, TODAY, Project
 from tests.make import make_entry, make_id
 from tests.repos import make_repo
 
@@ -284,6 +284,14 @@ def test_what_waits_uncommitted_in_the_inbox_is_named(project: Project) -> None:
     project.git("add", ".memory")
     project.commit("Note it")
     assert project.plan().findings == ()
+
+
+def test_a_configuration_of_the_work_tree_that_cannot_be_read_is_named(project: Project) -> None:
+    workspace = project.workspace
+    project.write(".memory-ci.yaml", "publish: 3\n")
+    (finding,) = plan_record(workspace, RecordOptions(), TODAY, lambda *_: None).findings
+    assert (finding.path, finding.code, finding.level) == (".memory-ci.yaml", "bad-config", "notice")
+    assert "that of the commit holds" in finding.message
 
 
 def test_an_unmarked_merge_leaves_an_episode_and_nothing_else(project: Project) -> None:
