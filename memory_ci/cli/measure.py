@@ -137,7 +137,7 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     from memory_ci.flows.measure.evaluate import evaluate_extraction, load_gold
 
     if gold.is_dir():
-        from memory_ci.flows.measure.evaluate_set import evaluate_set
+        from memory_ci.flows.measure.evaluate import evaluate_set
 
         found = evaluate_set(gold)
         show(found, render_set(found), as_json)
@@ -224,7 +224,7 @@ def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **argum
       memory-ci eval draw labelled --since 1y --engine claude-cli
       memory-ci eval extraction labelled
     """
-    from memory_ci.flows.measure.evaluate_set import draw_set, write_sheets
+    from memory_ci.flows.measure.evaluate import draw_set, write_sheets
     from memory_ci.flows.record.run import RecordOptions, fetch_sessions
     from memory_ci.records.quality import Drawn
 

@@ -17,11 +17,12 @@ from memory_ci.flows.edits import name_edits
 from memory_ci.flows.eligible import is_work, merged_on, own_commits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.inbox.queue import list_queue
-from memory_ci.flows.measure.explanation import explain_task
 from memory_ci.flows.measure.health import health_history, measure_health
 from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.flows.serve.anchor_verdicts import judge_located
+from memory_ci.flows.serve.options import RetrieveOptions
+from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, load_memory, memory_test, readable_path
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.forges import find_address
@@ -50,16 +51,21 @@ from memory_ci.records.overview import (
     Cover,
     EntryLife,
     ExplainedTask,
+    FoundState,
     LifeStep,
     Overview,
     ReleaseHealth,
+    ScoredEntry,
     SourceCount,
     WebLink,
     WorkWeek,
 )
 from memory_ci.records.question import Question
+from memory_ci.records.retrieval import Hit
+from memory_ci.rendering.context import entry_cost, norm_cost
 from memory_ci.rendering.report import render_report
 from memory_ci.rendering.why import say_verdict
+from memory_ci.retrieval.verdict import LEAST_SHARE
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
@@ -365,4 +371,57 @@ def _ask(number: int, one: Question) -> AskedQuestion:
         why=one.why,
         quote=shorten(" ".join(quotes[0].text.split()), MAX_BODY) if quotes else "",
         commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in one.answers),
+    )
+
+
+# -- Explanation: one task, all that it finds, and why each entry is given or left out
+
+MAX_FOUND, MAX_WITHHELD = 14, 3
+
+
+def explain_task(workspace: Workspace, task: str, today: date, environ: Mapping[str, str]) -> ExplainedTask:
+    """What a job with this task is given, and the best of what it is not. Raises what `retrieve` raises."""
+    answer = retrieve(workspace, task, RetrieveOptions(), today, environ)
+    every = retrieve(workspace, task, RetrieveOptions(all_matches=True), today, environ)
+    given = {hit.located.entry.id for hit in answer.hits}
+    late = {hit.located.entry.id for hit in answer.hits_dropped}
+    hits = sorted((*every.hits, *every.hits_dropped), key=lambda hit: -hit.score)
+    floor = LEAST_SHARE * max(hit.score for hit in hits) if given | late else None
+
+    def state_of(hit: Hit) -> FoundState:
+        if (id_ := hit.located.entry.id) in given | late:
+            return "given" if id_ in given else "no room"
+        return "too far" if floor is None or hit.score < floor else "too many"
+
+    found = [_score(hit, state_of(hit)) for hit in hits[:MAX_FOUND]]
+    found += [_score(one.hit, "withheld", one.why) for one in answer.withheld[:MAX_WITHHELD]]
+    budget = (
+        ("for every job", sum(map(norm_cost, answer.norms))),
+        ("for this task", sum(map(entry_cost, answer.hits))),
+        ("no room", sum(map(entry_cost, answer.hits_dropped)) + sum(map(norm_cost, answer.norms_dropped))),
+    )
+    return ExplainedTask(
+        task=answer.task,
+        found=tuple(found),
+        floor=floor,
+        more=len(hits[MAX_FOUND:]),
+        budget=budget,
+        room=workspace.config.retrieve.max_chars,
+    )
+
+
+def _score(hit: Hit, state: FoundState, why: str = "") -> ScoredEntry:
+    score, parts = 0.0, list[tuple[str, float]]()
+    for name, value in hit.factors:
+        after = score * value if parts else value
+        parts.append((name, round(after - score, 4)))
+        score = after
+    entry = hit.located.entry
+    return ScoredEntry(
+        id=entry.id,
+        title=entry.title,
+        state=state,
+        score=score,
+        parts=tuple(p for p in parts if p[1]),
+        why=why,
     )
