@@ -66,6 +66,7 @@ from memory_ci.text import plural
 
 MAX_ASKED = 300  # titles of the newest merged changes that are asked of the index
 MAX_NAMED = 50  # of those that find nothing are named
+MAX_LOST = 3  # places that cannot be read or served are named
 MAX_ON_PAGE = 5_000  # entries: of more the health is said when it is asked for, not on the page of every job
 MAX_EMBEDDED = 1_000  # texts: of more no vectors are made for the crewship profile, for that takes minutes
 MONTHS = 12
@@ -92,7 +93,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to measure at a place.
 
     `active` are the entries in force that the index holds; `known` the ids of all entries and of those that they
-    replaced; `left_out` how many places of the files it does not hold. `silence` says why history cannot be read.
+    replaced; `lost` the places in files that it does not hold. `silence` says why history cannot be read.
     """
 
     workspace: Workspace
@@ -100,7 +101,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     index: Index
     active: tuple[Located, ...]
     known: frozenset[str]
-    left_out: int
+    lost: tuple[str, ...]
     changes: tuple[MergedChange, ...]
     episodes: tuple[Episode, ...]
     silence: str
@@ -206,8 +207,10 @@ def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
     files = () if is_void else list_memory_files(workspace, place.view)
     read = list(load_files(workspace, files))
     screened = list(map(screen, read))
-    broken = {(one.path, one.line) for file in read for one in file.findings if one.level == "error"}
-    refused = sum(len(before.entries) - len(after.entries) for before, after in zip(read, screened, strict=True))
+    lost = sorted({(one.path, one.line) for file in read for one in file.findings if one.level == "error"})
+    for before, after in zip(read, screened, strict=True):
+        kept = {(one.path, one.line) for one in after.entries}
+        lost += [(one.path, one.line) for one in before.entries if (one.path, one.line) not in kept]
     changes: tuple[MergedChange, ...] = ()
     silence = "there is no commit yet" if place.tip is None else ""
     try:
@@ -226,7 +229,7 @@ def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
             index=index,
             active=tuple(one for one in held if metrics.is_in_force(one.entry, place.today)),
             known=ids | (replaced & frozenset().union(*pasts)),  # an id that no commit had is only a word
-            left_out=len(broken) + refused,
+            lost=tuple(f"{path}:{line}" for path, line in lost),
             changes=changes,
             episodes=() if is_void else combine(load_episodes(workspace, place.view).tellings),
             silence=silence,
@@ -262,7 +265,13 @@ def _coverage(scene: Scene) -> Measured:
     names = sources | frozenset().union(*map(names_of_episode, scene.episodes))
     tip = scene.place.tip
     judged = count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
-    return metrics.score_coverage(judged, len(scene.changes), len(scene.active), scene.left_out, scene.silence)
+    measured = metrics.score_coverage(judged, len(scene.changes), len(scene.active), len(scene.lost), scene.silence)
+    return measured._replace(basis=measured.basis + _name_lost(scene))
+
+
+def _name_lost(scene: Scene) -> str:
+    more = f" and {len(scene.lost) - MAX_LOST} more" if len(scene.lost) > MAX_LOST else ""
+    return f" ({', '.join(scene.lost[:MAX_LOST])}{more})" if scene.lost else ""
 
 
 def _efficiency(scene: Scene) -> Measured:
@@ -362,7 +371,7 @@ class Closeness(msgspec.Struct, frozen=True):
 
 
 def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[MetricName, Measured]:
-    close = _measure_closeness(scene, environ)
+    close, indexed = _measure_closeness(scene, environ), metrics.score_indexed(len(scene.active), len(scene.lost))
     if close.near:
         pairs = zip(scene.active, find_similar(scene.index, scene.active, words_of, statuses=("active",)), strict=True)
         linked = {place.entry.id for own, found in pairs for near in found.near for place in (own, near.located)}
@@ -370,7 +379,7 @@ def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[M
         linked = set(metrics.find_alike(scene.entries, LEAST_JACCARD))
     return {
         "freshness": metrics.score_age(scene.entries, scene.today),
-        "coverage": metrics.score_indexed(len(scene.active), scene.left_out),
+        "coverage": indexed._replace(basis=indexed.basis + _name_lost(scene)),
         "coherence": metrics.score_tightness(close.near, close.silence),
         "efficiency": metrics.score_hits(close.hits, close.silence),
         "reachability": _reach(scene, metrics.find_related(scene.entries, scene.known) | linked, metrics.score_linked),
