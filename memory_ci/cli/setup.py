@@ -223,7 +223,7 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
       memory-ci doctor --privacy
     """
     from memory_ci.flows.doctor.doctor import CHECKS, diagnose
-    from memory_ci.flows.doctor.privacy import PRIVACY
+    from memory_ci.flows.doctor.machine import PRIVACY
     from memory_ci.rendering.health import render_diagnosis
 
     with progress("Looking"):

@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, UsageError
-from memory_ci.flows.doctor.agents import check_agents
 from memory_ci.flows.doctor.case import DoctorCheck, Surroundings
 from memory_ci.flows.doctor.machine import (
     check_clock,
@@ -23,14 +22,16 @@ from memory_ci.flows.doctor.machine import (
 )
 from memory_ci.flows.doctor.memory import (
     check_cache,
+    check_cursor,
     check_files,
     check_global,
+    check_history,
     check_index,
     check_interrupted,
+    check_sessions,
     check_vectors,
 )
-from memory_ci.flows.doctor.merged_changes import check_cursor, check_history, check_sessions
-from memory_ci.flows.doctor.setup import check_ci, check_hooks, check_merge_driver, check_pre_commit
+from memory_ci.flows.doctor.setup import check_agents, check_ci, check_hooks, check_merge_driver, check_pre_commit
 from memory_ci.flows.workspace import Workspace, workspace_here
 from memory_ci.gitrepo.process import offline
 from memory_ci.gitrepo.repo import find_repository
