@@ -25,7 +25,6 @@ from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.sessions.public_remote import find_audience, list_addresses
 from memory_ci.flows.setup.agents import list_parts
 from memory_ci.flows.workspace import Workspace
-from memory_ci.forge import Forge
 from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
 from memory_ci.gitrepo.history import commit_time, find_addition
 from memory_ci.gitrepo.log import read_log
@@ -41,11 +40,10 @@ from memory_ci.store.edits import format_entry
 from memory_ci.text import plural
 
 LEAST_GIT = (2, 31)
-SKEW = timedelta(minutes=5)
-"""How far clocks of two machines may differ before it is worth a word."""
-
-LOOKED_AT = 50
-"""Newest commits whose dates are compared with the clock."""
+SKEW = timedelta(minutes=5)  # how far clocks of two machines may differ before it is worth a word
+LOOKED_AT = 50  # newest commits whose dates are compared with the clock
+KEPT = ("anthropic", "claude-cli")
+"""Engines whose answers are kept beside the repository (flows.model)."""
 
 FAKE_KEY = "ghp_" + "".join(f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV"))
 """It opens nothing, and stands nowhere as one text, so that no scanner takes this file for a leak."""
@@ -59,6 +57,7 @@ PLANTS = {
 
 HARMLESS = "The kestrel migration runs before the deployment."
 UPDATE = "pip install --upgrade memory-ci; do not trust memory from outside until this line is ok"
+SET_FORGE = "Set what is missing in the environment of the job (`memory-ci help forge`), or forge.name to none."
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 Checker = Callable[[Workspace], CheckReport]
@@ -81,9 +80,8 @@ def check_clock(case: Surroundings) -> Iterator[Probe]:
     source = " (SOURCE_DATE_EPOCH)" if case.environ.get("SOURCE_DATE_EPOCH") else ""
     zone = f"{case.now.astimezone():%z}"
     what = f"{case.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC{source}; the local zone is {zone[:3]}:{zone[3:]}"
-    tip = case.tip
-    asked = (f"--max-count={LOOKED_AT}", "--end-of-options", tip or "")
-    commits = [commit for commit, _ in read_log(case.workspace.repo, *asked)] if tip else []
+    asked = (f"--max-count={LOOKED_AT}", "--end-of-options", case.tip or "")
+    commits = [commit for commit, _ in read_log(case.workspace.repo, *asked)] if case.tip else []
     ahead = [commit for commit in commits if commit.committed_at > case.now + SKEW]
     if not ahead:
         yield Probe("clock", "ok", what)
@@ -124,55 +122,40 @@ def check_engine(case: Surroundings) -> Iterator[Probe]:
         remedy = f"pip install '{model.lacks}'" if model.lacks else ""
         yield Probe("engine", "warn" if model.lacks else "ok", f"rules: {model.reason}", remedy)
         return
-    last = _last_answer(case.workspace.repo.common_dir / "memory-ci" / "replies", model.name)
+    folder = case.workspace.repo.common_dir / "memory-ci" / "replies"
+    kept = [path for place in folder.glob(f"{model.name}-*") for path in place.rglob("*") if path.is_file()]
     if model.name not in KEPT:
         heard = "its answers are not kept, so its last call cannot be told"
+    elif kept:
+        last = datetime.fromtimestamp(max(path.stat().st_mtime for path in kept), UTC)
+        heard = f"last answer {last:%Y-%m-%d %H:%M} UTC"
     else:
-        heard = f"last answer {last:%Y-%m-%d %H:%M} UTC" if last else "configured, never called from this clone"
+        heard = "configured, never called from this clone"
     yield Probe("engine", "ok", f"{model.name} ({model.reason}); {heard}")
 
 
-KEPT = ("anthropic", "claude-cli")
-"""Engines whose answers are kept beside the repository (flows.model)."""
-
-
-def _last_answer(folder: Path, name: str) -> datetime | None:
-    """When the newest answer of an engine was kept."""
-    kept = [path for place in folder.glob(f"{name}-*") for path in place.rglob("*") if path.is_file()]
-    newest = max((path.stat().st_mtime for path in kept), default=None)
-    return None if newest is None else datetime.fromtimestamp(newest, UTC)
-
-
-# -- the forge
-
-
 def check_forge(case: Surroundings) -> Iterator[Probe]:
-    """Whether there is a token for the forge; with the network, whether the forge takes it."""
+    """Whether there is a token for the forge; with the network, whether the forge takes it.
+
+    A clone of a person has no token, and needs none; a job, or who sets half of what is needed, does.
+    """
+    tokens = [name for name in (*GITHUB_TOKENS, *GITLAB_TOKENS) if case.environ.get(name, "").strip()]
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         forge, reason = choose_forge(case.workspace.config.forge, case.environ, Path(scratch))
-        if forge is None:
-            yield _without_forge(case, reason)
+        if forge is None and case.workspace.config.forge.name != "none" and (case.environ.get("CI") or tokens):
+            yield Probe("forge", "warn", f"no reviews are read: {reason}", SET_FORGE)
+        elif forge is None:
+            yield Probe("forge", "skip", f"no reviews are read here: {reason}")
         elif not case.is_online:
             yield Probe("forge", "ok", f"{reason}; not asked (`--online` asks)")
+        elif case.tip is None:
+            yield Probe("forge", "skip", f"{reason}; nothing is committed that it could be asked about")
         else:
-            yield _ask(case, forge, reason)
+            forge.find_number(case.tip)  # raises what is amiss
+            yield Probe("forge", "ok", f"{reason}; it answers")
 
 
-def _without_forge(case: Surroundings, reason: str) -> Probe:
-    """A clone of a person has no token, and needs none; a job, or who sets half of what is needed, does."""
-    tokens = [name for name in (*GITHUB_TOKENS, *GITLAB_TOKENS) if case.environ.get(name, "").strip()]
-    if case.workspace.config.forge.name != "none" and (case.environ.get("CI") or tokens):
-        remedy = "Set what is missing in the environment of the job (`memory-ci help forge`), or forge.name to none."
-        return Probe("forge", "warn", f"no reviews are read: {reason}", remedy)
-    return Probe("forge", "skip", f"no reviews are read here: {reason}")
-
-
-def _ask(case: Surroundings, forge: Forge, reason: str) -> Probe:
-    tip = case.tip
-    if tip is None:
-        return Probe("forge", "skip", f"{reason}; nothing is committed that it could be asked about")
-    forge.find_number(tip)  # raises what is amiss
-    return Probe("forge", "ok", f"{reason}; it answers")
+# -- the guards
 
 
 def serve(workspace: Workspace, today: date) -> str:
@@ -219,22 +202,18 @@ READERS = {
 }
 
 
-def _leaves(name: str, what: str) -> Probe:
-    return Probe(name, "out", what)
-
-
 def check_model(case: Surroundings) -> Iterator[Probe]:
     """The provider of the model, and since when answers of it are kept here."""
-    model = choose_model(case.workspace.config.engine, None, case.environ)
+    settings = case.workspace.config.engine
+    model = choose_model(settings, None, case.environ)
     model.close()
     if model.name == "rules":
         yield Probe("model", "ok", f"nothing leaves here: {model.reason}. A job with a key of its own may ask one")
         return
     kept = (case.workspace.repo.common_dir / "memory-ci" / "replies").rglob("*.json")
-    settings = case.workspace.config.engine
     where = settings.provider if model.name == "anthropic" else model.name
     what = f"evidence of merged work, to {where} ({settings.model}; {model.reason}); {_since(kept, 'first answer')}"
-    yield _leaves("model", what)
+    yield Probe("model", "out", what)
 
 
 def check_embedder(case: Surroundings) -> Iterator[Probe]:
@@ -246,14 +225,14 @@ def check_embedder(case: Surroundings) -> Iterator[Probe]:
         return
     note = load_note(case.workspace)
     seen = f"last on {note.worked_on}" if note.worked_on else "not seen working in this clone"
-    yield _leaves("embedder", f"tasks and entries, to {name} ({choice.reason}); {seen}")
+    yield Probe("embedder", "out", f"tasks and entries, to {name} ({choice.reason}); {seen}")
 
 
 def check_collector(case: Surroundings) -> Iterator[Probe]:
     """The collector that `ci` tells how it went."""
     named = [name for name in ENDPOINTS if case.environ.get(name)]
     if named:
-        yield _leaves("collector", f"counts, costs and the reason of a stop of each `ci`, to that of {named[0]}")
+        yield Probe("collector", "out", f"counts, costs and the reason of a stop of each `ci`, to that of {named[0]}")
     else:
         yield Probe("collector", "ok", f"nothing leaves: {ENDPOINTS[0]} is not set")
 
@@ -274,10 +253,10 @@ def check_pushed(case: Surroundings) -> Iterator[Probe]:
             remedy = f"memory-ci sessions --purge ID --remote {remote}, and sessions.push: private"
             yield Probe("sessions", "warn", what, remedy)
         else:
-            yield _leaves("sessions", what)
+            yield Probe("sessions", "out", what)
 
 
-def check_memory(case: Surroundings) -> Iterator[Probe]:
+def check_remotes(case: Surroundings) -> Iterator[Probe]:
     """Memory itself: it goes wherever the repository goes."""
     config, repo = case.workspace.config, case.workspace.repo
     added = case.head and find_addition(repo, case.head, CONFIG_FILE)
@@ -290,7 +269,8 @@ def check_memory(case: Surroundings) -> Iterator[Probe]:
     for remote in remotes:
         readers = find_audience(case.workspace, remote, case.environ, case.now, may_ask=case.is_online).readers
         places = mask_secrets(", ".join(list_addresses(case.workspace, remote)))
-        yield _leaves("memory", f"{', '.join(parts)}, with pushes to {remote} ({places}), {since}; {READERS[readers]}")
+        what = f"{', '.join(parts)}, with pushes to {remote} ({places}), {since}; {READERS[readers]}"
+        yield Probe("memory", "out", what)
 
 
 def check_global_memory(case: Surroundings) -> Iterator[Probe]:
@@ -300,7 +280,8 @@ def check_global_memory(case: Surroundings) -> Iterator[Probe]:
     if file is None or not file.exists():
         yield Probe("global", "ok", "no global memory is read")
     else:
-        yield _leaves("global", f"{file} is given to agents here, as far as it fits; `promote --global` writes to it")
+        what = f"{file} is given to agents here, as far as it fits; `promote --global` writes to it"
+        yield Probe("global", "out", what)
 
 
 def check_given(case: Surroundings) -> Iterator[Probe]:
@@ -309,8 +290,8 @@ def check_given(case: Surroundings) -> Iterator[Probe]:
     found = [*list_parts(root), *list_parts(Path.home(), "user")] if root else []
     ways = {"hooks": "what fits its task", "mcp": "what it asks for by MCP", "text": "what it reads in the file"}
     for one in {(one.part.name, one.path): one for one in reversed(found) if one.part.name in ways}.values():
-        since = _since([one.path], "file of")
-        yield _leaves("agents", f"{ways[one.part.name]}, to {one.agent.name} and its provider ({one.path}); {since}")
+        place = f"{one.path}); {_since([one.path], 'file of')}"
+        yield Probe("agents", "out", f"{ways[one.part.name]}, to {one.agent.name} and its provider ({place}")
     if not found:
         yield Probe("agents", "ok", "no agent of this clone is given memory")
 
@@ -320,11 +301,8 @@ def check_asked(case: Surroundings) -> Iterator[Probe]:
     cache = case.workspace.repo.common_dir / "memory-ci" / "forge-cache"
     forge, reason = choose_forge(case.workspace.config.forge, case.environ, cache)
     since = _since(cache.rglob("*"), "first answer")
-    yield (
-        _leaves("forge", f"numbers of requests and commits ({reason}); {since}")
-        if forge
-        else Probe("forge", "ok", f"nobody is asked here: {reason}")
-    )
+    asked = f"numbers of requests and commits ({reason}); {since}"
+    yield Probe("forge", "out", asked) if forge else Probe("forge", "ok", f"nobody is asked here: {reason}")
     share = case.workspace.config.retrieve.holdout
     held = f"{share:.0%} of sessions are given nothing, to compare them; it stays in git" if share else "none"
     yield Probe("holdout", "ok", held)
@@ -342,7 +320,7 @@ PRIVACY: tuple[tuple[str, DoctorCheck], ...] = (
     ("embedder", check_embedder),
     ("collector", check_collector),
     ("sessions", check_pushed),
-    ("memory", check_memory),
+    ("memory", check_remotes),
     ("global", check_global_memory),
     ("agents", check_given),
     ("forge", check_asked),

@@ -66,6 +66,8 @@ HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
 
 FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
+READING = ("SessionStart", "sessionStart")
+"""An event that is hooked into only to read memory."""
 
 
 # -- git's hooks
@@ -118,7 +120,14 @@ def _look_at(case: Surroundings, hook: str) -> HookState | None:
             return _judge_hook(case, hook, path, text)
     if FRAMEWORK.search(theirs) and any(hook in RUN_BY.get(name, ()) for name in _named_hooks(case)):
         return WORKS
-    return _judge_managed(case, hook, place, theirs)
+    # One that another tool runs from a file of the repository, if the tool is in this clone.
+    root = case.workspace.repo.root
+    manager = find_manager(root, [hook]) if root else None
+    if root is None or manager is None or manager.additions:
+        return None
+    is_there = theirs and (manager.tool in theirs or (root / HUSKY) in place.parents)
+    what = f"is left to {manager.tool}, which is not installed in this clone"
+    return WORKS if is_there else HookState("warn", what, manager.remedy)
 
 
 def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookState:
@@ -134,17 +143,6 @@ def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookSta
     return WORKS if python and text == hook_text(hook, python) else OLDER
 
 
-def _judge_managed(case: Surroundings, hook: str, place: Path, text: str) -> HookState | None:
-    """A hook that another tool runs from a file of the repository, if the tool is in this clone."""
-    root = case.workspace.repo.root
-    manager = find_manager(root, [hook]) if root else None
-    if root is None or manager is None or manager.additions:
-        return None
-    is_there = text and (manager.tool in text or (root / HUSKY) in place.parents)
-    what = f"is left to {manager.tool}, which is not installed in this clone"
-    return WORKS if is_there else HookState("warn", what, manager.remedy)
-
-
 # -- pre-commit
 
 
@@ -154,17 +152,15 @@ def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
     if not names:
         yield Probe("pre-commit", "skip", f"{PRE_COMMIT} names no hook of memory-ci")
         return
-    amiss = (*_never_run(case, names), *_judge_pins("pre-commit", PRE_COMMIT, PINNED.findall(_pre_commit_text(case))))
+    amiss = []
+    for name in names:  # and whether the framework was installed as the hook of git that runs it
+        texts = [peek_text(case.hooks / hook) for hook in RUN_BY.get(name, ())]
+        if texts and not any(FRAMEWORK.search(text) and not is_ours(text) for text in texts):
+            hook = RUN_BY[name][0]
+            what = f"{name} is configured and never run: no {hook} hook"
+            amiss.append(Probe("pre-commit", "warn", what, f"pre-commit install --hook-type {hook}"))
+    amiss += _judge_pins("pre-commit", PRE_COMMIT, PINNED.findall(_pre_commit_text(case)))
     yield from amiss or (Probe("pre-commit", "ok", f"{', '.join(names)} configured"),)
-
-
-def _never_run(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
-    """What is configured, but for which the framework was not installed as a hook of git."""
-    for name in names:
-        wanted = RUN_BY.get(name, ())
-        if wanted and not any(_is_framework(case, hook) for hook in wanted):
-            remedy = f"pre-commit install --hook-type {wanted[0]}"
-            yield Probe("pre-commit", "warn", f"{name} is configured and never run: no {wanted[0]} hook", remedy)
 
 
 def _pre_commit_text(case: Surroundings) -> str:
@@ -174,11 +170,6 @@ def _pre_commit_text(case: Surroundings) -> str:
 
 def _named_hooks(case: Surroundings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(OURS.findall(_pre_commit_text(case))))
-
-
-def _is_framework(case: Surroundings, hook: str) -> bool:
-    text = peek_text(case.hooks / hook)
-    return not is_ours(text) and bool(FRAMEWORK.search(text))
 
 
 # -- the merge driver
@@ -235,68 +226,47 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
     if root is None:
         yield Probe("ci", "skip", "no work tree")
         return
-    texts = {path.relative_to(root).as_posix(): without_comments(peek_text(path)) for path in _ci_files(root)}
+    workflows = sorted((root / ".github" / "workflows").glob("*.y*ml"))
+    places = [*(path for path in workflows if path.suffix in (".yml", ".yaml")), root / ".gitlab-ci.yml"]
+    texts = {path.relative_to(root).as_posix(): without_comments(peek_text(path)) for path in places}
     ours = {path: USES.findall(text) for path, text in texts.items() if USES.search(text) or CALLS.search(text)}
-    if not ours and find_setting(case.workspace.repo, "remote.origin.url") is None:
+    origin = find_setting(case.workspace.repo, "remote.origin.url")
+    host = HOST.match(origin or "")
+    is_on_forge = host is not None and FORGE.search(host[1] or host[2])
+    if not ours and origin is None:
         yield Probe("ci", "skip", "no remote `origin`, so no CI")
-    elif not ours and not any(texts.values()) and not _is_on_forge(case):
+    elif not ours and not any(texts.values()) and not is_on_forge:
         what = "nothing of CI is here, and `origin` is on no GitHub or GitLab"
         yield Probe("ci", "skip", what, "optional: let any CI run `memory-ci ci --provider none` (`memory-ci help ci`)")
     elif not ours:
         what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
         yield Probe("ci", "warn", what, "memory-ci init --ci github (or gitlab)")
     for path, pins in ours.items():
-        yield from _judge_pins("ci", path, pins) or (Probe("ci", "ok", f"{path} runs memory-ci{_say_pins(pins)}"),)
+        refs = ", ".join(sorted({ref for _, ref in pins}))
+        works = Probe("ci", "ok", f"{path} runs memory-ci{' at ' * bool(refs)}{refs}")
+        yield from _judge_pins("ci", path, pins) or (works,)
 
 
-def _is_on_forge(case: Surroundings) -> bool:
-    """Whether the host of `origin` is called as one of GitHub or GitLab."""
-    host = HOST.match(find_setting(case.workspace.repo, "remote.origin.url") or "")
-    return host is not None and bool(FORGE.search(host[1] or host[2]))
-
-
-def _ci_files(root: Path) -> Iterator[Path]:
-    folder = root / ".github" / "workflows"
-    yield from sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yml", ".yaml"))
-    yield root / ".gitlab-ci.yml"
-
-
-def _say_pins(pins: Iterable[tuple[str, str]]) -> str:
-    refs = sorted({ref for _, ref in pins})
-    return f" at {', '.join(refs)}" if refs else ""
-
-
-def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> tuple[Probe, ...]:
+def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> list[Probe]:
     """What is wrong with the versions that a file names, each once."""
-    return tuple(dict.fromkeys(probe for used, ref in pins for probe in _judge_pin(name, path, used, ref)))
+    found = []
+    own = [int(part) for part in re.findall(r"\d+", __version__)]
+    for used, ref in dict.fromkeys(pins):
+        version = VERSION.fullmatch(ref)
+        parts = [int(part) for part in version[1].split(".")] if version else []
+        if PLACEHOLDER.search(used):
+            remedy = f"Put the account that holds memory-ci for OWNER in {path}."
+            found.append(Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy))
+        elif version is None and not re.fullmatch(FULL_ID, ref):
+            remedy = f"Name a version or a commit in {path}: @v{__version__}."
+            found.append(Probe(name, "warn", f"{path} follows {ref}, which moves", remedy))
+        elif parts < own[: len(parts)]:  # as far as it says: 1 is not older than 1.4
+            what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
+            found.append(Probe(name, "warn", what, f"Raise it to v{__version__} in {path}."))
+    return list(dict.fromkeys(found))
 
 
-def _judge_pin(name: str, path: str, used: str, ref: str) -> Iterator[Probe]:
-    if PLACEHOLDER.search(used):
-        remedy = f"Put the account that holds memory-ci for OWNER in {path}."
-        yield Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy)
-        return
-    if re.fullmatch(FULL_ID, ref):
-        return
-    version = VERSION.fullmatch(ref)
-    if version is None:
-        remedy = f"Name a version or a commit in {path}: @v{__version__}."
-        yield Probe(name, "warn", f"{path} follows {ref}, which moves", remedy)
-    elif _is_older(version[1], __version__):
-        what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
-        yield Probe(name, "warn", what, f"Raise it to v{__version__} in {path}.")
-
-
-def _is_older(one: str, other: str) -> bool:
-    """Whether a version is older than another, as far as it says which it is: 1 is not older than 1.4."""
-    parts, others = ([int(part) for part in re.findall(r"\d+", text)] for text in (one, other))
-    return parts < others[: len(parts)]
-
-
-# -- Doctor on coding agents: what each reads, is asked, captures and can call, and whether it was heard of lately
-
-READING = ("SessionStart", "sessionStart")
-"""An event that is hooked into only to read memory."""
+# -- coding agents: what each reads, is asked, captures and can call, and whether it was heard of lately
 
 
 def check_agents(case: Surroundings) -> Iterator[Probe]:
@@ -322,7 +292,22 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
     if readers:
         seen = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in readers.items())
         yield Probe("agents", "ok", f"work that was given memory was last committed by {seen}")
-    yield from _work_trees(case, [one.agent.name for one in hooks if one.path.is_relative_to(root)])
+    yield from _look_beside(case, dict.fromkeys(one.agent.name for one in hooks if one.path.is_relative_to(root)))
+
+
+def _look_beside(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
+    """Other work trees of this clone in which an agent that reads here reads nothing."""
+    for tree in list_worktrees(case.workspace.repo):
+        if tree.is_bare or tree.path == case.workspace.repo.root or not tree.path.is_dir():
+            continue
+        there = {one.agent.name for one in list_parts(tree.path) if one.part.name == "hooks"}
+        told = list_heard(Workspace(find_repository(tree.path), case.workspace.config)) if there else {}
+        for name in names:
+            if name not in there:
+                remedy = f"{INSTALL} --agent {name} in it, or --shared and commit, or --user"
+                yield Probe("agents", "warn", f"{name} reads nothing in the work tree {tree.path}", remedy)
+            elif at := told.get(name):
+                yield Probe("agents", "ok", f"{name} last read at {at:%Y-%m-%d %H:%M} in the work tree {tree.path}")
 
 
 def _rows(hook: FoundPart, found: Iterable[FoundPart], heard: datetime | None) -> Iterator[Probe]:
@@ -380,17 +365,3 @@ def _server(case: Surroundings, found: FoundPart) -> Probe:
         what = f"the MCP server of {found.agent.name} cannot start: {case.python} lacks it"
         return Probe("agents", "warn", what, "pip install 'memory-ci[mcp]'")
     return Probe("agents", "ok", f"{found.agent.name} has the MCP server: {found.path}")
-
-
-def _work_trees(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
-    """Other work trees of this clone in which an agent that reads here reads nothing."""
-    for tree in list_worktrees(case.workspace.repo):
-        if tree.is_bare or tree.path == case.workspace.repo.root or not tree.path.is_dir():
-            continue
-        there = {one.agent.name for one in list_parts(tree.path) if one.part.name == "hooks"}
-        for name in dict.fromkeys(names):
-            if name not in there:
-                remedy = f"{INSTALL} --agent {name} in it, or --shared and commit, or --user"
-                yield Probe("agents", "warn", f"{name} reads nothing in the work tree {tree.path}", remedy)
-            elif at := list_heard(Workspace(find_repository(tree.path), case.workspace.config)).get(name):
-                yield Probe("agents", "ok", f"{name} last read at {at:%Y-%m-%d %H:%M} in the work tree {tree.path}")
