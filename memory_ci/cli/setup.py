@@ -25,7 +25,7 @@ RENAMED = """
 Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
 
 if TYPE_CHECKING:
-    from memory_ci.flows.setup.hook_managers import Manager
+    from memory_ci.flows.setup.hooks import Manager
     from memory_ci.flows.setup.steps import InstallStep
 
 SHELLS = ("bash", "zsh", "fish")

@@ -20,15 +20,19 @@ from memory_ci.flows.doctor.case import Surroundings, interpreter_fault, peek_te
 from memory_ci.flows.serve.session_note import list_heard
 from memory_ci.flows.setup.agents import FoundPart, list_parts
 from memory_ci.flows.setup.clients import AGENTS, MODULE, PROGRAM
-from memory_ci.flows.setup.hook_managers import (
+from memory_ci.flows.setup.hooks import (
+    HOOKS,
     HUSKY,
     WITH_ARGUMENT,
     find_interpreter,
     find_manager,
+    hook_text,
+    is_as_written,
+    is_generated,
+    is_ours,
     list_texts,
     without_comments,
 )
-from memory_ci.flows.setup.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
 from memory_ci.flows.setup.install import ATTRIBUTES, SECTION
 from memory_ci.flows.workspace import Workspace, is_told
 from memory_ci.gitrepo.blobs import list_staged, tree_at
