@@ -10,8 +10,8 @@ import pytest
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.replay import ReplayEngine
 from memory_ci.files import open_regular, read_regular
-from memory_ci.flows.measure.evaluate import load_gold
-from memory_ci.flows.measure.evaluate_retrieval import SetEntry, load_lines
+from memory_ci.flows.measure.evaluate import load_gold, load_lines
+from memory_ci.flows.measure.evaluate_retrieval import SetEntry
 from memory_ci.forge.offline import Offline
 from memory_ci.records.candidate import Request
 from memory_ci.sources.transcripts.registry import read_transcript
@@ -49,7 +49,7 @@ def test_no_pipe_holds_up_whoever_is_given_one(pipe: Path) -> None:
     with pytest.raises(UsageError, match="not a regular file"):
         load_gold(pipe)
     with pytest.raises(UsageError, match="not a regular file"):
-        load_lines(pipe, SetEntry)
+        load_lines(pipe, SetEntry, "bad-queries", "")
     with pytest.raises(EngineError, match="not a regular file"):
         ReplayEngine(pipe).extract(Request(change="c", evidence=()))
     assert Offline(pipe).find_pull_request(1) is None

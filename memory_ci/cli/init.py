@@ -200,7 +200,7 @@ def _note_install(where: Workspace) -> None:
 def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
     """What became of each file, and what is left to be done by hand."""
     from memory_ci.flows.serve.export import export
-    from memory_ci.flows.setup.cloud import find_remark, set_up_cloud
+    from memory_ci.flows.setup.init import find_remark, set_up_cloud
     from memory_ci.flows.setup.install import MADE
     from memory_ci.flows.setup.steps import InstallStep
 

@@ -151,7 +151,7 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
       memory-ci graph 0f6f1f0e
       memory-ci graph 0f6f --depth 2 --format dot | dot -Tsvg > memory.svg
     """
-    from memory_ci.flows.measure.graph import build_graph
+    from memory_ci.flows.measure.why import build_graph
 
     with progress("Relating"):
         graph = build_graph(workspace(), utf8(entry_id), depth)
@@ -176,7 +176,7 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
     Example:
       memory-ci blame src/client.py:10-40
     """
-    from memory_ci.flows.measure.blame import blame
+    from memory_ci.flows.measure.why import blame
     from memory_ci.rendering.why import render_blame
 
     with progress("Reading history"):
@@ -202,8 +202,7 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
       memory-ci why 0f6f1f0e --lines
       memory-ci why 0f6f1f0e --at 2026-09-01 --json
     """
-    from memory_ci.flows.measure.blame import list_lines_of
-    from memory_ci.flows.measure.why import explain_entry
+    from memory_ci.flows.measure.why import explain_entry, list_lines_of
     from memory_ci.rendering.why import render_blame, render_why
 
     if is_lines:
@@ -240,7 +239,7 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
     Example:
       memory-ci bisect "retry failed payments" --expect 3f2ab91c
     """
-    from memory_ci.flows.measure.bisect import BisectQuery, bisect
+    from memory_ci.flows.measure.why import BisectQuery, bisect
 
     if not expected.strip():
         raise click.UsageError("--expect names no entry.")

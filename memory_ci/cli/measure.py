@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import click
+import msgspec
 
 from memory_ci.cli.common import RangeArguments, engine_option, json_option, range_options, show
 from memory_ci.cli.plain import echo_json, now, progress, say, today, utf8, workspace
@@ -91,7 +92,7 @@ def report_command(output: Path | None, task: str | None, base_url: str | None, 
       memory-ci report --output memory.html --task "retry failed payments"
     """
     from memory_ci.flows.measure.report import gather_report, save_report
-    from memory_ci.rendering.report import load_libraries
+    from memory_ci.rendering.report import clean, load_libraries
 
     if output is None and not as_json:
         raise click.UsageError("Say where the page goes, --output memory.html, or print the values with --json.")
@@ -101,7 +102,7 @@ def report_command(output: Path | None, task: str | None, base_url: str | None, 
         raise click.UsageError("--base-url begins with https:// or http://.")
     overview = gather_report(workspace(), now(), os.environ, utf8(task) if task else None, base_url)
     if as_json:
-        echo_json(overview)
+        echo_json(clean(msgspec.to_builtins(overview)))
     if output is not None:
         size = save_report(overview, output)
         click.echo(f"Wrote {output}: {plural(len(overview.entries), 'entry')}, {size // 1000:,} kB", err=as_json)
@@ -137,7 +138,7 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
     from memory_ci.flows.measure.evaluate import evaluate_extraction, load_gold
 
     if gold.is_dir():
-        from memory_ci.flows.measure.evaluate_set import evaluate_set
+        from memory_ci.flows.measure.evaluate import evaluate_set
 
         found = evaluate_set(gold)
         show(found, render_set(found), as_json)
@@ -224,7 +225,7 @@ def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **argum
       memory-ci eval draw labelled --since 1y --engine claude-cli
       memory-ci eval extraction labelled
     """
-    from memory_ci.flows.measure.evaluate_set import draw_set, write_sheets
+    from memory_ci.flows.measure.evaluate import draw_set, write_sheets
     from memory_ci.flows.record.run import RecordOptions, fetch_sessions
     from memory_ci.records.quality import Drawn
 

@@ -25,7 +25,7 @@ RENAMED = """
 Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
 
 if TYPE_CHECKING:
-    from memory_ci.flows.setup.hook_managers import Manager
+    from memory_ci.flows.setup.hooks import Manager
     from memory_ci.flows.setup.steps import InstallStep
 
 SHELLS = ("bash", "zsh", "fish")
@@ -223,7 +223,7 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
       memory-ci doctor --privacy
     """
     from memory_ci.flows.doctor.doctor import CHECKS, diagnose
-    from memory_ci.flows.doctor.privacy import PRIVACY
+    from memory_ci.flows.doctor.machine import PRIVACY
     from memory_ci.rendering.health import render_diagnosis
 
     with progress("Looking"):

@@ -77,7 +77,7 @@ def load_libraries() -> tuple[Any, Any]:
 def render_report(overview: Overview) -> str:
     """The page. Raises UsageError (missing-extra)."""
     jinja2, vega = load_libraries()
-    page = msgspec.convert(_clean(msgspec.to_builtins(overview)), Overview, strict=False)
+    page = msgspec.convert(clean(msgspec.to_builtins(overview)), Overview, strict=False)
     specs: dict[str, Spec] = json.loads(_read("charts.json"))
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     style, script = _read("report.css"), _read("report.js")
@@ -99,12 +99,12 @@ def _read(name: str) -> str:
     return files("memory_ci.rendering").joinpath("page", name).read_text("utf-8")
 
 
-def _clean(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
+def clean(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
     """A value without credentials, in which nothing hides or turns the direction of what is around it."""
     if isinstance(value, dict):
-        return {key: _clean(one) for key, one in value.items()}
+        return {key: clean(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(one) for one in value]
+        return [clean(one) for one in value]
     return printable_lines(mask_secrets(value)) if isinstance(value, str) else value
 
 

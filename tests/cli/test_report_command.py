@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.store.edits import format_entry
 from tests.cli.conftest import Run
 from tests.flows.project import Project
+from tests.make import make_entry
 
 
 def test_the_page_is_one_file_and_says_how_large_it_is(project: Project, run: Run, tmp_path: Path) -> None:
@@ -37,3 +39,12 @@ def test_json_needs_no_extra_and_a_page_says_how_to_install_it(
 @pytest.mark.parametrize("given", [[], ["--json", "--base-url", "javascript:alert(1)"]])
 def test_what_makes_no_sense_is_refused(project: Project, run: Run, given: list[str]) -> None:
     assert run("report", *given).exit_code == 2
+
+
+def test_json_holds_no_credential_either(project: Project, run: Run) -> None:
+    key = "ghp_" + "a1B2c3D4e5" * 4
+    entry = format_entry(make_entry(1, title="Ask the gateway", body=f"With {key}."))
+    project.commit("Leak", {"MEMORY.md": entry})
+    said = run("report", "--json").stdout
+    assert "Ask the gateway" in said
+    assert key[:36] not in said

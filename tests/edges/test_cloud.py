@@ -13,7 +13,7 @@ import pytest
 from memory_ci import __version__
 from memory_ci.cli.init import CLOUDS as COMMAND_LINE
 from memory_ci.flows.measure.health import list_remarks
-from memory_ci.flows.setup.cloud import CLOUDS, SCRIPT_FILE, find_remark, set_up_cloud
+from memory_ci.flows.setup.init import CLOUDS, SCRIPT_FILE, find_remark, set_up_cloud
 from memory_ci.flows.setup.install import MADE, uninstall
 from memory_ci.flows.setup.steps import InstallStep
 from memory_ci.gitrepo.history import list_readers

@@ -18,9 +18,7 @@ from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import find_commit, find_hooks, read_tips
 from memory_ci.records.health import Probe
 
-MAX_FILE = 1_000_000
-"""Bytes of a hook, a workflow or a settings file that are read."""
-
+MAX_FILE = 1_000_000  # bytes of a hook, a workflow or a settings file that are read
 IMPORT_SECONDS = 20
 
 
@@ -75,16 +73,10 @@ def interpreter_fault(case: Surroundings, python: str | None, *, may_run: bool) 
         return ""
     if shutil.which(python) is None:
         return f"calls {python}, which is not there any more"
-    if may_run and not _has_memory_ci(python):
+    if may_run:
+        command = [python, "-B", "-P", "-c", "import memory_ci"]
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(command, capture_output=True, timeout=IMPORT_SECONDS, check=True)
+            return ""
         return f"calls {python}, which has no memory-ci"
     return ""
-
-
-def _has_memory_ci(python: str) -> bool:
-    try:
-        done = subprocess.run(
-            [python, "-B", "-P", "-c", "import memory_ci"], capture_output=True, timeout=IMPORT_SECONDS, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0

@@ -11,26 +11,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, UsageError
-from memory_ci.flows.doctor.agents import check_agents
+from memory_ci.flows.doctor import machine, memory, setup
 from memory_ci.flows.doctor.case import DoctorCheck, Surroundings
-from memory_ci.flows.doctor.machine import (
-    check_clock,
-    check_engine,
-    check_forge,
-    check_guard,
-    check_identity,
-    check_versions,
-)
-from memory_ci.flows.doctor.memory import (
-    check_cache,
-    check_files,
-    check_global,
-    check_index,
-    check_interrupted,
-    check_vectors,
-)
-from memory_ci.flows.doctor.merged_changes import check_cursor, check_history, check_sessions
-from memory_ci.flows.doctor.setup import check_ci, check_hooks, check_merge_driver, check_pre_commit
 from memory_ci.flows.workspace import Workspace, workspace_here
 from memory_ci.gitrepo.process import offline
 from memory_ci.gitrepo.repo import find_repository
@@ -39,34 +21,32 @@ from memory_ci.records.health import Diagnosis, Probe
 from memory_ci.secrets import mask_secrets
 
 CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
-    ("versions", check_versions),
-    ("clock", check_clock),
-    ("identity", check_identity),
-    ("memory", check_files),
-    ("interrupted", check_interrupted),
-    ("global-memory", check_global),
-    ("merge-driver", check_merge_driver),
-    ("hooks", check_hooks),
-    ("pre-commit", check_pre_commit),
-    ("agents", check_agents),
-    ("sessions", check_sessions),
-    ("history", check_history),
-    ("recorded", check_cursor),
-    ("ci", check_ci),
-    ("forge", check_forge),
-    ("engine", check_engine),
-    ("index", check_index),
-    ("vectors", check_vectors),
-    ("cache", check_cache),
-    ("safety", check_guard),
+    ("versions", machine.check_versions),
+    ("clock", machine.check_clock),
+    ("identity", machine.check_identity),
+    ("memory", memory.check_files),
+    ("interrupted", memory.check_interrupted),
+    ("global-memory", memory.check_global),
+    ("merge-driver", setup.check_merge_driver),
+    ("hooks", setup.check_hooks),
+    ("pre-commit", setup.check_pre_commit),
+    ("agents", setup.check_agents),
+    ("sessions", memory.check_sessions),
+    ("history", memory.check_history),
+    ("recorded", memory.check_cursor),
+    ("ci", setup.check_ci),
+    ("forge", machine.check_forge),
+    ("engine", machine.check_engine),
+    ("index", memory.check_index),
+    ("vectors", memory.check_vectors),
+    ("cache", memory.check_cache),
+    ("safety", machine.check_guard),
 )
 """What is looked at, in this order; each check is free to give no probe, one or several."""
 
 LOOK = "Do what the message says, then run `memory-ci doctor` again."
-LACKING = "promisor remote"
-"""What git says of an object that a partial clone would have to fetch."""
-
 BUG = "This is a fault of memory-ci: report it with this line."
+LACKING = "promisor remote"  # git's words for an object that a partial clone would have to fetch
 
 
 def diagnose(
@@ -85,8 +65,10 @@ def diagnose(
     with nullcontext() if is_online else offline():
         workspace, configuration = _open(start)
         case = Surroundings(workspace, environ, now, python, is_online)
-        probes = (probe for name, check in checks for probe in _run(name, check, case))
-        return Diagnosis((configuration, *map(_sound, probes)))
+        probes = [configuration, *(probe for name, check in checks for probe in _run(name, check, case))]
+    # Without credentials, wherever its words come from.
+    masked = (replace(one, what=mask_secrets(one.what), remedy=mask_secrets(one.remedy)) for one in probes)
+    return Diagnosis(tuple(masked))
 
 
 def _open(start: Path) -> tuple[Workspace, Probe]:
@@ -95,12 +77,12 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     try:
         found = workspace_here(repo)
     except UsageError as error:
-        fault = Probe("configuration", "fail", error.message, f"{error.hint} Until then the defaults are looked at.")
-        return Workspace(repo, Config()), _sound(fault)
+        remedy = f"{error.hint} Until then the defaults are looked at."
+        return Workspace(repo, Config()), Probe("configuration", "fail", error.message, remedy)
     if not found.findings:
         return found, Probe("configuration", "ok", "can be read")
     unknown = "; ".join(finding.message for finding in found.findings)
-    return found, _sound(Probe("configuration", "warn", unknown, found.findings[0].hint))
+    return found, Probe("configuration", "warn", unknown, found.findings[0].hint)
 
 
 def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]:
@@ -112,8 +94,3 @@ def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]
         return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or LOOK),)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks must be heard
         return (Probe(name, "fail", f"the check itself failed: {type(error).__name__}: {error}", BUG),)
-
-
-def _sound(probe: Probe) -> Probe:
-    """The probe without credentials, wherever its words come from."""
-    return replace(probe, what=mask_secrets(probe.what), remedy=mask_secrets(probe.remedy))

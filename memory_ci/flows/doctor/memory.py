@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memory_ci.config import CONFIG_FILE
+from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
-from memory_ci.flows.doctor.case import Surroundings
+from memory_ci.flows.doctor.case import Surroundings, peek_text
+from memory_ci.flows.eligible import is_setup, is_work
 from memory_ci.flows.guard.check import check_memory
 from memory_ci.flows.index import index_key
 from memory_ci.flows.screening import screen
-from memory_ci.flows.serve.embedding import LaneNote, load_note
-from memory_ci.flows.workspace import MAX_FILE_BYTES, index_path, readable_path
+from memory_ci.flows.serve.embedding import load_note
+from memory_ci.flows.sessions.session_join import SessionFinder
+from memory_ci.flows.setup.agents import list_parts
+from memory_ci.flows.setup.install import MADE
+from memory_ci.flows.workspace import MAX_FILE_BYTES, index_path, memory_test, readable_path
 from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.gitrepo.history import (
+    find_addition,
+    find_cursor,
+    find_lost_cursor,
+    iter_merged_changes,
+    plan_range,
+)
 from memory_ci.gitrepo.journal import find_unfinished
-from memory_ci.index.embedders.selection import EmbedderChoice, choose_embedder
-from memory_ci.index.glance import Glance, glance
+from memory_ci.gitrepo.repo import find_commit, is_shallow
+from memory_ci.index.embedders.selection import choose_embedder
+from memory_ci.index.glance import glance
 from memory_ci.index.vectors import LEAST_COVERAGE
 from memory_ci.records.health import Probe
+from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.store.document import load_file
 from memory_ci.text import plural
 
-SHOWN = 3
-"""Findings that are named; `memory-ci check` names all."""
-
+SHOWN = 3  # findings that are named; `memory-ci check` names all
 REBUILD = "memory-ci index"
 EMBED = "memory-ci index --vectors"
 CHOOSE = "Give it what it lacks (`memory-ci help embedders`), or set retrieve.embedder to none."
@@ -39,7 +52,6 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
         place = "" if case.workspace.repo.root else " in a clone that has a work tree, then commit and push"
         yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")
         return
-    counted = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
     errors = [finding for finding in report.findings if finding.level == "error"]
     warnings = [finding for finding in report.findings if finding.level == "warning"]
     if errors:
@@ -47,8 +59,13 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
     elif warnings:
         yield Probe("memory", "warn", f"{plural(len(warnings), 'warning')}: {_name(warnings)}", "memory-ci check")
     else:
-        yield Probe("memory", "ok", counted)
-    if missing := _uncommitted(case):
+        yield Probe("memory", "ok", f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}")
+    # What `init` wrote and no commit has: other clones and CI know nothing of it.
+    root, patterns = case.workspace.repo.root, case.workspace.config.scopes
+    wanted = [CONFIG_FILE, *patterns.project, *patterns.institutional]
+    here = [path for path in wanted if root and (root / path).is_file()]
+    committed = tree_at(case.workspace.repo, case.head).files if case.head else ()
+    if missing := [path for path in here if path not in committed]:
         remedy = f"git add {' '.join(missing)} && git commit -m 'Add memory'"
         yield Probe("memory", "warn", f"not committed: {', '.join(missing)}", remedy)
 
@@ -96,85 +113,51 @@ def _name(findings: list[Finding]) -> str:
     return "\n".join([*named, *([f"and {len(findings) - SHOWN} more"] if len(findings) > SHOWN else [])])
 
 
-def _uncommitted(case: Surroundings) -> list[str]:
-    """What `init` wrote and no commit has: other clones and CI know nothing of it."""
-    repo, patterns = case.workspace.repo, case.workspace.config.scopes
-    if repo.root is None:
-        return []
-    wanted = [CONFIG_FILE, *patterns.project, *patterns.institutional]
-    here = [path for path in wanted if (repo.root / path).is_file()]
-    return [path for path in here if case.head is None or path not in tree_at(repo, case.head).files]
-
-
 def check_index(case: Surroundings) -> Iterator[Probe]:
     """Whether the index can be used and kept, and how far it is behind the memory files."""
     path = index_path(case.workspace)
-    found = glance(path)
-    if not _is_writable(path):
+    found, folder = glance(path), next(parent for parent in path.parents if parent.exists())
+    is_writable = folder.is_dir() and os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+    if not is_writable:
         remedy = f"Make {path.parent} writable."
         yield Probe("index", "warn", f"{path} cannot be written: every retrieval builds its own", remedy)
     elif found is None:
         yield Probe("index", "skip", "not built yet: the first retrieval builds it")
     elif not path.is_file():
-        remedy = f"Remove {path}."
-        yield Probe("index", "warn", f"{path} is in the way: every retrieval builds its own", remedy)
+        what = f"{path} is in the way: every retrieval builds its own"
+        yield Probe("index", "warn", what, f"Remove {path}.")
     elif found.fault:
         yield Probe("index", "warn", f"cannot be used, and is built again by the next call: {found.fault}", REBUILD)
     else:
-        behind = len(_behind(case, found.oids))
-        what = (
-            f"{plural(behind, 'file')} changed since; the next retrieval reads them" if behind else "equals the files"
-        )
-        yield Probe("index", "ok", f"{plural(len(found.oids), 'file')}; {what}")
-
-
-def _behind(case: Surroundings, oids: Mapping[str, str]) -> set[str]:
-    """The paths of which the index has another version than the work tree, or one that is gone."""
-    files = {readable_path(file): file.oid for file in case.files}
-    gone = oids.keys() - files.keys() - {case.workspace.config.global_.path}
-    return gone | {path for path, oid in files.items() if oids.get(path) != oid}
-
-
-def _is_writable(path: Path) -> bool:
-    """Whether an index can be kept there; the nearest directory that exists decides."""
-    folder = next(parent for parent in path.parents if parent.exists())
-    return folder.is_dir() and os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
-
-
-# -- the vectors
+        files = {readable_path(file): file.oid for file in case.files}
+        gone = found.oids.keys() - files.keys() - {case.workspace.config.global_.path}
+        behind = len(gone) + sum(found.oids.get(path) != oid for path, oid in files.items())
+        changed = f"{plural(behind, 'file')} changed since; the next retrieval reads them"
+        yield Probe("index", "ok", f"{plural(len(found.oids), 'file')}; {changed if behind else 'equals the files'}")
 
 
 def check_vectors(case: Surroundings) -> Iterator[Probe]:
     """Whether words alone are asked, or vectors too, and if not why and since when."""
     choice = choose_embedder(case.workspace.config.retrieve, case.environ)
-    note = load_note(case.workspace)
     if choice.mode == "lexical":
         yield Probe("vectors", "ok", f"no vectors are asked for; words are searched: {choice.reason}")
-    elif choice.embedder is None:
-        yield Probe("vectors", "fail", f"words alone are searched: {choice.reason}; {_last_seen(note)}", CHOOSE)
-    else:
-        if case.is_online:
-            choice.embedder.embed(["memory"], "query")  # raises what is amiss
-        yield _judge_vectors(choice, note, glance(index_path(case.workspace)))
-
-
-def _judge_vectors(choice: EmbedderChoice, note: LaneNote, found: Glance | None) -> Probe:
-    have = found.vectors.get(choice.reason, 0) if found else 0
-    texts = found.texts if found else 0
+        return
+    note = load_note(case.workspace)
+    seen = f"last seen working on {note.worked_on}" if note.worked_on else "not seen working in this clone yet"
+    if choice.embedder is None:
+        yield Probe("vectors", "fail", f"words alone are searched: {choice.reason}; {seen}", CHOOSE)
+        return
+    if case.is_online:
+        choice.embedder.embed(["memory"], "query")  # raises what is amiss
+    found = glance(index_path(case.workspace))
+    have, texts = (found.vectors.get(choice.reason, 0), found.texts) if found else (0, 0)
     if note.failed_on is not None:
-        what = f"they fail since {note.failed_on}: {note.reason}; {_last_seen(note)}"
-        return Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
-    if have < LEAST_COVERAGE * texts:
-        what = f"{have} of {texts} entries have vectors of {choice.reason}; {_last_seen(note)}"
-        return Probe("vectors", "warn", what, EMBED)
-    return Probe("vectors", "ok", f"{plural(have, 'vector')} of {choice.reason}; {_last_seen(note)}")
-
-
-def _last_seen(note: LaneNote) -> str:
-    return f"last seen working on {note.worked_on}" if note.worked_on else "not seen working in this clone yet"
-
-
-# -- the cache of CI
+        what = f"they fail since {note.failed_on}: {note.reason}; {seen}"
+        yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
+    elif have < LEAST_COVERAGE * texts:
+        yield Probe("vectors", "warn", f"{have} of {texts} entries have vectors of {choice.reason}; {seen}", EMBED)
+    else:
+        yield Probe("vectors", "ok", f"{plural(have, 'vector')} of {choice.reason}; {seen}")
 
 
 def check_cache(case: Surroundings) -> Iterator[Probe]:
@@ -184,3 +167,133 @@ def check_cache(case: Surroundings) -> Iterator[Probe]:
         return
     key = index_key(case.workspace, case.head)
     yield Probe("cache", "skip", f"a job restores {key}; whether it was there, its log says")
+
+
+# -- what was merged: whether sessions are recorded for it, and whether memory has kept up with it
+
+LAST = 10  # merged changes that are asked for their sessions
+LOOK_BACK = 60  # first-parent commits in which they are looked for: some are our own
+MAX_LAG = 20
+MAX_READ = 2_000  # merged changes that are read to count them; of more, all count
+CUT = "history is cut off too early to tell"
+CAPTURE = (
+    "Is the agent's hook run, are its commits on these branches? `memory-ci sessions` lists what agents keep here; "
+    "`memory-ci capture FILE` keeps one by hand."
+)
+
+
+def check_history(case: Surroundings) -> Iterator[Probe]:
+    """Whether all of history is here."""
+    if is_shallow(case.workspace.repo):
+        what = "this clone is shallow: nothing older can be recorded, and its code is not judged"
+        yield Probe("history", "warn", what, "git fetch --unshallow (in CI: fetch-depth: 0)")
+    else:
+        yield Probe("history", "ok", "all of it is here")
+
+
+def check_sessions(case: Surroundings) -> Iterator[Probe]:
+    """Whether capture is alive: which of the last merged changes have a session."""
+    if not case.workspace.config.sessions.read:
+        yield Probe("sessions", "skip", "the configuration says sessions.read: false")
+        return
+    changes = _last_changes(case)
+    if changes is None:
+        yield Probe("sessions", "skip", CUT)
+        return
+    finder = SessionFinder(case.workspace)
+    joined = sum(any(True for _ in finder.find(change, None)) for change in changes)
+    stored, since = finder.captured.stored, _find_capture(case)
+    newest = max((one.at for one in stored), default=None)
+    kept = f"{plural(len(stored), 'session')} kept, the newest of {newest.astimezone(UTC).date()}" if newest else ""
+    of = f"of the last {plural(len(changes), 'merged change')}"
+    # To commit the set-up itself is no work.
+    late = [one for one in changes if since and one.tip.committed_at >= since and not is_setup(case.workspace, one)]
+    if not changes:
+        yield Probe("sessions", "skip", "nothing was merged yet" + (f"; {kept}" if kept else ""))
+    elif joined:
+        has = "has" if joined == 1 else "have"
+        yield Probe("sessions", "ok", f"{joined} {of} {has} a session; {kept or 'none kept here'}")
+    elif since is not None and not late:
+        yield Probe("sessions", "skip", "nothing was merged since capture was set up")
+    elif not stored and since is None:
+        yield Probe("sessions", "skip", f"none {of} has a session, and nothing captures any (see agents)")
+    else:
+        what = f"none {of} has a session, though sessions are captured; {kept or 'none kept here'}"
+        yield Probe("sessions", "warn", what, CAPTURE)
+    for missed in finder.tell_missed():
+        remedy = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
+        yield Probe("joining", "warn", missed, remedy)
+    for problem in dict.fromkeys(finder.problems):
+        yield Probe("sessions", "warn", problem, "Where sessions are kept and fetched from: `memory-ci help sessions`.")
+
+
+def _find_capture(case: Surroundings) -> datetime | None:
+    """Since when an agent's hook captures sessions, as far as files tell; None where none does.
+
+    Agents write their settings again and again: where `install` made them, its note of that is as old as the hook.
+    """
+    repo = case.workspace.repo
+    if repo.root is None:
+        return None
+    note = repo.git_dir / MADE
+    made = peek_text(note).splitlines()
+    hooked = [found.path for found in list_parts(repo.root) if found.part.name == "hooks"]
+    files = [*hooked, *([note] if any(str(path) in made for path in hooked) else [])]
+    return min((datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in files), default=None)
+
+
+def _last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
+    """The newest merged changes that are work; None where a shallow clone does not hold enough history."""
+    repo, tip = case.workspace.repo, case.tip
+    if tip is None:
+        return ()
+    try:
+        recent = plan_range(repo, find_commit(repo, f"{tip}~{LOOK_BACK}"), tip)
+    except RepositoryError as error:
+        if error.slug == "shallow-clone":
+            return None
+        raise
+    return [change for change in iter_merged_changes(repo, recent) if is_work(case.workspace, change)][-LAST:]
+
+
+def check_cursor(case: Surroundings) -> Iterator[Probe]:
+    """How many merged changes wait to be recorded, and whether the place where the last run ended is still there."""
+    repo, tip = case.workspace.repo, case.tip
+    if tip is None:
+        yield Probe("recorded", "skip", "nothing is committed yet")
+        return
+    is_memory, is_cut, waiting = memory_test(case.workspace), is_shallow(repo), 0
+    cursor = find_cursor(repo, tip, is_memory)
+    # Of a shallow clone the source may be before its begin, and its oldest commit seems to add everything.
+    if not is_cut and (lost := find_lost_cursor(repo, tip, cursor, is_memory)):
+        what = f"the last run ended at {lost.source[:12]}, which the branch does not hold: it was rewritten"
+        yield Probe("recorded", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
+        return
+    since = cursor.source if cursor else None if is_cut else find_addition(repo, tip, CONFIG_FILE)
+    try:
+        waiting = _count_waiting(case, since, tip) if since else 0
+    except RepositoryError as error:
+        if error.slug != "shallow-clone":
+            raise
+        is_cut, since = True, None
+    if since is None:
+        nothing = "no commit holds a configuration yet, so there is nothing to record from"
+        yield Probe("recorded", "skip", CUT if is_cut else nothing)
+    else:
+        yield _judge_lag(waiting, has_run=cursor is not None)
+
+
+def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
+    waits = f"{plural(waiting, 'merged change')} {'waits' if waiting == 1 else 'wait'}"
+    if not has_run and waiting:
+        return Probe("recorded", "warn", f"nothing was recorded yet, and {waits}", "memory-ci record")
+    if waiting > MAX_LAG:
+        return Probe("recorded", "warn", f"{waits} since the last record", "memory-ci record (or mend the job of CI)")
+    return Probe("recorded", "ok", f"{waits} to be recorded" if waiting else "everything that was merged is recorded")
+
+
+def _count_waiting(case: Surroundings, since: str, tip: str) -> int:
+    waiting = plan_range(case.workspace.repo, since, tip)
+    if waiting.change_count > MAX_READ:
+        return waiting.change_count
+    return sum(is_work(case.workspace, change) for change in iter_merged_changes(case.workspace.repo, waiting))

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
+
 from memory_ci import __version__
 from memory_ci.flows.doctor.case import Surroundings, interpreter_fault, peek_text
-from memory_ci.flows.setup.hook_managers import (
+from memory_ci.flows.serve.session_note import list_heard
+from memory_ci.flows.setup.agents import FoundPart, list_parts
+from memory_ci.flows.setup.clients import AGENTS, MODULE, PROGRAM
+from memory_ci.flows.setup.hooks import (
+    HOOKS,
     HUSKY,
     WITH_ARGUMENT,
     find_interpreter,
     find_manager,
+    hook_text,
+    is_as_written,
+    is_generated,
+    is_ours,
+    list_texts,
     without_comments,
 )
-from memory_ci.flows.setup.hooks import HOOKS, hook_text, is_as_written, is_generated, is_ours
 from memory_ci.flows.setup.install import ATTRIBUTES, SECTION
-from memory_ci.flows.workspace import is_told
-from memory_ci.gitrepo.blobs import tree_at
+from memory_ci.flows.workspace import Workspace, is_told
+from memory_ci.gitrepo.blobs import list_staged, tree_at
+from memory_ci.gitrepo.history import list_readers
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
-from memory_ci.gitrepo.repo import find_setting
+from memory_ci.gitrepo.repo import find_repository, find_setting, list_worktrees
 from memory_ci.records.health import Probe, ProbeState
 from memory_ci.records.names import FULL_ID
 
@@ -54,6 +70,8 @@ HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
 
 FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
+READING = ("SessionStart", "sessionStart")
+"""An event that is hooked into only to read memory."""
 
 
 # -- git's hooks
@@ -106,7 +124,14 @@ def _look_at(case: Surroundings, hook: str) -> HookState | None:
             return _judge_hook(case, hook, path, text)
     if FRAMEWORK.search(theirs) and any(hook in RUN_BY.get(name, ()) for name in _named_hooks(case)):
         return WORKS
-    return _judge_managed(case, hook, place, theirs)
+    # One that another tool runs from a file of the repository, if the tool is in this clone.
+    root = case.workspace.repo.root
+    manager = find_manager(root, [hook]) if root else None
+    if root is None or manager is None or manager.additions:
+        return None
+    is_there = theirs and (manager.tool in theirs or (root / HUSKY) in place.parents)
+    what = f"is left to {manager.tool}, which is not installed in this clone"
+    return WORKS if is_there else HookState("warn", what, manager.remedy)
 
 
 def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookState:
@@ -122,17 +147,6 @@ def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookSta
     return WORKS if python and text == hook_text(hook, python) else OLDER
 
 
-def _judge_managed(case: Surroundings, hook: str, place: Path, text: str) -> HookState | None:
-    """A hook that another tool runs from a file of the repository, if the tool is in this clone."""
-    root = case.workspace.repo.root
-    manager = find_manager(root, [hook]) if root else None
-    if root is None or manager is None or manager.additions:
-        return None
-    is_there = text and (manager.tool in text or (root / HUSKY) in place.parents)
-    what = f"is left to {manager.tool}, which is not installed in this clone"
-    return WORKS if is_there else HookState("warn", what, manager.remedy)
-
-
 # -- pre-commit
 
 
@@ -142,17 +156,15 @@ def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
     if not names:
         yield Probe("pre-commit", "skip", f"{PRE_COMMIT} names no hook of memory-ci")
         return
-    amiss = (*_never_run(case, names), *_judge_pins("pre-commit", PRE_COMMIT, PINNED.findall(_pre_commit_text(case))))
+    amiss = []
+    for name in names:  # and whether the framework was installed as the hook of git that runs it
+        texts = [peek_text(case.hooks / hook) for hook in RUN_BY.get(name, ())]
+        if texts and not any(FRAMEWORK.search(text) and not is_ours(text) for text in texts):
+            hook = RUN_BY[name][0]
+            what = f"{name} is configured and never run: no {hook} hook"
+            amiss.append(Probe("pre-commit", "warn", what, f"pre-commit install --hook-type {hook}"))
+    amiss += _judge_pins("pre-commit", PRE_COMMIT, PINNED.findall(_pre_commit_text(case)))
     yield from amiss or (Probe("pre-commit", "ok", f"{', '.join(names)} configured"),)
-
-
-def _never_run(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
-    """What is configured, but for which the framework was not installed as a hook of git."""
-    for name in names:
-        wanted = RUN_BY.get(name, ())
-        if wanted and not any(_is_framework(case, hook) for hook in wanted):
-            remedy = f"pre-commit install --hook-type {wanted[0]}"
-            yield Probe("pre-commit", "warn", f"{name} is configured and never run: no {wanted[0]} hook", remedy)
 
 
 def _pre_commit_text(case: Surroundings) -> str:
@@ -162,11 +174,6 @@ def _pre_commit_text(case: Surroundings) -> str:
 
 def _named_hooks(case: Surroundings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(OURS.findall(_pre_commit_text(case))))
-
-
-def _is_framework(case: Surroundings, hook: str) -> bool:
-    text = peek_text(case.hooks / hook)
-    return not is_ours(text) and bool(FRAMEWORK.search(text))
 
 
 # -- the merge driver
@@ -223,59 +230,142 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
     if root is None:
         yield Probe("ci", "skip", "no work tree")
         return
-    texts = {path.relative_to(root).as_posix(): without_comments(peek_text(path)) for path in _ci_files(root)}
+    workflows = sorted((root / ".github" / "workflows").glob("*.y*ml"))
+    places = [*(path for path in workflows if path.suffix in (".yml", ".yaml")), root / ".gitlab-ci.yml"]
+    texts = {path.relative_to(root).as_posix(): without_comments(peek_text(path)) for path in places}
     ours = {path: USES.findall(text) for path, text in texts.items() if USES.search(text) or CALLS.search(text)}
-    if not ours and find_setting(case.workspace.repo, "remote.origin.url") is None:
+    origin = find_setting(case.workspace.repo, "remote.origin.url")
+    host = HOST.match(origin or "")
+    is_on_forge = host is not None and FORGE.search(host[1] or host[2])
+    if not ours and origin is None:
         yield Probe("ci", "skip", "no remote `origin`, so no CI")
-    elif not ours and not any(texts.values()) and not _is_on_forge(case):
+    elif not ours and not any(texts.values()) and not is_on_forge:
         what = "nothing of CI is here, and `origin` is on no GitHub or GitLab"
         yield Probe("ci", "skip", what, "optional: let any CI run `memory-ci ci --provider none` (`memory-ci help ci`)")
     elif not ours:
         what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
         yield Probe("ci", "warn", what, "memory-ci init --ci github (or gitlab)")
     for path, pins in ours.items():
-        yield from _judge_pins("ci", path, pins) or (Probe("ci", "ok", f"{path} runs memory-ci{_say_pins(pins)}"),)
+        refs = ", ".join(sorted({ref for _, ref in pins}))
+        works = Probe("ci", "ok", f"{path} runs memory-ci{' at ' * bool(refs)}{refs}")
+        yield from _judge_pins("ci", path, pins) or (works,)
 
 
-def _is_on_forge(case: Surroundings) -> bool:
-    """Whether the host of `origin` is called as one of GitHub or GitLab."""
-    host = HOST.match(find_setting(case.workspace.repo, "remote.origin.url") or "")
-    return host is not None and bool(FORGE.search(host[1] or host[2]))
-
-
-def _ci_files(root: Path) -> Iterator[Path]:
-    folder = root / ".github" / "workflows"
-    yield from sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yml", ".yaml"))
-    yield root / ".gitlab-ci.yml"
-
-
-def _say_pins(pins: Iterable[tuple[str, str]]) -> str:
-    refs = sorted({ref for _, ref in pins})
-    return f" at {', '.join(refs)}" if refs else ""
-
-
-def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> tuple[Probe, ...]:
+def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> list[Probe]:
     """What is wrong with the versions that a file names, each once."""
-    return tuple(dict.fromkeys(probe for used, ref in pins for probe in _judge_pin(name, path, used, ref)))
+    found = []
+    own = [int(part) for part in re.findall(r"\d+", __version__)]
+    for used, ref in dict.fromkeys(pins):
+        version = VERSION.fullmatch(ref)
+        parts = [int(part) for part in version[1].split(".")] if version else []
+        if PLACEHOLDER.search(used):
+            remedy = f"Put the account that holds memory-ci for OWNER in {path}."
+            found.append(Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy))
+        elif version is None and not re.fullmatch(FULL_ID, ref):
+            remedy = f"Name a version or a commit in {path}: @v{__version__}."
+            found.append(Probe(name, "warn", f"{path} follows {ref}, which moves", remedy))
+        elif parts < own[: len(parts)]:  # as far as it says: 1 is not older than 1.4
+            what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
+            found.append(Probe(name, "warn", what, f"Raise it to v{__version__} in {path}."))
+    return list(dict.fromkeys(found))
 
 
-def _judge_pin(name: str, path: str, used: str, ref: str) -> Iterator[Probe]:
-    if PLACEHOLDER.search(used):
-        remedy = f"Put the account that holds memory-ci for OWNER in {path}."
-        yield Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy)
+# -- coding agents: what each reads, is asked, captures and can call, and whether it was heard of lately
+
+
+def check_agents(case: Surroundings) -> Iterator[Probe]:
+    """A row for each agent and part, here and in the home, and for each work tree that an agent does not read in."""
+    root = case.workspace.repo.root
+    if root is None or not case.workspace.config.sessions.read:
+        yield Probe("agents", "skip", "no work tree" if root is None else "the configuration says sessions.read: false")
         return
-    if re.fullmatch(FULL_ID, ref):
-        return
-    version = VERSION.fullmatch(ref)
-    if version is None:
-        remedy = f"Name a version or a commit in {path}: @v{__version__}."
-        yield Probe(name, "warn", f"{path} follows {ref}, which moves", remedy)
-    elif _is_older(version[1], __version__):
-        what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
-        yield Probe(name, "warn", what, f"Raise it to v{__version__} in {path}.")
+    found = [*list_parts(root), *list_parts(Path.home(), "user")]
+    hooks = [one for one in found if one.part.name == "hooks"]
+    if not found:
+        remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
+        yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
+    heard = list_heard(case.workspace)
+    for one in hooks:
+        yield from _fault(case, one) or _rows(one, found, heard.get(one.agent.name))
+    for one in {(one.path, one.part.name): one for one in reversed(found)}.values():  # some files serve several agents
+        if one.part.name == "mcp":
+            yield _server(case, one)
+        elif one.part.name == "text":
+            yield Probe("agents", "ok", f"{one.path} tells any agent that reads it how to ask, and how to note")
+    readers = list_readers(case.workspace.repo, case.tip) if case.tip else {}
+    if readers:
+        seen = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in readers.items())
+        yield Probe("agents", "ok", f"work that was given memory was last committed by {seen}")
+    yield from _look_beside(case, dict.fromkeys(one.agent.name for one in hooks if one.path.is_relative_to(root)))
 
 
-def _is_older(one: str, other: str) -> bool:
-    """Whether a version is older than another, as far as it says which it is: 1 is not older than 1.4."""
-    parts, others = ([int(part) for part in re.findall(r"\d+", text)] for text in (one, other))
-    return parts < others[: len(parts)]
+def _look_beside(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
+    """Other work trees of this clone in which an agent that reads here reads nothing."""
+    for tree in list_worktrees(case.workspace.repo):
+        if tree.is_bare or tree.path == case.workspace.repo.root or not tree.path.is_dir():
+            continue
+        there = {one.agent.name for one in list_parts(tree.path) if one.part.name == "hooks"}
+        told = list_heard(Workspace(find_repository(tree.path), case.workspace.config)) if there else {}
+        for name in names:
+            if name not in there:
+                remedy = f"{INSTALL} --agent {name} in it, or --shared and commit, or --user"
+                yield Probe("agents", "warn", f"{name} reads nothing in the work tree {tree.path}", remedy)
+            elif at := told.get(name):
+                yield Probe("agents", "ok", f"{name} last read at {at:%Y-%m-%d %H:%M} in the work tree {tree.path}")
+
+
+def _rows(hook: FoundPart, found: Iterable[FoundPart], heard: datetime | None) -> Iterator[Probe]:
+    """What a hook that can be called does; the day is that of a prompt, which every session begins with."""
+    name, text = hook.agent.name, hook.text
+    is_plugin = hook.agent.hook == "plugin"
+    again = f"{INSTALL}{' --user' * (hook.part.user != '' and '--user' in text)} --agent {name}"
+    if is_plugin or any(event in text for event in READING):
+        if heard or name == "cursor":  # which has no event at a prompt
+            when = f", last at a prompt of {heard:%Y-%m-%d %H:%M}" if heard else ""
+            yield Probe("agents", "ok", f"{name} reads memory{when}: {hook.path}")
+        else:
+            what = f"{name} is to read memory, and no prompt of it was seen in this work tree for 30 days"
+            yield Probe("agents", "skip", what, f"start {name} here, and let it trust the hook where it asks")
+    else:
+        yield Probe("agents", "skip", f"{name} reads no memory (--no-retrieve)", again)
+    if "--no-ask" in text:
+        yield Probe("agents", "skip", f"{name} is asked for no note (--no-ask)", again)
+    else:
+        may = any(one.part.name == "allow" and one.agent == hook.agent for one in found)
+        yield Probe("agents", "ok", f"{name} is asked for notes{', and may write them' if may else ''}")
+    if any(not event.is_reading and event.name in text for event in hook.agent.events):
+        yield Probe("agents", "ok", f"{name} captures each session")
+    else:
+        yield Probe("agents", "skip", f"{name} captures no session: it says no end, or its transcripts are not read")
+
+
+def _fault(case: Surroundings, hook: FoundPart) -> tuple[Probe, ...]:
+    """Why a hook does nothing, here or in other clones."""
+    name = hook.agent.name
+    is_json = hook.text.lstrip().startswith("{")  # which was read as such just now; else it is a plugin
+    commands = "\n".join(list_texts(msgspec.json.decode(hook.text))) if is_json else hook.text
+    python = find_interpreter(commands)
+    again = f"{INSTALL} --agent {name}"
+    if fault := interpreter_fault(case, python, may_run=False):
+        return (Probe("agents", "fail", f"the hook of {name} {fault}", again),)
+    if python is None and shutil.which(PROGRAM) is None:
+        what = f"the hook of {name} calls {PROGRAM} by name, which is not on the PATH: it does nothing"
+        return (Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {again}"),)
+    if python is not None and hook.part.file in str(hook.path) and list_staged(case.workspace.repo, [hook.part.file]):
+        file = hook.part.file
+        what = f"git tracks {file}, which names an interpreter of this machine: no other clone captures with it"
+        return (Probe("agents", "warn", what, f"git rm --cached {file}, commit that, then {again}"),)
+    return ()
+
+
+def _server(case: Surroundings, found: FoundPart) -> Probe:
+    read = tomllib.loads if found.part.form == "block" else msgspec.json.decode
+    python = next((word for word, after in pairwise(list_texts(read(found.text))) if after == MODULE[0]), None)
+    if fault := interpreter_fault(case, python, may_run=False):
+        return Probe(
+            "agents", "fail", f"the MCP server of {found.agent.name} {fault}", f"{INSTALL} --agent {found.agent.name}"
+        )
+    if python == case.python and find_spec("mcp") is None:
+        what = f"the MCP server of {found.agent.name} cannot start: {case.python} lacks it"
+        return Probe("agents", "warn", what, "pip install 'memory-ci[mcp]'")
+    return Probe("agents", "ok", f"{found.agent.name} has the MCP server: {found.path}")

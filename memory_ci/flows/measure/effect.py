@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 
 from memory_ci.extraction.metrics import share
@@ -15,7 +15,7 @@ from memory_ci.flows.workspace import Workspace, load_memory
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode
-from memory_ci.records.event import Event, Session
+from memory_ci.records.event import Session
 from memory_ci.records.health import ArmComparison, EffectReport
 from memory_ci.records.quality import Share
 from memory_ci.text import content_words
@@ -42,19 +42,23 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
     start, seen = min(starts), {mark_session(one.id) for one in told} | marks
     weeks = max((datetime(today.year, today.month, today.day, tzinfo=UTC) - start).total_seconds() / 604_800, 1.0)
     entries = [place.entry for place in load_memory(workspace, None).located]
-    turns = [
-        (mark_session(one.id), _steering(captured.whole(one)), one.started.date())
-        for one in sessions
-        if one.started and one.started >= start
+    arms = []
+    for one in sessions:
+        if one.started and one.started >= start:
+            mark, said = mark_session(one.id), list(_steers(captured.whole(one)))
+            is_held = mark in seen or is_held_out(mark, part)
+            arms.append((is_held, bool(said), _is_said_again(said, one.started.date(), entries)))
+    changes = [
+        (bool(_marks(one)), one)
+        for one in episodes
+        if one.occurred_at >= start and (_marks(one) or one.retrieved or one.context.get("sessions"))
     ]
-    arms = [(mark in seen or is_held_out(mark, part), *_look(said, day, entries)) for mark, said, day in turns]
-    changes = [one for one in episodes if one.occurred_at >= start and (_marks(one) or _is_known(one))]
-    merged = [one for one in changes if one.action.commit]
+    undone = [(arm, one.outcome == "failure") for arm, one in changes if one.action.commit]
     effects = (
         compare("steered", [(arm, steered) for arm, steered, _ in arms], weeks, part),
         compare("corrected again", [(arm, again) for arm, _, again in arms], weeks, part),
-        compare("changes requested", [(bool(_marks(one)), one.outcome == "partial") for one in changes], weeks, part),
-        compare("reverted", [(bool(_marks(one)), one.outcome == "failure") for one in merged], weeks, part),
+        compare("changes requested", [(arm, one.outcome == "partial") for arm, one in changes], weeks, part),
+        compare("reverted", undone, weeks, part),
     )
     return EffectReport(part, start.date(), effects)
 
@@ -62,13 +66,13 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
 def compare(name: str, found: Iterable[tuple[bool, bool]], weeks: float, part: float) -> ArmComparison:
     """What was found in both arms: (is held out, did it happen) of each session or change within so many weeks."""
     known = list(found)
-    given, held = (_share([happened for arm, happened in known if arm is of]) for of in (False, True))
+    arms = ([happened for arm, happened in known if arm is of] for of in (False, True))
+    given, held = (share(sum(arm), len(arm)) for arm in arms)
     low, high = newcombe(given, held) if given.total and held.total else (None, None)
     rate = sum(happened for _, happened in known) / len(known) if known else 0.0
     needed = find_needed(rate, part or held.total / len(known)) if 0 < rate < 1 and held.total else None
-    return ArmComparison(
-        name, given, held, low, high, needed, round(needed * weeks / len(known), 1) if needed else None
-    )
+    wait = round(needed * weeks / len(known), 1) if needed else None
+    return ArmComparison(name, given, held, low, high, needed, wait)
 
 
 def newcombe(one: Share, other: Share) -> tuple[float, float]:
@@ -85,34 +89,24 @@ def find_needed(rate: float, part: float) -> int:
     return math.ceil((Z_BOTH + Z_POWER) ** 2 * variance / (rate - lowered) ** 2)
 
 
-def _share(happened: Sequence[bool]) -> Share:
-    return share(sum(happened), len(happened))
-
-
 def _marks(episode: Episode) -> list[str]:
     return [mark for mark in episode.context.get("holdout", "").split(", ") if mark]
 
 
-def _is_known(episode: Episode) -> bool:
-    return bool(episode.retrieved or episode.context.get("sessions"))
-
-
-def _steering(session: Session) -> list[str]:
+def _steers(session: Session) -> Iterator[str]:
     """What a person said to steer, "" for a rejection or an interrupt; the first turn is the task."""
     people = [event for event in session.events if event.actor == "human"]
     first = next((event for event in people if event.kind == "text"), None)
-    return [said for event in people if event is not first for said in _steers(event)]
+    for event in people:
+        if event is not first:
+            if event.kind in ("rejection", "interrupt"):
+                yield ""
+            yield from (suspect.text for suspect in find_steering(event.text))
 
 
-def _steers(event: Event) -> Iterator[str]:
-    if event.kind in ("rejection", "interrupt"):
-        yield ""
-    yield from (suspect.text for suspect in find_steering(event.text))
-
-
-def _look(said: Sequence[str], day: date, entries: Iterable[Entry]) -> tuple[bool, bool]:
-    """Whether anything was said to steer, and whether an entry from before that day says the same."""
+def _is_said_again(said: Iterable[str], day: date, entries: Iterable[Entry]) -> bool:
+    """Whether an entry from before that day says the same as a correction."""
     asked = [words for text in said if len(words := content_words(text)) >= LEAST_SAID]
     known = [entry for entry in entries if entry.created_at and entry.created_at < day] if asked else []
     texts = [content_words(f"{entry.title}\n{entry.body}") for entry in known]
-    return bool(said), any(len(words & text) >= AGAIN * len(words) for words in asked for text in texts)
+    return any(len(words & text) >= AGAIN * len(words) for words in asked for text in texts)

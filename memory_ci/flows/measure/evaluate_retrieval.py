@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.files import read_regular
 from memory_ci.flows.index import synced_index
+from memory_ci.flows.measure.evaluate import WHEN, load_lines, sample_entry
 from memory_ci.flows.past_index import Past
 from memory_ci.flows.serve.options import RetrieveOptions, make_sound
 from memory_ci.flows.serve.ranking import arrange, find_ranked
@@ -48,11 +48,7 @@ from memory_ci.retrieval.metrics import (
 from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.store.files import write_file
 
-T = TypeVar("T")
-
-MAX_SET_BYTES = 200_000_000
-TIMELESS = datetime(2026, 1, 1, tzinfo=UTC)
-"""When everything is that carries no time."""
+ONE_A_LINE = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
 
 SESSION = 10
 """So many tasks, one after the other, are taken for a session: what comes twice among them is a repeat."""
@@ -77,12 +73,15 @@ MEASURES: dict[str, Callable[[Answered], float]] = {
 
 
 class SetEntry(msgspec.Struct, frozen=True):
-    """A line of entries. The first line of `text` is the title. `group` is the namespace, `ts` when it was learned."""
+    """A line of entries. The first line of `text` is the title. `group` is the namespace, `ts` when it was learned.
+
+    Without a time all is of one day.
+    """
 
     id: str
     text: str
     group: str = ""
-    ts: datetime = TIMELESS
+    ts: datetime = WHEN
     session: str | int | None = None
 
 
@@ -115,27 +114,10 @@ class RetrievalSet(msgspec.Struct, frozen=True):
 def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
     """The set of three files of JSON lines. Raises UsageError (bad-queries) with the line."""
     return RetrievalSet(
-        tuple(load_lines(entries, SetEntry)),
-        tuple(load_lines(queries, SetQuery)),
-        tuple(load_lines(judgements, RelevanceJudgement)),
+        tuple(load_lines(entries, SetEntry, "bad-queries", ONE_A_LINE)),
+        tuple(load_lines(queries, SetQuery, "bad-queries", ONE_A_LINE)),
+        tuple(load_lines(judgements, RelevanceJudgement, "bad-queries", ONE_A_LINE)),
     )
-
-
-def load_lines(path: Path, kind: type[T]) -> list[T]:
-    """A record for each line that is not empty. Raises UsageError (bad-queries) with the line."""
-    try:
-        lines = read_regular(path, MAX_SET_BYTES).decode().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", slug="bad-queries") from error
-    decode = msgspec.json.Decoder(kind).decode
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            records += [decode(line)] if line.strip() else []
-        except msgspec.MsgspecError as error:
-            hint = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
-            raise UsageError(f"{path}:{number}: {error}", slug="bad-queries", hint=hint) from error
-    return records
 
 
 def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
@@ -144,58 +126,32 @@ def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
     for judgement in of.judgements:
         if judgement.relevance > 0:
             grades[judgement.query][judgement.entry] = judgement.relevance
-    for group in sorted({query.group for query in of.queries}):
-        queries = [query for query in of.queries if query.group == group and query.id in grades]
-        entries = [entry for entry in of.entries if entry.group == group]
-        yield from _replay_group(entries, queries, grades)
-
-
-def _replay_group(
-    entries: Sequence[SetEntry], queries: Sequence[SetQuery], grades: Mapping[str, dict[str, float]]
-) -> Iterator[tuple[Index, Asking]]:
-    waiting = sorted(entries, key=lambda entry: _aware(entry.ts), reverse=True)
     files: dict[str, LoadedFile] = {}
-
-    def load(paths: Collection[str]) -> list[LoadedFile]:
-        return [files[path] for path in sorted(paths)]
-
-    with open_index(None) as index:
-        for query in sorted(queries, key=_asked_at):
-            fresh = []
-            while waiting and (query.ts is None or _aware(waiting[-1].ts) < _asked_at(query)):
-                fresh.append(waiting.pop())
-            if fresh:
-                path = f"{len(files):06}.md"
-                files[path] = _file(path, fresh)
-                sync(index, dict.fromkeys(files, "learned"), load)
-            today = _asked_at(query).date()
-            yield index, Asking(query.id, query.text, grades[query.id], (), query.kind, today)
-
-
-def _file(path: str, entries: Sequence[SetEntry]) -> LoadedFile:
-    located = [Located(_entry(entry), path, line, PROJECT) for line, entry in enumerate(entries, start=1)]
-    return LoadedFile(path=path, scope=PROJECT, entries=tuple(located))
+    for group in sorted({query.group for query in of.queries}):
+        files.clear()
+        queries = sorted((one for one in of.queries if one.group == group and one.id in grades), key=_asked_at)
+        entries = (entry for entry in of.entries if entry.group == group)
+        waiting = sorted(entries, key=lambda entry: _aware(entry.ts), reverse=True)
+        with open_index(None) as index:
+            for query in queries:
+                path, fresh = f"{len(files):06}.md", list[Located]()
+                while waiting and (query.ts is None or _aware(waiting[-1].ts) < _asked_at(query)):
+                    fresh.append(Located(_entry(waiting.pop()), path, len(fresh) + 1, PROJECT))
+                if fresh:
+                    files[path] = LoadedFile(path=path, scope=PROJECT, entries=tuple(fresh))
+                    sync(index, dict.fromkeys(files, "learned"), lambda paths: [files[path] for path in sorted(paths)])
+                yield index, Asking(query.id, query.text, grades[query.id], (), query.kind, _asked_at(query).date())
 
 
 def _entry(entry: SetEntry) -> Entry:
     title, _, body = entry.text.partition("\n")
-    day: date = _aware(entry.ts).date()
-    return Entry(
-        id=entry.id,
-        type="procedural",
-        domain="task",
-        importance=0.5,
-        reinforcement_count=0,
-        last_reinforced=day,
-        status="active",
-        session=None if entry.session is None else str(entry.session),
-        title=title,
-        body=body,
-    )
+    session = None if entry.session is None else str(entry.session)
+    day = _aware(entry.ts).date()
+    return replace(sample_entry(0, title), id=entry.id, last_reinforced=day, session=session, body=body)
 
 
 def _asked_at(query: SetQuery) -> datetime:
-    return _aware(query.ts or TIMELESS)
+    return _aware(query.ts or WHEN)
 
 
 def _aware(moment: datetime) -> datetime:
@@ -239,8 +195,7 @@ def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice
 def _embed_all(index: Index, embedder: Embedder, known: dict[bytes, array[float]]) -> None:
     """Give every entry its vector; a text that stands in several indexes is embedded once."""
     lost = missing(index, embedder.model_id)
-    new = [name for name in lost if name not in known]
-    if new:
+    if new := [name for name in lost if name not in known]:
         given = embedder.embed([lost[name] for name in new])
         known |= {name: given.data[at * given.dim : (at + 1) * given.dim] for at, name in enumerate(new)}
     if lost:
@@ -250,8 +205,11 @@ def _embed_all(index: Index, embedder: Embedder, known: dict[bytes, array[float]
 
 def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
     """The golden queries of a work tree, each with a name. Raises UsageError: no-golden-queries, bad-queries."""
-    files = sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl"))
-    found = [golden for path in files for golden in _named(path)]
+    found = [
+        golden if golden.name else replace(golden, name=f"{path.stem}:{number}")
+        for path in sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl"))
+        for number, golden in enumerate(load_lines(path, Golden, "bad-queries", ONE_A_LINE), start=1)
+    ]
     if not found:
         hint = "Derive some from the entries with `memory-ci eval init`, and mend them by hand."
         raise UsageError(f"there are no golden queries in {GOLDEN_DIR}/", slug="no-golden-queries", hint=hint)
@@ -300,7 +258,10 @@ def init_golden(workspace: Workspace) -> tuple[Path, int]:
     Written anew each time: what people add belongs into a file of its own.
     """
     entries = [place.entry for place in load_memory(workspace, None).located if place.entry.status == "active"]
-    goldens = derive_golden([entry for entry in entries if entry.title], _cited_paths)
+    goldens = derive_golden(
+        [entry for entry in entries if entry.title],
+        lambda entry: [anchor.path for cite in entry.cites if (anchor := parse_anchor(cite))],
+    )
     root = work_tree(workspace)
     path = root / GOLDEN_DIR / DERIVED
     write_file(path, b"".join(msgspec.json.encode(golden) + b"\n" for golden in goldens), root)
@@ -384,15 +345,3 @@ def _mean(name: str, values: Sequence[float]) -> Measure:
     dice = random.Random(len(values))  # noqa: S311 - a resample that anyone can repeat, no secret
     low, high = interval(values, lambda sample: dice.choices(sample, k=len(sample)))
     return Measure(name, mean(values), low, high)
-
-
-def _named(path: Path) -> list[Golden]:
-    goldens = load_lines(path, Golden)
-    return [
-        golden if golden.name else replace(golden, name=f"{path.stem}:{number}")
-        for number, golden in enumerate(goldens, start=1)
-    ]
-
-
-def _cited_paths(entry: Entry) -> list[str]:
-    return [anchor.path for cite in entry.cites if (anchor := parse_anchor(cite))]

@@ -6,16 +6,17 @@ Nothing is written: the index that is asked is made in memory, of the tree at ha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from functools import lru_cache
-from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
+from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
+from memory_ci.evidence.content import redact
 from memory_ci.flows.anchors import judge_anchors
 from memory_ci.flows.eligible import (
     count_judged,
@@ -29,7 +30,6 @@ from memory_ci.flows.eligible import (
 )
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
-from memory_ci.flows.measure.closeness import Closeness, measure_closeness
 from memory_ci.flows.past_index import PastMoment, find_moment
 from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.anchor_verdicts import soften
@@ -38,37 +38,20 @@ from memory_ci.flows.serve.ranking import find_ranked
 from memory_ci.flows.serve.retrieve import find_overflow
 from memory_ci.flows.sessions.nudge import find_nudge
 from memory_ci.flows.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
-from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.history import list_readers
 from memory_ci.gitrepo.repo import find_commit, find_objects, list_foreign, read_tips
 from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
+from memory_ci.index.embedders import Vectors
+from memory_ci.index.embedders.remote import UNHURRIED
+from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.index.search import list_entries
+from memory_ci.index.vectors import Nearest, missing, nearest, nearest_to, store
+from memory_ci.lifecycle import health as metrics
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
 from memory_ci.lifecycle.episodes import combine, count_usage
-from memory_ci.lifecycle.health import (
-    OFTEN,
-    Jobs,
-    Measured,
-    find_alike,
-    find_related,
-    is_idle,
-    is_in_force,
-    names_of_source,
-    score_age,
-    score_coherence,
-    score_coverage,
-    score_efficiency,
-    score_hits,
-    score_indexed,
-    score_linked,
-    score_reachability,
-    score_recency,
-    score_tightness,
-    score_truth,
-    weigh,
-)
+from memory_ci.lifecycle.health import Jobs, Measured
 from memory_ci.lifecycle.similarity import words_of
 from memory_ci.lifecycle.verdicts import judge_entry
 from memory_ci.records.anchor import VerdictKind
@@ -77,25 +60,20 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.health import Health, MetricName, Profile
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
-from memory_ci.records.report import LoadedFile
 from memory_ci.rendering.health import render_health_line, render_holdout
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
-MAX_ASKED = 300
-"""So many titles of the newest merged changes are asked of the index."""
-
-MAX_NAMED = 50
-"""So many of those that find nothing are named."""
-
-MAX_ON_PAGE = 5_000
-"""Of more entries than this the health is said when it is asked for, not on the page of every job."""
-
+MAX_ASKED = 300  # titles of the newest merged changes that are asked of the index
+MAX_NAMED = 50  # of those that find nothing are named
+MAX_LOST = 3  # places that cannot be read or served are named
+MAX_ON_PAGE = 5_000  # entries: of more the health is said when it is asked for, not on the page of every job
+MAX_EMBEDDED = 1_000  # texts: of more no vectors are made for the crewship profile, for that takes minutes
+MONTHS = 12
 NO_COMMIT = "0" * 40
 """The id of no commit: what cites it is judged by the hash that it carries, if it does."""
 
-MONTHS = 12
-_coherence_of = lru_cache(maxsize=1)(score_coherence)
+_coherence_of = lru_cache(maxsize=1)(metrics.score_coherence)
 """The same entries from one month to the next are compared once."""
 
 NOT_ASKED = "nothing was merged in the last 90 days that could be asked for"
@@ -115,7 +93,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to measure at a place.
 
     `active` are the entries in force that the index holds; `known` the ids of all entries and of those that they
-    replaced; `left_out` how many places of the files it does not hold. `silence` says why history cannot be read.
+    replaced; `lost` the places in files that it does not hold. `silence` says why history cannot be read.
     """
 
     workspace: Workspace
@@ -123,7 +101,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     index: Index
     active: tuple[Located, ...]
     known: frozenset[str]
-    left_out: int
+    lost: tuple[str, ...]
     changes: tuple[MergedChange, ...]
     episodes: tuple[Episode, ...]
     silence: str
@@ -150,12 +128,13 @@ def measure_health(
     `profile` None: what the configuration says. `environ` gives the crewship profile its embedder; None: none is asked.
     Raises RepositoryError: unknown-revision, shallow-clone.
     """
-    if at is None:
-        tips, head = read_tips(workspace.repo), find_commit(workspace.repo, "HEAD")
-        # Of a branch of work the merged changes of the default branch count.
-        place = HealthView(None, tips.commit if tips.work and tips.commit else head, today, head)
-        return _measure(workspace, place, profile, environ)
-    return _measure_moment(find_moment(workspace, at), profile, environ)
+    if at is not None:
+        return _measure_moment(find_moment(workspace, at), profile, environ)
+    tips, head = read_tips(workspace.repo), find_commit(workspace.repo, "HEAD")
+    # Of a branch of work the merged changes of the default branch count.
+    place = HealthView(None, tips.commit if tips.work and tips.commit else head, today, head)
+    with _looking(workspace, place) as scene:
+        return _judge(scene, profile, environ)
 
 
 def health_history(
@@ -169,7 +148,12 @@ def health_history(
 
     All are measured by one profile: `profile`, or what the configuration of today says.
     """
-    return tuple(islice(_past(workspace, today, profile or workspace.config.health.profile, environ), most))
+    day, found = today, list[Health]()
+    with suppress(RepositoryError):  # a shallow clone tells as much as it holds
+        while len(found) < most and (moment := find_moment(workspace, day.isoformat())).commit is not None:
+            found.append(_measure_moment(moment, profile or workspace.config.health.profile, environ))
+            day = day.replace(day=1) - timedelta(days=1)
+    return tuple(found)
 
 
 def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
@@ -185,47 +169,35 @@ def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | 
     return None
 
 
-def _past(
-    workspace: Workspace, today: date, profile: Profile | None, environ: Mapping[str, str] | None
-) -> Iterator[Health]:
-    day = today
-    with suppress(RepositoryError):  # a shallow clone tells as much as it holds
-        while (moment := find_moment(workspace, day.isoformat())).commit is not None:
-            yield _measure_moment(moment, profile, environ)
-            day = day.replace(day=1) - timedelta(days=1)
+def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
+    """The health of a branch, the nudge if one is due, and whether sessions are held out: what can be told of them."""
+    here = workspace_at(workspace.repo, ref)
+    health = find_branch_health(here, ref, today)
+    holdout = render_holdout(here.config.retrieve.holdout)
+    readers = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in list_readers(here.repo, ref).items())
+    seen = printable(f"Work that was given memory was last committed by {readers}.") if readers else ""
+    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref), seen, holdout)))
 
 
 def _measure_moment(moment: PastMoment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
-    place = HealthView(moment.commit or "", moment.commit, moment.today)
-    return _measure(_as_then(moment), place, profile, environ)
-
-
-def _as_then(moment: PastMoment) -> Workspace:
-    """The workspace with the configuration of a moment, so that a commit has one health wherever it is asked.
+    """By the configuration of a moment, so that a commit has one health wherever it is asked.
 
     One that cannot be read any more is passed over for the present one, which also says who is sent the texts.
     """
-    workspace = moment.workspace
-    if moment.commit is None:
-        return workspace
+    workspace, now = moment.workspace, moment.workspace.config.retrieve
     with suppress(UsageError):
-        then, now = workspace_at(workspace.repo, moment.commit).config, workspace.config.retrieve
-        retrieve = replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
-        return Workspace(workspace.repo, replace(then, retrieve=retrieve))
-    return workspace
-
-
-def _measure(
-    workspace: Workspace, place: HealthView, profile: Profile | None, environ: Mapping[str, str] | None
-) -> Health:
-    with _looking(workspace, place) as scene:
+        if moment.commit is not None:
+            then = workspace_at(workspace.repo, moment.commit).config
+            retrieve = replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
+            workspace = Workspace(workspace.repo, replace(then, retrieve=retrieve))
+    with _looking(workspace, HealthView(moment.commit or "", moment.commit, moment.today)) as scene:
         return _judge(scene, profile, environ)
 
 
 def _judge(scene: Scene, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
     chosen = profile or scene.workspace.config.health.profile
     measured = _measure_git(scene) if chosen == "git" else _measure_crewship(scene, environ)
-    return weigh(chosen, scene.today, scene.place.view, measured)
+    return metrics.weigh(chosen, scene.today, scene.place.view, measured)
 
 
 @contextmanager
@@ -233,39 +205,35 @@ def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
     """The scene of a place; its index is open inside the block."""
     is_void = place.view == ""
     files = () if is_void else list_memory_files(workspace, place.view)
-    held_back, screened = _read(workspace, files)
-    changes, silence = _list_changes(workspace, place)
+    read = list(load_files(workspace, files))
+    screened = list(map(screen, read))
+    lost = sorted({(one.path, one.line) for file in read for one in file.findings if one.level == "error"})
+    for before, after in zip(read, screened, strict=True):
+        kept = {(one.path, one.line) for one in after.entries}
+        lost += [(one.path, one.line) for one in before.entries if (one.path, one.line) not in kept]
+    changes: tuple[MergedChange, ...] = ()
+    silence = "there is no commit yet" if place.tip is None else ""
+    try:
+        changes = list_eligible(workspace, place.tip, place.today) if place.tip is not None else ()
+    except RepositoryError as error:
+        silence = error.message.splitlines()[0]
     with open_index(None) as index:
         sync(index, {readable_path(file): file.oid for file in files}, lambda paths: screened)
         held = list_entries(index)
+        ids = frozenset(one.entry.id for one in held)
+        replaced = frozenset(older for one in held for older in one.entry.supersedes) - ids
+        pasts = (list_past_ids(workspace, head) for head in _list_heads(place)) if replaced else ()
         yield Scene(
             workspace=workspace,
             place=place,
             index=index,
-            active=tuple(one for one in held if is_in_force(one.entry, place.today)),
-            known=_find_known(workspace, place, [one.entry for one in held]),
-            left_out=held_back,
+            active=tuple(one for one in held if metrics.is_in_force(one.entry, place.today)),
+            known=ids | (replaced & frozenset().union(*pasts)),  # an id that no commit had is only a word
+            lost=tuple(f"{path}:{line}" for path, line in lost),
             changes=changes,
             episodes=() if is_void else combine(load_episodes(workspace, place.view).tellings),
             silence=silence,
         )
-
-
-def _read(workspace: Workspace, files: Iterable[TreeFile]) -> tuple[int, list[LoadedFile]]:
-    """(how many places of the files no index holds: unreadable, or unsafe; the files as an index holds them)."""
-    read = list(load_files(workspace, files))
-    screened = list(map(screen, read))
-    broken = {(one.path, one.line) for file in read for one in file.findings if one.level == "error"}
-    refused = sum(len(before.entries) - len(after.entries) for before, after in zip(read, screened, strict=True))
-    return len(broken) + refused, screened
-
-
-def _find_known(workspace: Workspace, place: HealthView, entries: Sequence[Entry]) -> frozenset[str]:
-    """The ids that are there, and of what these replaced the ids that some commit had; any other is only a word."""
-    held = frozenset(entry.id for entry in entries)
-    replaced = frozenset(older for entry in entries for older in entry.supersedes) - held
-    pasts = (list_past_ids(workspace, head) for head in _list_heads(place)) if replaced else ()
-    return held | (replaced & frozenset().union(*pasts))
 
 
 def _list_heads(place: HealthView) -> list[str]:
@@ -274,93 +242,74 @@ def _list_heads(place: HealthView) -> list[str]:
     return list(dict.fromkeys(filter(None, (own, place.tip))))
 
 
-def _list_changes(workspace: Workspace, place: HealthView) -> tuple[tuple[MergedChange, ...], str]:
-    if place.tip is None:
-        return (), "there is no commit yet"
-    try:
-        return list_eligible(workspace, place.tip, place.today), ""
-    except RepositoryError as error:
-        return (), error.message.splitlines()[0]
-
-
 # -- the profile "git"
 
 
 def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
     proven, truth = _judge_sources(scene)
+    reached = metrics.find_related(scene.entries, scene.known) | proven
+    if left := frozenset(entry.id for entry in scene.entries) - reached:
+        reached |= metrics.find_alike(scene.entries, LEAST_JACCARD, left)
     return {
-        "truth": score_truth({entry.id: truth.get(entry.id) for entry in _newest(scene.entries)}),
-        "recency": score_recency(scene.entries, scene.today, scene.workspace.config.prominence.decay),
+        "truth": metrics.score_truth({entry.id: truth.get(entry.id) for entry in _newest(scene.entries)}),
+        "recency": metrics.score_recency(scene.entries, scene.today, scene.workspace.config.prominence.decay),
         "coverage": _coverage(scene),
         "coherence": _coherence_of(scene.active),
         "efficiency": _efficiency(scene),
-        "reachability": _reachability(scene, proven),
+        "reachability": _reach(scene, reached, metrics.score_reachability),
     }
 
 
 def _coverage(scene: Scene) -> Measured:
-    sources = frozenset().union(*map(names_of_source, scene.entries))
+    sources = frozenset().union(*map(metrics.names_of_source, scene.entries))
     names = sources | frozenset().union(*map(names_of_episode, scene.episodes))
     tip = scene.place.tip
     judged = count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
-    return score_coverage(judged, len(scene.changes), len(scene.active), scene.left_out, scene.silence)
+    measured = metrics.score_coverage(judged, len(scene.changes), len(scene.active), len(scene.lost), scene.silence)
+    return measured._replace(basis=measured.basis + _name_lost(scene))
+
+
+def _name_lost(scene: Scene) -> str:
+    more = f" and {len(scene.lost) - MAX_LOST} more" if len(scene.lost) > MAX_LOST else ""
+    return f" ({', '.join(scene.lost[:MAX_LOST])}{more})" if scene.lost else ""
 
 
 def _efficiency(scene: Scene) -> Measured:
+    """How many of the titles of merged changes find an entry; what was learned from a change itself does not count."""
+    config, options, start = scene.workspace.config, RetrieveOptions(), window_start(scene.today)
     ranked = [place for place in scene.active if place.scope.name != "institutional"]
-    asked = _newest_asked(scene) if ranked else []
-    empty = [change for change in reversed(asked) if not _finds(scene, change)]
+    asked, empty = _newest_asked(scene) if ranked else [], list[MergedChange]()
+    for change in reversed(asked):
+        sound, own = make_sound(options, config, scene.today), names_of(change)
+        found = find_ranked(scene.index, config, title_of(change), sound, options, scene.today).hits
+        if all(own & metrics.names_of_source(hit.located.entry) for hit in found):
+            empty.append(change)
+    given = [
+        ({one.id for one in episode.retrieved}, episode.used)
+        for episode in scene.episodes
+        if episode.retrieved and start < episode.occurred_at.date() <= scene.today
+    ]
+    jobs = Jobs(len(given), sum(len(ids) for ids, _ in given), sum(len(ids.intersection(used)) for ids, used in given))
     silence = scene.silence or (NOT_ASKED if ranked else "there is no entry that would be ranked")
-    measured = score_efficiency(len(asked), len(empty), _count_jobs(scene), silence)
-    usage = count_usage(scene.episodes)
-    idle = [place.entry.id[:8] for place in ranked if is_idle(usage.get(place.entry.id))]
-    said = f"; given {OFTEN} times or more and never used, to review: {', '.join(idle[:MAX_NAMED])}" if idle else ""
-    missing = tuple(map(name_question, empty[:MAX_NAMED]))
-    return measured._replace(missing=missing, basis=measured.basis + said + _overflow(scene))
-
-
-def _overflow(scene: Scene) -> str:
-    """What of institutional memory does not reach every job, "" where all of it does."""
-    over = find_overflow(scene.index, scene.workspace.config, scene.today)
-    named = ", ".join(norm.entry_id[:8] for norm in over[:MAX_NAMED] if norm.entry_id)
-    room = scene.workspace.config.retrieve.institutional_max_chars
-    return f"; {plural(len(over), 'norm')} over the {room} characters that every job is given: {named}" if over else ""
+    measured = metrics.score_efficiency(len(asked), len(empty), jobs, silence)
+    basis, usage = measured.basis, count_usage(scene.episodes)
+    if idle := [place.entry.id[:8] for place in ranked if metrics.is_idle(usage.get(place.entry.id))]:
+        basis += f"; given {metrics.OFTEN} times or more and never used, to review: {', '.join(idle[:MAX_NAMED])}"
+    if over := find_overflow(scene.index, config, scene.today):
+        named = ", ".join(norm.entry_id[:8] for norm in over[:MAX_NAMED] if norm.entry_id)
+        room = f"the {config.retrieve.institutional_max_chars} characters that every job is given"
+        basis += f"; {plural(len(over), 'norm')} over {room}: {named}"
+    return measured._replace(missing=tuple(map(name_question, empty[:MAX_NAMED])), basis=basis)
 
 
 def _newest_asked(scene: Scene) -> list[MergedChange]:
     return list_questions(scene.workspace, scene.changes, scene.episodes)[-MAX_ASKED:]
 
 
-def _finds(scene: Scene, change: MergedChange) -> bool:
-    """Whether the title of a change finds an entry; what was learned from the change itself does not count."""
-    options, config = RetrieveOptions(), scene.workspace.config
-    asked = make_sound(options, config, scene.today)
-    found = find_ranked(scene.index, config, title_of(change), asked, options, scene.today)
-    own = names_of(change)
-    return any(own.isdisjoint(names_of_source(hit.located.entry)) for hit in found.hits)
-
-
-def _count_jobs(scene: Scene) -> Jobs:
-    start = window_start(scene.today)
-    given = [
-        (frozenset(one.id for one in episode.retrieved), episode.used)
-        for episode in scene.episodes
-        if episode.retrieved and start < episode.occurred_at.date() <= scene.today
-    ]
-    return Jobs(len(given), sum(len(ids) for ids, _ in given), sum(len(ids & set(used)) for ids, used in given))
-
-
-def _reachability(scene: Scene, proven: Set[str]) -> Measured:
-    reached = find_related(scene.entries, scene.known) | proven
-    left = frozenset(entry.id for entry in scene.entries) - reached
-    reached |= find_alike(scene.entries, LEAST_JACCARD, left) if left else frozenset()
-    lone = _list_lone(scene, reached)
-    return score_reachability(len(scene.active) - len(lone), len(scene.active))._replace(missing=lone)
-
-
-def _list_lone(scene: Scene, reached: Set[str]) -> tuple[str, ...]:
-    """The ids of the entries that are not reached, newest first."""
-    return tuple(entry.id for entry in _newest(scene.entries) if entry.id not in reached)
+def _reach(scene: Scene, reached: Set[str], score: Callable[[int, int], Measured]) -> Measured:
+    """A score of how many entries are reached, with the ids of the others, newest first."""
+    lone = tuple(entry.id for entry in _newest(scene.entries) if entry.id not in reached)
+    return score(len(scene.active) - len(lone), len(scene.active))._replace(missing=lone)
 
 
 def _newest(entries: Iterable[Entry]) -> list[Entry]:
@@ -378,12 +327,12 @@ def _judge_sources(scene: Scene) -> tuple[frozenset[str], dict[str, VerdictKind]
     named = {entry.id: _commits_of(entry) for entry in scene.entries}
     anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
     here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
-    unknown = {
-        cite: format_anchor(replace(anchor, commit=NO_COMMIT))
-        for cite, anchor in anchors.items()
-        if anchor.commit not in here
-    }
-    active = [_recite(one, unknown) for one in scene.active]
+
+    def recite(cite: str) -> str:
+        is_lost = cite in anchors and anchors[cite].commit not in here
+        return format_anchor(replace(anchors[cite], commit=NO_COMMIT)) if is_lost else cite
+
+    active = [replace(one, entry=replace(one.entry, cites=tuple(map(recite, one.entry.cites)))) for one in scene.active]
     verdicts = judge_anchors(scene.workspace, active, scene.place.view)
     cited = {entry_id for (entry_id, _), verdict in verdicts.items() if verdict.kind not in ("gone", "unverifiable")}
     softened = {one.entry.id: soften(one.entry, verdicts) for one in active}
@@ -401,57 +350,67 @@ def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
     return frozenset(name for name, sha in shas.items() if sha not in foreign)
 
 
-def _recite(place: Located, others: Mapping[str, str]) -> Located:
-    """The entry with other words for some of what it cites."""
-    if others.keys().isdisjoint(place.entry.cites):
-        return place
-    cites = tuple(others.get(cite, cite) for cite in place.entry.cites)
-    return replace(place, entry=replace(place.entry, cites=cites))
-
-
 def _commits_of(entry: Entry) -> frozenset[str]:
     """The commits that an entry comes from, and those that its quotes are taken from."""
     origins = (entry.source or "", *(quote.partition(" ")[0] for quote in entry.evidence))
     return frozenset(sha for origin in origins for sha in re.findall(COMMIT_ORIGIN, origin))
 
 
-# -- the profile "crewship"
+# -- the profile "crewship": how near entries are to each other and to questions, by vectors made for this once
+
+
+class Closeness(msgspec.Struct, frozen=True):
+    """For each text the cosines of its nearest others, for each question those of its best hits, both best first.
+
+    `silence` says why there are none.
+    """
+
+    near: tuple[tuple[float, ...], ...] = ()
+    hits: tuple[tuple[float, ...], ...] = ()
+    silence: str = ""
 
 
 def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[MetricName, Measured]:
-    close = _measure_closeness(scene, environ)
-    lone = _list_lone(scene, find_related(scene.entries, scene.known) | _find_linked(scene, close))
+    close, indexed = _measure_closeness(scene, environ), metrics.score_indexed(len(scene.active), len(scene.lost))
+    if close.near:
+        pairs = zip(scene.active, find_similar(scene.index, scene.active, words_of, statuses=("active",)), strict=True)
+        linked = {place.entry.id for own, found in pairs for near in found.near for place in (own, near.located)}
+    else:  # by words where there are no vectors
+        linked = set(metrics.find_alike(scene.entries, LEAST_JACCARD))
     return {
-        "freshness": score_age(scene.entries, scene.today),
-        "coverage": score_indexed(len(scene.active), scene.left_out),
-        "coherence": score_tightness(close.near, close.silence),
-        "efficiency": score_hits(close.hits, close.silence),
-        "reachability": score_linked(len(scene.active) - len(lone), len(scene.active))._replace(missing=lone),
+        "freshness": metrics.score_age(scene.entries, scene.today),
+        "coverage": indexed._replace(basis=indexed.basis + _name_lost(scene)),
+        "coherence": metrics.score_tightness(close.near, close.silence),
+        "efficiency": metrics.score_hits(close.hits, close.silence),
+        "reachability": _reach(scene, metrics.find_related(scene.entries, scene.known) | linked, metrics.score_linked),
     }
 
 
-def _find_linked(scene: Scene, close: Closeness) -> frozenset[str]:
-    """The ids of entries that are similar to another: by their vectors, or by words where there are none."""
-    if not close.near:
-        return find_alike(scene.entries, LEAST_JACCARD)
-    found = find_similar(scene.index, scene.active, words_of, statuses=("active",))
-    pairs = zip(scene.active, found, strict=True)
-    others = ((place, other.located) for place, similar in pairs for other in similar.near)
-    return frozenset(place.entry.id for pair in others for place in pair)
-
-
 def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Closeness:
+    """The closeness of the active entries; the index keeps their vectors. Never raises for what an embedder does."""
     if environ is None:
         return Closeness(silence="there are no vectors: no embedder was asked")
-    questions = [title_of(change) for change in _newest_asked(scene)]
-    return measure_closeness(scene.index, scene.workspace.config.retrieve, questions, environ)
+    questions = [redact(title_of(change)).text for change in _newest_asked(scene)]
+    choice = choose_embedder(scene.workspace.config.retrieve, environ, UNHURRIED)
+    if choice.embedder is None:
+        return Closeness(silence=f"there are no vectors: {choice.reason}")
+    index, model = scene.index, choice.embedder.model_id
+    texts = missing(index, model, statuses=("active",))
+    if not texts:
+        return Closeness(silence="there is no entry with a vector")
+    if len(texts) > MAX_EMBEDDED:
+        return Closeness(silence=f"more than {MAX_EMBEDDED} texts are not embedded for this")
+    try:
+        store(index, model, tuple(texts), choice.embedder.embed(list(texts.values())))
+        dim, data = choice.embedder.embed(questions, "query") if questions else Vectors(0, array("f"))
+    except EngineError as error:
+        return Closeness(silence=f"there are no vectors: {error.message}")
+    found = nearest_to(index, list(texts), metrics.LINKS + 1, statuses=("active",))
+    near = tuple(_cosines(found[name])[1:] for name in texts if name in found)  # the nearest to a text is itself
+    rows = (Vectors(dim, array("f", data[at : at + dim])) for at in range(0, len(data), max(1, dim)))
+    hits = tuple(_cosines(nearest(index, row, model, metrics.TOP_K, statuses=("active",))) for row in rows)
+    return Closeness(near if len(texts) > 1 else (), hits, "there is one text alone" if questions else NOT_ASKED)
 
 
-def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
-    """The health of a branch, the nudge if one is due, and whether sessions are held out: what can be told of them."""
-    here = workspace_at(workspace.repo, ref)
-    health = find_branch_health(here, ref, today)
-    holdout = render_holdout(here.config.retrieve.holdout)
-    readers = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in list_readers(here.repo, ref).items())
-    seen = printable(f"Work that was given memory was last committed by {readers}.") if readers else ""
-    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref), seen, holdout)))
+def _cosines(found: Nearest) -> tuple[float, ...]:
+    return tuple(near.cosine for near in found.near)

@@ -17,49 +17,34 @@ from memory_ci.flows.edits import name_edits
 from memory_ci.flows.eligible import is_work, merged_on, own_commits
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.inbox.queue import list_queue
-from memory_ci.flows.measure.explanation import explain_task
 from memory_ci.flows.measure.health import health_history, measure_health
 from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.record.run import RecordOptions
 from memory_ci.flows.serve.anchor_verdicts import judge_located
+from memory_ci.flows.serve.options import RetrieveOptions
+from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, load_memory, memory_test, readable_path
+from memory_ci.gitrepo import history
 from memory_ci.gitrepo.addresses import find_address
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import (
-    count_added_lines,
-    find_addition,
-    find_commit_of_day,
-    iter_merged_changes,
-    list_releases,
-    plan_range,
-    sum_costs,
-)
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
 from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among, list_feedback, pass_on
 from memory_ci.lifecycle.health import is_in_force
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.verdicts import judge_entry
+from memory_ci.records import overview
 from memory_ci.records.anchor import MARKED, Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode, Feedback, UseCount
 from memory_ci.records.history import MergedChange
-from memory_ci.records.overview import (
-    AskedQuestion,
-    ChurnedFile,
-    Cover,
-    EntryLife,
-    ExplainedTask,
-    LifeStep,
-    Overview,
-    ReleaseHealth,
-    SourceCount,
-    WebLink,
-    WorkWeek,
-)
+from memory_ci.records.overview import EntryLife, LifeStep, Overview, WebLink
 from memory_ci.records.question import Question
+from memory_ci.records.retrieval import Hit
+from memory_ci.rendering.context import entry_cost, norm_cost
 from memory_ci.rendering.report import render_report
 from memory_ci.rendering.why import say_verdict
+from memory_ci.retrieval.verdict import LEAST_SHARE
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
@@ -67,12 +52,13 @@ from memory_ci.text import plural, shorten
 T = TypeVar("T")
 WEEKS, LEAST_WEEKS = 52, 8
 MAX_TASKS, MAX_TRIED = 5, 8
-MAX_FILES = 60
-MAX_ASKED = 60
+MAX_FOUND, MAX_WITHHELD = 14, 3  # by one task
+MAX_FILES = MAX_ASKED = 60
 MAX_RELEASES = 6
-MAX_STEPS = 3  # Of one kind in the life of an entry.
+MAX_NAMED = 3  # memory files with findings
+MAX_STEPS = 3  # of one kind in the life of an entry
 MAX_BODY = 400
-HOT = 4  # A file without memory is hot if it is among the fourth part that changes most.
+HOT = 4  # a file without memory is hot if it is among the fourth part that changes most
 
 
 class _Scene(msgspec.Struct, frozen=True):
@@ -142,10 +128,14 @@ def gather_report(
     said = pass_on(list_feedback(tellings), heirs)
     nothing: tuple[Question, ...] = ()
     queue = _try(notes, "The inbox", lambda: list_queue(workspace, RecordOptions(), now, {}).found, nothing)
-    if len(memory.findings):
-        notes.append(f"{plural(len(memory.findings), 'finding')} in memory files: `memory-ci check` names them.")
+    if faulty := list(dict.fromkeys(one.path for one in memory.findings)):
+        where_from = f"{', '.join(faulty[:MAX_NAMED])}{', …' * (len(faulty) > MAX_NAMED)}"
+        notes.append(f"{plural(len(memory.findings), 'finding')} in {where_from}: `memory-ci check` names them.")
     if len(queue) > MAX_ASKED:
         notes.append(f"The inbox shows {MAX_ASKED} of {len(queue)} questions: `memory-ci review --all` lists the rest.")
+    sources = Counter(
+        ((place.entry.source or "by hand").partition(":")[0], place.entry.engine or "people") for place in located
+    )
     return Overview(
         name=name,
         address=where,
@@ -157,15 +147,17 @@ def gather_report(
         tasks=_try(notes, "Tasks", lambda: _explain_tasks(scene, task, environ), ()),
         inbox=tuple(_ask(number, one) for number, one in enumerate(queue[:MAX_ASKED], start=1)),
         releases=_try(notes, "Health", lambda: tuple(_list_releases(scene)), ()),
-        sources=_count_sources(scene),
-        cost_usd=_try(notes, "Costs", lambda: sum_costs(workspace.repo, today - timedelta(weeks=WEEKS), tip), 0.0),
+        sources=tuple(overview.SourceCount(*kind, count) for kind, count in sources.most_common()),
+        cost_usd=_try(
+            notes, "Costs", lambda: history.sum_costs(workspace.repo, today - timedelta(weeks=WEEKS), tip), 0.0
+        ),
         notes=tuple(notes),
     )
 
 
-def save_report(overview: Overview, path: Path) -> int:
+def save_report(page: Overview, path: Path) -> int:
     """Write the page; its size in bytes. Raises UsageError (missing-extra), RepositoryError (write-failed)."""
-    data = render_report(overview).encode()
+    data = render_report(page).encode()
     write_file(path, data)
     return len(data)
 
@@ -183,8 +175,8 @@ def _try(notes: list[str], what: str, ask: Callable[[], T], otherwise: T) -> T:
 
 
 def _list_changes(workspace: Workspace, tip: str, today: date) -> Iterator[MergedChange]:
-    since = find_commit_of_day(workspace.repo, tip, _first_monday(today) - timedelta(days=1))
-    for change in iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip)):
+    since = history.find_commit_of_day(workspace.repo, tip, _first_monday(today) - timedelta(days=1))
+    for change in history.iter_merged_changes(workspace.repo, history.plan_range(workspace.repo, since, tip)):
         if is_work(workspace, change):
             yield change
 
@@ -197,7 +189,7 @@ def _monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ...]:
+def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[overview.WorkWeek, ...]:
     """Each week from the first in which anything happened to today's, those without anything too; some at least."""
     merges, newest, days = Counter[date](), dict[date, WebLink](), dict[str, date]()
     for change in scene.changes:
@@ -211,7 +203,7 @@ def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ..
     learned, retired, written = Counter[date](), Counter[date](), dict[date, WebLink]()
     paths, starts = memory_pathspecs(scene.workspace.config.scopes), ("id: ", "status: retired")
     first = _first_monday(scene.today)
-    for one in count_added_lines(scene.workspace.repo, scene.tip, first, paths, starts):
+    for one in history.count_added_lines(scene.workspace.repo, scene.tip, first, paths, starts):
         week = _monday(one.at.astimezone(UTC).date())
         learned[week] += max(one.added["id: "], 0)
         retired[week] += max(one.added["status: retired"], 0)
@@ -222,7 +214,7 @@ def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ..
     begin = min(begin, end - timedelta(weeks=LEAST_WEEKS - 1))
     count = (end - begin).days // 7 + 1 if known else 0
     return tuple(
-        WorkWeek(
+        overview.WorkWeek(
             start=week,
             merges=merges[week],
             learned=learned[week],
@@ -235,7 +227,7 @@ def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[WorkWeek, ..
     )
 
 
-def _list_files(scene: _Scene) -> Iterator[ChurnedFile]:
+def _list_files(scene: _Scene) -> Iterator[overview.ChurnedFile]:
     """The files that merged changes touched most, and those that entries cite and that changed or are gone."""
     is_memory = memory_test(scene.workspace)
     present = {
@@ -254,21 +246,21 @@ def _list_files(scene: _Scene) -> Iterator[ChurnedFile]:
     hot = chosen[len(chosen) // HOT][1] if len(chosen) >= HOT else 2
     for path, count in chosen:
         marks = states.get(path, [])
-        cover: Cover = "covered" if not all(marks) else "stale" if marks else "hot" if count > hot else "bare"
-        yield ChurnedFile(path=path, churn=count, entries=len(marks), cover=cover, url=scene.file(path))
+        cover: overview.Cover = "covered" if not all(marks) else "stale" if marks else "hot" if count > hot else "bare"
+        yield overview.ChurnedFile(path=path, churn=count, entries=len(marks), cover=cover, url=scene.file(path))
 
 
-def _list_releases(scene: _Scene) -> Iterator[ReleaseHealth]:
+def _list_releases(scene: _Scene) -> Iterator[overview.ReleaseHealth]:
     """The health at the newest releases and today; where there are no two releases, at the ends of months."""
-    start = find_addition(scene.workspace.repo, scene.tip, CONFIG_FILE)
-    names = list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1) if start else []
+    start = history.find_addition(scene.workspace.repo, scene.tip, CONFIG_FILE)
+    names = history.list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1) if start else []
     if len(names) < 2:
         past = health_history(scene.workspace, scene.today, most=MAX_RELEASES)
-        yield from (ReleaseHealth(str(health.today), health) for health in reversed(past))
+        yield from (overview.ReleaseHealth(str(health.today), health) for health in reversed(past))
         return
     for name in names:
-        yield ReleaseHealth(name, measure_health(scene.workspace, scene.today, at=name))
-    yield ReleaseHealth("today", measure_health(scene.workspace, scene.today))
+        yield overview.ReleaseHealth(name, measure_health(scene.workspace, scene.today, at=name))
+    yield overview.ReleaseHealth("today", measure_health(scene.workspace, scene.today))
 
 
 # -- entries
@@ -313,11 +305,8 @@ def _tell_life(
 ) -> Iterator[LifeStep]:
     origins = tuple(map(scene.origin, (entry.source or "").split()))
     yield LifeStep(at=entry.created_at or entry.occurred_at, what="learned", text=entry.engine or "", links=origins)
-    for what, some in (
-        ("given", [one for one in work if entry.id not in one.used]),
-        ("used", [one for one in work if entry.id in one.used]),
-    ):
-        for one in some[-MAX_STEPS:]:
+    for what in ("given", "used"):
+        for one in [one for one in work if (entry.id in one.used) == (what == "used")][-MAX_STEPS:]:
             ref = f"pr:{one.action.pr}" if one.action.pr else f"commit:{one.action.commit}" if one.action.commit else ""
             links = (scene.origin(ref),) if ref else ()
             yield LifeStep(at=one.occurred_at.date(), what=what, text=one.situation.summary, links=links)
@@ -334,35 +323,77 @@ def _tell_life(
         yield LifeStep(at=entry.valid_until, what="ends")
 
 
-def _count_sources(scene: _Scene) -> tuple[SourceCount, ...]:
-    counts = Counter(
-        ((place.entry.source or "by hand").partition(":")[0], place.entry.engine or "people") for place in scene.located
-    )
-    return tuple(SourceCount(kind, engine, count) for (kind, engine), count in counts.most_common())
-
-
 # -- what people ask and are asked
 
 
-def _explain_tasks(scene: _Scene, task: str | None, environ: Mapping[str, str]) -> tuple[ExplainedTask, ...]:
+def _explain_tasks(scene: _Scene, task: str | None, environ: Mapping[str, str]) -> tuple[overview.ExplainedTask, ...]:
     """The task that is asked for, then what jobs asked in CI and what was merged last."""
     asked = [one.situation.summary for one in reversed(scene.episodes) if one.retrieved]
     merged = [one.title for one in reversed(load_tasks(scene.workspace, scene.tip).tasks) if one.is_merged]
     tried = list(filter(None, dict.fromkeys((task or "", *asked, *merged))))[:MAX_TRIED]
-    explained = [explain_task(scene.workspace, one, scene.today, environ) for one in tried]
+    explained = [_explain(scene.workspace, one, scene.today, environ) for one in tried]
     # What finds nothing explains little; the one that is asked for stays the first.
     explained.sort(key=lambda one: (one.task != task, one.floor is None))
     return tuple(explained[:MAX_TASKS])
 
 
-def _ask(number: int, one: Question) -> AskedQuestion:
+def _ask(number: int, one: Question) -> overview.AskedQuestion:
     """A question with its commands: an entry by its id, what is new by its number in `review --all`."""
     key = one.located.entry.id[:8] if one.located and "keep" in one.answers else str(number)
     quotes = one.suggestion.candidate.quotes if one.suggestion else ()
-    return AskedQuestion(
+    return overview.AskedQuestion(
         kind=one.kind,
         title=one.title,
         why=one.why,
         quote=shorten(" ".join(quotes[0].text.split()), MAX_BODY) if quotes else "",
         commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in one.answers),
+    )
+
+
+def _explain(workspace: Workspace, task: str, today: date, environ: Mapping[str, str]) -> overview.ExplainedTask:
+    """What a job with this task is given, and the best of what it is not. Raises what `retrieve` raises."""
+    answer = retrieve(workspace, task, RetrieveOptions(), today, environ)
+    every = retrieve(workspace, task, RetrieveOptions(all_matches=True), today, environ)
+    given = {hit.located.entry.id for hit in answer.hits}
+    late = {hit.located.entry.id for hit in answer.hits_dropped}
+    hits = sorted((*every.hits, *every.hits_dropped), key=lambda hit: -hit.score)
+    floor = LEAST_SHARE * max(hit.score for hit in hits) if given | late else None
+
+    found = []
+    for hit in hits[:MAX_FOUND]:
+        id_ = hit.located.entry.id
+        state: overview.FoundState = "given" if id_ in given else "no room"
+        if id_ not in given | late:
+            state = "too far" if floor is None or hit.score < floor else "too many"
+        found.append(_score(hit, state))
+    found += [_score(one.hit, "withheld", one.why) for one in answer.withheld[:MAX_WITHHELD]]
+    budget = (
+        ("for every job", sum(map(norm_cost, answer.norms))),
+        ("for this task", sum(map(entry_cost, answer.hits))),
+        ("no room", sum(map(entry_cost, answer.hits_dropped)) + sum(map(norm_cost, answer.norms_dropped))),
+    )
+    return overview.ExplainedTask(
+        task=answer.task,
+        found=tuple(found),
+        floor=floor,
+        more=len(hits[MAX_FOUND:]),
+        budget=budget,
+        room=workspace.config.retrieve.max_chars,
+    )
+
+
+def _score(hit: Hit, state: overview.FoundState, why: str = "") -> overview.ScoredEntry:
+    score, parts = 0.0, list[tuple[str, float]]()
+    for name, value in hit.factors:
+        after = score * value if parts else value
+        parts.append((name, round(after - score, 4)))
+        score = after
+    entry = hit.located.entry
+    return overview.ScoredEntry(
+        id=entry.id,
+        title=entry.title,
+        state=state,
+        score=score,
+        parts=tuple(p for p in parts if p[1]),
+        why=why,
     )

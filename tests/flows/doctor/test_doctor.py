@@ -24,8 +24,7 @@ from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.serve.session_note import Sign, note_sign
 from memory_ci.flows.setup.agents import Wish
-from memory_ci.flows.setup.hook_managers import find_manager, hook_line
-from memory_ci.flows.setup.hooks import HOOKS
+from memory_ci.flows.setup.hooks import HOOKS, find_manager, hook_line
 from memory_ci.flows.setup.install import install, install_for_user
 from memory_ci.flows.setup.prewarm import prewarm
 from memory_ci.flows.workspace import Workspace, index_path, open_workspace

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.flows.doctor.doctor import diagnose
-from memory_ci.flows.doctor.privacy import PRIVACY
+from memory_ci.flows.doctor.machine import PRIVACY
 from memory_ci.flows.sessions.active_session import push_sessions
 from memory_ci.flows.sessions.public_remote import KnownAudience, find_audience
 from memory_ci.gitrepo.sessionrefs import store

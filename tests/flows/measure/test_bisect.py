@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.measure.bisect import BisectQuery, BisectReport, bisect
+from memory_ci.flows.measure.why import BisectQuery, BisectReport, bisect
 from memory_ci.records.entry import Entry
 from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project

@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import synced_index
-from memory_ci.flows.measure.graph import build_graph
+from memory_ci.flows.measure.why import build_graph
 from memory_ci.index.embedders import pack_vectors
 from memory_ci.index.rows import text_hash
 from memory_ci.index.search import list_entries

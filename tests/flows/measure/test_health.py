@@ -54,6 +54,19 @@ def value(project: Project, name: MetricName) -> float | None:
     return metric(measure(project), name).value
 
 
+def test_places_that_cannot_be_read_or_served_are_named(project: Project) -> None:
+    text = project.show("HEAD", "MEMORY.md")
+    broken, unsafe = (
+        "\n---\nid: 0f6f1f0e\ntype: [broken\n---\n# Hello\n",
+        format_entry(make_entry(1, title="One", body=INJECTION)),
+    )
+    project.commit("Broken", {"MEMORY.md": text + broken, "institutional.md": unsafe})
+    line = (text + broken).splitlines().index("type: [broken") + 1
+    lost = f"2 places kept out of the index (MEMORY.md:{line}, institutional.md:1)"
+    assert metric(measure(project), "coverage").basis.endswith(lost)
+    assert metric(measure(project, profile="crewship"), "coverage").basis.endswith(lost.partition("index")[2])
+
+
 def test_norms_that_do_not_fit_are_named(project: Project) -> None:
     project.commit("Norms", {"institutional.md": format_entry(make_entry(1, title="One", body="x" * 100))})
     assert "norm" not in metric(measure(project), "efficiency").basis

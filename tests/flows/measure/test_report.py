@@ -122,6 +122,13 @@ def test_a_repository_without_entries_or_commits_has_an_overview(tmp_path: Path,
     assert gather_report(project.workspace, NOW, {}, task).entries == ()
 
 
+def test_a_memory_file_that_cannot_be_read_is_named(shop: Project, tmp_path: Path) -> None:
+    project = copy_project(shop, tmp_path / "shop")
+    project.commit("Broken", {"MEMORY.md": "---\nid: 0f6f1f0e\ntype: [broken\n---\n# Hello\n"})
+    notes = gather_report(project.workspace, NOW, {}).notes
+    assert "1 finding in MEMORY.md: `memory-ci check` names them." in notes
+
+
 def test_a_shallow_clone_says_what_it_cannot_show(shop: Project, tmp_path: Path) -> None:
     shop.git("clone", "--quiet", "--depth", "1", f"file://{shop.path}", str(tmp_path / "clone"))
     overview = gather_report(Project(tmp_path / "clone", shop.clock).workspace, NOW, {})

@@ -12,8 +12,7 @@ import pytest
 from memory_ci.errors import UsageError
 from memory_ci.flows.episodes import load_usage
 from memory_ci.flows.lookup import show_entry
-from memory_ci.flows.measure.graph import build_graph
-from memory_ci.flows.measure.why import WITHHELD, explain_entry
+from memory_ci.flows.measure.why import WITHHELD, build_graph, explain_entry
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Given, Situation, Telling, UseCount
 from memory_ci.records.why import Why

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_ci.flows.doctor.case import Surroundings
-from memory_ci.flows.doctor.merged_changes import check_sessions
+from memory_ci.flows.doctor.memory import check_sessions
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record
 from memory_ci.flows.sessions import session_join
 from memory_ci.flows.sessions.session_join import SessionFinder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from memory_ci.flows.setup.blocks import add_items, add_keys, is_changed, list_blocks, take_out
+from memory_ci.flows.setup.ci_files import add_items, add_keys, is_changed, list_blocks, take_out
 from memory_ci.store.yamltext import YamlTextError
 
 ITEM = "- repo: ours\n  hooks:\n  - id: check # why\n"

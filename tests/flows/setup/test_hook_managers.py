@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from memory_ci.flows.setup.hook_managers import LEFTHOOK, WITH_ARGUMENT, Manager, find_manager, hook_line
-from memory_ci.flows.setup.hooks import HOOKS
+from memory_ci.flows.setup.hooks import HOOKS, LEFTHOOK, WITH_ARGUMENT, Manager, find_manager, hook_line
 
 
 def lefthook(root: Path, text: str) -> str:
