@@ -15,12 +15,14 @@ from msgspec.structs import replace
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.forgotten import REJECTED_FILE, read_rejected
 from memory_ci.flows.inbox.queue import KEPT, PROPOSED, find_week, list_questions, note_asked
-from memory_ci.flows.publish.cadence import find_hold, find_shortage, find_wait
 from memory_ci.flows.publish.carry_over import Carried, carry_over, list_lost
 from memory_ci.flows.publish.landing import (
     Run,
     contended,
     fetch,
+    find_hold,
+    find_shortage,
+    find_wait,
     is_own_push,
     named,
     perform,
@@ -38,26 +40,18 @@ from memory_ci.flows.publish.pull_request import (
     update_request,
 )
 from memory_ci.flows.publish.replan import COVERED, is_covered
-from memory_ci.flows.publish.split import (
-    TeamBranch,
-    Teams,
-    list_teams,
-    merge_verdicts,
-    of_team,
-    part_of_plan,
-    read_teams,
-    shown,
-)
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
 from memory_ci.flows.workspace import PRIVATE, Workspace, memory_test, workspace_at
+from memory_ci.forge.owners import PLACES, OwnedPath, find_team, parse_owners
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.merges import private_ref
 from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, list_remote_branches, push_tip
 from memory_ci.gitrepo.repo import find_objects, is_ancestor, resolve_commit
 from memory_ci.lifecycle.queue import ASKED
 from memory_ci.records.config import Config
-from memory_ci.records.plan import Plan, Published
+from memory_ci.records.plan import Change, Plan, PlannedStep, Published
+from memory_ci.store.layout import classify_scope
 from memory_ci.text import plural
 
 ASKING = f"memory: note what this week asks\n\n{STEP}: ask\n"
@@ -285,3 +279,84 @@ def _push(run: Run, settings: Config, built: Built, old: str | None, standing: R
             return PushOutcome("done", old)
     options = request_options(run.environ, run.branch) if standing.forge is None else ()
     return push_tip(repo, run.remote, branch, built.tip, old, options)
+
+
+# -- Splitting: a request for each team that CODEOWNERS names, with the memory of its directories alone
+
+
+class TeamBranch(NamedTuple):
+    """The branch of a team as the remote has it, what is to stay of it, its request, and why it must not move ("": it
+    may).
+    """
+
+    tip: str
+    verdicts: MaintainerDecisions
+    standing: RequestState
+    hold: str = ""
+
+
+class Teams(NamedTuple):
+    """Who owns which directory, by the base."""
+
+    workspace: Workspace
+    owners: tuple[OwnedPath, ...]
+
+    def of(self, path: str) -> str:
+        """The team whose memory a file is; "" for that of the whole project, and for what has no owner."""
+        scope = classify_scope(path, self.workspace.config.scopes)
+        return find_team(self.owners, path) if scope is not None and scope.name == "team" else ""
+
+
+def read_teams(workspace: Workspace, base: str) -> Teams:
+    """The teams of a base; none where its configuration splits nothing."""
+    if workspace.config.publish.split == "none":
+        return Teams(workspace, ())
+    found = workspace.at(base).read(PLACES)
+    text = next((found[place] for place in PLACES if place in found), b"")
+    return Teams(workspace, parse_owners(text.decode("utf-8", "replace")))
+
+
+def of_team(settings: Config, team: str) -> Config:
+    """The configuration by which a team's request is brought."""
+    return replace(settings, publish=replace(settings.publish, branch=f"{settings.publish.branch}-{team}"))
+
+
+def merge_verdicts(main: MaintainerDecisions, branches: Mapping[str, TeamBranch]) -> MaintainerDecisions:
+    """What is to stay of all branches: the ground that the run is planned on."""
+    every = (main, *(one.verdicts for one in branches.values()))
+    return MaintainerDecisions(
+        tuple(dict.fromkeys(line for one in every for line in one.rejected)),
+        tuple(entry for one in every for entry in one.taken_out),
+        tuple(edit for one in every for edit in one.edits),
+        tuple(file for one in every for file in one.touched),
+        main.released,
+    )
+
+
+def part_of_plan(plan: Plan, teams: Teams, team: str) -> Plan:
+    """What of a plan is a team's, or for "" what is nobody's, and the episodes."""
+    chosen = (
+        PlannedStep(step=step.step, changes=tuple(one for one in step.changes if teams.of(one.path) == team))
+        for step in plan.steps
+    )
+    part = replace(plan, steps=tuple(step for step in chosen if step.changes))
+    return replace(part, episodes=(), fold_before=None) if team else part
+
+
+def list_teams(plan: Plan, teams: Teams, branches: Mapping[str, TeamBranch]) -> list[str]:
+    """The teams that have a branch, or get one."""
+    new = {teams.of(change.path) for step in plan.steps for change in step.changes}
+    return sorted({*branches, *new}.difference([""]))
+
+
+def shown(workspace: Workspace, built: Built) -> Built:
+    """A team's part as its request shows it: what an earlier run put on its branch is new, too."""
+    before = workspace.at(built.base).places
+    known = {change.entry.id for step in built.plan.steps for change in step.changes}
+    kept = tuple(
+        Change(step="extract", kind="update" if entry.id in before else "add", path=place.path, entry=entry, why="")
+        for place in workspace.at(built.tip).places.values()
+        if (entry := place.entry).id not in known and (entry.id not in before or before[entry.id].entry != entry)
+    )
+    steps = (*built.plan.steps, *([PlannedStep(step="extract", changes=kept)] if kept else []))
+    return built._replace(plan=replace(built.plan, steps=steps, judged=()), carried=Carried())

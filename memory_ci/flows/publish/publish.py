@@ -9,8 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, RepositoryError
-from memory_ci.flows.publish.cadence import is_by_hand
-from memory_ci.flows.publish.landing import Pace, Planner, Run, fetch, land, refuse_mode, send_by_api, send_by_push
+from memory_ci.flows.publish.landing import (
+    Pace,
+    Planner,
+    Run,
+    fetch,
+    is_by_hand,
+    land,
+    refuse_mode,
+    send_by_api,
+    send_by_push,
+)
 from memory_ci.flows.publish.proposal import find_pause, propose
 from memory_ci.flows.publish.pull_request import find_request_state
 from memory_ci.flows.publish.replan import COVERED, is_covered

@@ -7,28 +7,34 @@ held, in keys that a forge does not show.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from datetime import UTC
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, date
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
-from memory_ci.flows.publish.before_after import compare_answers
+from memory_ci.flows.past_index import Past
+from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.publish.carry_over import Carried
 from memory_ci.flows.publish.landing import Run, is_gitlab
 from memory_ci.flows.record.apply import trim_plan
+from memory_ci.flows.serve.options import RetrieveOptions
+from memory_ci.flows.serve.retrieve import View, injected_ids, retrieve
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.lifecycle.queue import ASKED
 from memory_ci.records.candidate import Suggestion
 from memory_ci.records.config import Config, PublishConfig, Quotes
+from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
 from memory_ci.records.question import Question
+from memory_ci.records.retrieval import Task
 from memory_ci.rendering.pull_request import (
     TITLE,
     Boxes,
@@ -36,6 +42,7 @@ from memory_ci.rendering.pull_request import (
     Effect,
     Links,
     Proposed,
+    TaskAnswers,
     obey,
     parse_boxes,
     parse_held,
@@ -44,6 +51,7 @@ from memory_ci.rendering.pull_request import (
     render_pull_request,
     render_title,
 )
+from memory_ci.retrieval.similar_tasks import TaskQuery, find_similar
 from memory_ci.store.edits import format_entry
 
 CLOSED = "was closed without a merge"
@@ -264,3 +272,56 @@ def _links(run: Run) -> Links:
         return Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
     project = run.environ.get("CI_PROJECT_URL", "")
     return Links(f"{project}/-/merge_requests/", f"{project}/-/commit/") if project else Links("", "")
+
+
+# -- What agents are told before and after a request, for the past tasks that are most like what it teaches
+
+TASKS = 3
+MAX_ASKED = 30  # Entries whose tasks are looked for.
+MAX_ENTRIES = 2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
+
+
+def compare_answers(
+    workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
+) -> tuple[TaskAnswers, ...]:
+    """The answers of `base` and `tip` to the past tasks that are most like the entries `added`, by words alone.
+
+    None without such a task, in a shallow clone, and where memory has more than MAX_ENTRIES.
+    """
+    places = {rev: workspace.at(rev).places for rev in (base, tip)}
+    if len(places[tip]) > MAX_ENTRIES:
+        return ()
+    with suppress(RepositoryError):
+        tasks = _list_tasks(workspace, base, list(added)[:MAX_ASKED])
+        past = Past(workspace)  # both commits hold most files alike
+        before, after = (_answer(workspace, past, rev, tasks, today) for rev in (base, tip))
+        return tuple(
+            TaskAnswers(
+                task,
+                gained=tuple(places[tip][key].entry.title for key in new if key not in old and key in places[tip]),
+                lost=tuple(places[base][key].entry.title for key in old if key not in new and key in places[base]),
+                kept=len(set(old) & set(new)),
+            )
+            for task, old, new in zip(tasks, before, after, strict=True)
+        )
+    return ()
+
+
+def _list_tasks(workspace: Workspace, base: str, added: Sequence[Entry]) -> list[Task]:
+    """The best of the tasks that are like one of the entries, each once. Raises RepositoryError: shallow-clone."""
+    if not added:
+        return []
+    kept = load_tasks(workspace, base)
+    found = [one for entry in added for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)]
+    ranked = sorted(found, key=lambda one: (-one.score, one.task.sha))
+    return list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
+
+
+def _answer(workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date) -> list[tuple[str, ...]]:
+    """The ids that each task is given by the memory of a commit."""
+    if not tasks:
+        return []
+    options = RetrieveOptions(at=rev, walk=0)
+    with past.index(rev) as index:
+        view = View(workspace, today, index, rev)
+        return [injected_ids(retrieve(workspace, one.title, options, today, opened=view)) for one in tasks]

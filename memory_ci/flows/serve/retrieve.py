@@ -287,7 +287,7 @@ def _add_hints(
     """
     if not view.workspace.config.retrieve.hints or options.at is not None or options.about is not None:
         return answer
-    from memory_ci.flows.serve.hints import FEW, find_hints  # 3 ms that others spare
+    from memory_ci.flows.serve.similar import FEW, find_hints  # 3 ms that others spare
 
     if len(answer.hits) >= FEW:
         return answer

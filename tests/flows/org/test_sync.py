@@ -16,8 +16,7 @@ import pytest
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.flows.org import shared_entries
-from memory_ci.flows.org.sync import in_order, load_state
-from memory_ci.flows.org.verify import org_status, verify_org
+from memory_ci.flows.org.sync import in_order, load_state, org_status, verify_org
 from memory_ci.index.org import open_engine
 from memory_ci.index.org.sqlite import SqliteEngine
 from memory_ci.store.document import load_file
