@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -124,7 +124,9 @@ def _read(target: OrgTarget, repo: Repository, tip: str, repository: OrgReposito
         if content.data is None:
             cut += 1
             continue
-        for place in _shared(load_file(readable_path(content.file), content.data, patterns).entries):
+        for place in load_file(readable_path(content.file), content.data, patterns).entries:
+            if place.scope.name not in SHARED or place.entry.status == "retired":
+                continue
             if not is_safe(place):
                 gated += 1
             elif len(kept) < MAX_ENTRIES and len(place.entry.title) + len(place.entry.body) <= LONGEST:
@@ -132,10 +134,6 @@ def _read(target: OrgTarget, repo: Repository, tip: str, repository: OrgReposito
             else:
                 cut += 1
     return OrgLook(target, tip, tuple(kept), gated, cut, repository=repository)
-
-
-def _shared(entries: Iterable[Located]) -> Iterator[Located]:
-    return (place for place in entries if place.scope.name in SHARED and place.entry.status != "retired")
 
 
 def is_safe(place: Located) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -32,7 +32,6 @@ AHEAD = 4  # Times so many are read before what the first gave is written: bound
 
 T = TypeVar("T")
 R = TypeVar("R")
-Done = Literal["added", "updated", "unchanged", "moved", "dropped", "failed"]
 
 
 class OrgState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,19 +93,22 @@ def sync_org(
     with tempfile.TemporaryDirectory() as elsewhere:
         targets = gather(Path(elsewhere) if dry_run else place / "forge")
     with _opened(out, place, dry_run=dry_run) as engine:
-        run = _Run(engine, load_state(engine), now, dry_run=dry_run)
+        run = _Run(engine, now, dry_run=dry_run)
+        scratch = place.absolute() / "scratch" if place.is_dir() else None
+        if scratch:  # a run that was killed left something there
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(exist_ok=True)
+        look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
-            scratch = _empty(place.absolute() / "scratch") if place.is_dir() else None
-            look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
-            looks = in_order(pool, look_at, targets.targets, jobs * AHEAD)
-            for done, seen in enumerate(looks, 1):
+            for done, seen in enumerate(in_order(pool, look_at, targets.targets, jobs * AHEAD), 1):
                 run.take(seen)
                 advance(done, len(targets.targets))
         run.drop_missing(targets)
-        published = () if dry_run else tuple(engine.publish())
-        run.save()
+        published: tuple[OrgPublished, ...] = ()
         if not dry_run:
-            write_manifests(Path(out), engine, run.states, published, now)
+            published = tuple(engine.publish())
+            engine.keep_state(msgspec.json.encode(run.states))
+            _write_manifests(Path(out), engine, run.states, published, now)
         if targets.targets and not run.reached:
             told = "; ".join(f"{name}: {why}" for name, why in run.failed[:3]) or "each is gone"
             message = f"none of {len(targets.targets)} repositories can be reached ({told})"
@@ -118,11 +120,11 @@ def sync_org(
 class _Run:
     """One sync: what was known, and what became of each repository."""
 
-    def __init__(self, engine: OrgEngine, states: Mapping[str, OrgState], now: datetime, *, dry_run: bool) -> None:
+    def __init__(self, engine: OrgEngine, now: datetime, *, dry_run: bool) -> None:
         self._engine, self._now, self._dry_run = engine, now, dry_run
-        self._known = dict(engine.heads())
-        self._before, self.states = states, dict(states)
-        self._named: dict[Done, list[str]] = {"added": [], "updated": [], "moved": [], "dropped": [], "unchanged": []}
+        self._known, self._before = dict(engine.heads()), load_state(engine)
+        self.states = dict(self._before)
+        self._named: defaultdict[str, list[str]] = defaultdict(list)
         self.failed: list[tuple[str, str]] = []
         self.reached = 0
         self._gone: list[str] = []
@@ -144,29 +146,20 @@ class _Run:
             seen = replace(seen, is_gone=False, problem=f"there is no repository at {seen.target.address}")
         if seen.is_gone:
             self._gone.append(repository.id)
-            return
-        if seen.problem:
+        elif seen.problem:
             self.failed.append((repository.name, seen.problem))
             if known is not None and known.repository.audience != repository.audience:
                 self._drop(known)  # who may read it today was not allowed to be wrong
             base = state or OrgState(repository.name, seen.target.address, repository.audience)
-            failed_at = base.failed_at or self._now
-            self.states[repository.id] = replace(
-                base, audience=repository.audience, failure=seen.problem, failed_at=failed_at
-            )
-            return
-        self.reached += 1
-        self._write(repository, seen, known)
-        told = state if seen.entries is None and state else OrgState("", "", "", gated=seen.gated, cut=seen.cut)
-        self.states[repository.id] = OrgState(
-            repository.name,
-            seen.target.address,
-            repository.audience,
-            self._now,
-            seen.target.stamp,
-            told.gated,
-            told.cut,
-        )
+            since = base.failed_at or self._now
+            base = replace(base, audience=repository.audience, failure=seen.problem, failed_at=since)
+            self.states[repository.id] = base
+        else:
+            self.reached += 1
+            self._write(repository, seen, known)
+            told = state if seen.entries is None and state else seen
+            place = repository.name, seen.target.address, repository.audience
+            self.states[repository.id] = OrgState(*place, self._now, seen.target.stamp, told.gated, told.cut)
 
     def drop_missing(self, targets: OrgTargets) -> None:
         """Forget what is shut; and, if something was reached, what is gone, and what a whole listing names no more."""
@@ -179,11 +172,6 @@ class _Run:
             self.states.pop(id_, None)
         if is_whole:
             self.states = {id_: state for id_, state in self.states.items() if id_ in named}
-
-    def save(self) -> None:
-        """Keep what the operator is told of."""
-        if not self._dry_run:
-            self._engine.keep_state(msgspec.json.encode(self.states))
 
     def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
         """What was done."""
@@ -211,8 +199,7 @@ class _Run:
         if known is not None and seen.entries is None and not is_renamed:
             self._named["unchanged"].append(repository.name)
             return
-        done: Done = "added" if known is None else "moved" if is_renamed else "updated"
-        self._named[done].append(repository.name)
+        self._named["added" if known is None else "moved" if is_renamed else "updated"].append(repository.name)
         if not self._dry_run:
             self._engine.sync(repository, seen.head, seen.entries)
 
@@ -220,13 +207,6 @@ class _Run:
         self._named["dropped"].append(known.repository.name)
         if not self._dry_run:
             self._engine.drop(known.repository.id)
-
-
-def _empty(place: Path) -> Path:
-    """A directory without what a run left there that was killed."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(exist_ok=True)
-    return place
 
 
 def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
@@ -303,7 +283,7 @@ class OrgManifest(msgspec.Struct, frozen=True, rename={"format_": "format"}):
     format_: int = 1
 
 
-def write_manifests(
+def _write_manifests(
     out: Path, engine: OrgEngine, states: Mapping[str, OrgState], published: Iterable[OrgPublished], now: datetime
 ) -> None:
     """A manifest beside the file of each audience; those of audiences that are gone go."""
@@ -327,9 +307,6 @@ def write_manifests(
     for path in out.glob("*.json") if out.is_dir() else ():
         if path.name not in kept and (path.stem in ("public", "internal") or path.stem.startswith("group-")):
             path.unlink(missing_ok=True)
-
-
-# -- Whether the organisation's index holds what its repositories hold, and how it is kept
 
 
 class OrgDifference(msgspec.Struct, frozen=True):
@@ -363,21 +340,20 @@ def org_status(index: str) -> OrgStatus:
     """The state of an index; failures are known where its operator runs this. Raises EngineError (org-missing)."""
     with closing(open_engine(index)) as engine:
         heads, states = engine.heads(), load_state(engine)
-        named = sorted({head.repository.audience for head in heads.values()})
-        sizes = {audience: engine.size(audience) for audience in named}
+        sizes = {name: engine.size(name) for name in sorted({head.repository.audience for head in heads.values()})}
+    audiences = []
+    for name, size in sizes.items():
+        mine = [head for head in heads.values() if head.repository.audience == name]
+        checked = [state.checked_at for head in mine if (state := states.get(head.repository.id)) and state.checked_at]
+        entries = sum(head.entries for head in mine)
+        audiences.append(AudienceStatus(name, len(mine), entries, size, min(checked, default=None)))
     failing = [(state.name, state.failed_at, state.failure) for state in states.values() if state.failure]
     return OrgStatus(
-        tuple(_status(audience, sizes[audience], heads, states) for audience in named),
+        tuple(audiences),
         tuple(sorted(failing, key=lambda one: one[0])),
         sum(state.gated for state in states.values()),
         sum(state.cut for state in states.values()),
     )
-
-
-def _status(audience: str, size: int, heads: Mapping[str, OrgHead], states: Mapping[str, OrgState]) -> AudienceStatus:
-    mine = [head for head in heads.values() if head.repository.audience == audience]
-    checked = [state.checked_at for head in mine if (state := states.get(head.repository.id)) and state.checked_at]
-    return AudienceStatus(audience, len(mine), sum(head.entries for head in mine), size, min(checked, default=None))
 
 
 def verify_org(

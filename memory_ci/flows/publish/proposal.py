@@ -2,11 +2,15 @@
 
 What maintainers did on that branch stays: `flows.record.maintainer_decisions`, `flows.publish.carry_over`. The branch
 moves only from where it was read. What becomes of its pull request: `flows.publish.pull_request`.
+
+Where it is split, each team that CODEOWNERS names has a request with the memory of its directories alone. All is
+planned once, on what every request holds already, so that nothing is proposed twice. How far the run came says the
+plain request alone: what stands on the branch of a team stays there, until it is merged or taken out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from typing import NamedTuple
 
@@ -18,6 +22,7 @@ from memory_ci.flows.inbox.queue import KEPT, PROPOSED, find_week, list_question
 from memory_ci.flows.publish.carry_over import Carried, carry_over, list_lost
 from memory_ci.flows.publish.landing import (
     Run,
+    commit_files,
     contended,
     fetch,
     find_hold,
@@ -43,7 +48,7 @@ from memory_ci.flows.publish.replan import COVERED, is_covered
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.flows.record.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
 from memory_ci.flows.workspace import PRIVATE, Workspace, memory_test, workspace_at
-from memory_ci.forge.owners import PLACES, OwnedPath, find_team, parse_owners
+from memory_ci.forge.owners import PLACES, find_team, parse_owners
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.merges import private_ref
 from memory_ci.gitrepo.network import PushOutcome, find_remote_tip, list_remote_branches, push_tip
@@ -56,6 +61,34 @@ from memory_ci.text import plural
 
 ASKING = f"memory: note what this week asks\n\n{STEP}: ask\n"
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
+
+
+class TeamBranch(NamedTuple):
+    """The branch of a team as the remote has it, what is to stay of it, its request, and why it must not move ("": it
+    may)."""
+
+    tip: str
+    verdicts: MaintainerDecisions
+    standing: RequestState
+    hold: str = ""
+
+
+class Teams(NamedTuple):
+    """Who gets a request: the team whose memory a path is by the base ("": nobody's), all names, and their branches."""
+
+    workspace: Workspace
+    of: Callable[[str], str]
+    names: Sequence[str]
+    branches: Mapping[str, TeamBranch]
+
+    def part(self, plan: Plan, team: str) -> Plan:
+        """What of a plan is a team's, or for "" what is nobody's, and the episodes."""
+        chosen = (
+            PlannedStep(step=step.step, changes=tuple(one for one in step.changes if self.of(one.path) == team))
+            for step in plan.steps
+        )
+        part = replace(plan, steps=tuple(step for step in chosen if step.changes))
+        return replace(part, episodes=(), fold_before=None) if team else part
 
 
 def propose(run: Run, reason: str = "") -> Published:
@@ -76,19 +109,19 @@ def propose(run: Run, reason: str = "") -> Published:
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
             if pause := find_pause(run, here, standing, (base, old) if old else (base,)):
-                asked = standing.open
-                url, opened = (asked.url, asked.opened) if asked else ("", None)
+                url, opened = (standing.open.url, standing.open.opened) if standing.open else ("", None)
                 return Published("pr", old or base, url, tries, pause, opened=opened, is_paused=True)
             verdicts = read_decisions(here, base, old or base, boxes, with_ranges=not run.is_asked)
-            teams = read_teams(here, base)
-            branches = _read_branches(run, here, base) if teams.owners else {}
-            ground = merge_verdicts(verdicts, branches) if branches else verdicts
+            team_of = _read_teams(here, base)
+            branches = _read_branches(run, here, base) if team_of else {}
+            ground = _merge_verdicts(verdicts, branches) if branches else verdicts
             built = verdicts.obstacle or _build(replace(run, accepted=boxes.accepted), ref, base, ground)
             if isinstance(built, str):
                 return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
-            if names := list_teams(built.plan, teams, branches):
-                parts = _Parts(run, teams, built, verdicts, branches)
-                published = _bring_parts(parts, names, old, standing, reason)
+            new = {team_of(one.path) for step in built.plan.steps for one in step.changes} if team_of else set[str]()
+            if team_of and (names := sorted({*branches, *new}.difference([""]))):
+                teams = Teams(here, team_of, names, branches)
+                published = _bring_parts(run, teams, built, verdicts, old, standing, reason)
             else:
                 published = _bring(run, settings, built, old, standing, reason)
             if published is not None:
@@ -96,23 +129,65 @@ def propose(run: Run, reason: str = "") -> Published:
     raise contended(run.branch)
 
 
-class _Parts(NamedTuple):
-    """What becomes several requests."""
+def _bring_parts(
+    run: Run,
+    teams: Teams,
+    built: Built,
+    verdicts: MaintainerDecisions,
+    old: str | None,
+    standing: RequestState,
+    reason: str,
+) -> Published | None:
+    """The requests of the teams, then the plain one, which says how far the run came if nothing waits for a review."""
+    here, base = teams.workspace, built.base
 
-    run: Run
-    teams: Teams
-    built: Built
-    verdicts: MaintainerDecisions
-    branches: Mapping[str, TeamBranch]
-
-    def make(self, ref: str, plan: Plan, verdicts: MaintainerDecisions, *, covers: bool) -> Built:
+    def make(ref: str, plan: Plan, verdicts: MaintainerDecisions, *, covers: bool) -> Built:
         """One of them, on a ref that is at the base: what is to stay of its branch, then its part of the plan."""
-        here, base, run = self.teams.workspace, self.built.base, self.run
         carried = _carry(run, here, ref, base, verdicts)
         part = replace(plan, ref=ref, base=resolve_commit(here.repo, ref))
-        applied = apply_plan(here, part, run.now, in_actions="GITHUB_ACTIONS" in run.environ, covers=covers)
+        applied = apply_plan(here, part, run.now, in_actions=run.in_actions, covers=covers)
         lost = list_lost(here, applied.tip, verdicts)
         return Built(base, applied.tip, part, applied.subjects, verdicts.rejected, carried, lost)
+
+    said, waits = [], False
+    for team in teams.names:
+        branch, part = teams.branches.get(team), teams.part(built.plan, team)
+        if branch and branch.hold:
+            waits |= bool(part.steps)
+            said.append(f"{team}: {branch.hold}")
+            continue
+        stays = branch.verdicts._replace(rejected=(), released=frozenset()) if branch else MaintainerDecisions()
+        with private_ref(here.repo, PRIVATE, base) as ref:
+            shown = _shown(here, make(ref, part, stays, covers=False))
+            settings = _of_team(here.config, team)
+            state = branch.standing if branch else find_request_state(run, settings)
+            done = _bring(run, settings, shown, branch.tip if branch else None, state, "")
+        if done is None:
+            return None
+        waits |= bool(part.steps) and not done.subjects and CLOSED not in done.reason
+        said.append(f"{team}: {done.url or done.reason}")
+    rejected = _merge_verdicts(verdicts, teams.branches).rejected
+    with private_ref(here.repo, PRIVATE, base) as ref:
+        lines = (*rejected, *(line for line in built.rejected if ASKED.match(line)))
+        stays = verdicts._replace(rejected=tuple(dict.fromkeys(lines)))
+        rest = make(ref, teams.part(built.plan, ""), stays, covers=not waits)._replace(questions=built.questions)
+        done = _bring(run, here.config, rest, old, standing, reason)
+    return done and replace(done, reason="; ".join(filter(None, (done.reason, *said))), plan=built.plan)
+
+
+def _read_teams(workspace: Workspace, base: str) -> Callable[[str], str] | None:
+    """Which team's memory a file is by CODEOWNERS of a base; None where its configuration or that names no team."""
+    if workspace.config.publish.split == "none":
+        return None
+    found = workspace.at(base).read(PLACES)
+    text = next((found[place] for place in PLACES if place in found), b"")
+    owners = parse_owners(text.decode("utf-8", "replace"))
+
+    def team_of(path: str) -> str:
+        scope = classify_scope(path, workspace.config.scopes)
+        return find_team(owners, path) if scope is not None and scope.name == "team" else ""
+
+    return team_of if owners else None
 
 
 def _read_branches(run: Run, here: Workspace, base: str) -> dict[str, TeamBranch]:
@@ -122,44 +197,41 @@ def _read_branches(run: Run, here: Workspace, base: str) -> dict[str, TeamBranch
         team = branch.removeprefix(prefix)
         with private_ref(run.workspace.repo, PRIVATE) as ref:
             tip = fetch(run, branch, ref)
-            standing = find_request_state(run, of_team(here.config, team))
+            standing = find_request_state(run, _of_team(here.config, team))
             verdicts = read_decisions(here, base, tip, standing.boxes, with_ours=True)
             hold = verdicts.obstacle or find_hold(standing.forge, standing.open, at_once=run.at_once)
             found[team] = TeamBranch(tip, MaintainerDecisions() if verdicts.obstacle else verdicts, standing, hold)
     return found
 
 
-def _bring_parts(
-    parts: _Parts, names: Sequence[str], old: str | None, standing: RequestState, reason: str
-) -> Published | None:
-    """The requests of the teams, then the plain one, which says how far the run came if nothing waits for a review."""
-    run, here, plan = parts.run, parts.teams.workspace, parts.built.plan
-    said, waits = [], False
-    for team in names:
-        branch = parts.branches.get(team)
-        part = part_of_plan(plan, parts.teams, team)
-        if branch and branch.hold:
-            waits |= bool(part.steps)
-            said.append(f"{team}: {branch.hold}")
-            continue
-        stays = branch.verdicts._replace(rejected=(), released=frozenset()) if branch else MaintainerDecisions()
-        with private_ref(here.repo, PRIVATE, parts.built.base) as ref:
-            built = shown(here, parts.make(ref, part, stays, covers=False))
-            settings = of_team(here.config, team)
-            state = branch.standing if branch else find_request_state(run, settings)
-            done = _bring(run, settings, built, branch.tip if branch else None, state, "")
-        if done is None:
-            return None
-        waits |= bool(part.steps) and not done.subjects and CLOSED not in done.reason
-        said.append(f"{team}: {done.url or done.reason}")
-    rejected = merge_verdicts(parts.verdicts, parts.branches).rejected
-    rest = part_of_plan(plan, parts.teams, "")
-    with private_ref(here.repo, PRIVATE, parts.built.base) as ref:
-        lines = (*rejected, *(line for line in parts.built.rejected if ASKED.match(line)))
-        stays = parts.verdicts._replace(rejected=tuple(dict.fromkeys(lines)))
-        built = parts.make(ref, rest, stays, covers=not waits)._replace(questions=parts.built.questions)
-        done = _bring(run, here.config, built, old, standing, reason)
-    return done and replace(done, reason="; ".join(filter(None, (done.reason, *said))), plan=plan)
+def _merge_verdicts(main: MaintainerDecisions, branches: Mapping[str, TeamBranch]) -> MaintainerDecisions:
+    """What is to stay of all branches: the ground that the run is planned on."""
+    every = (main, *(one.verdicts for one in branches.values()))
+    return MaintainerDecisions(
+        tuple(dict.fromkeys(line for one in every for line in one.rejected)),
+        tuple(entry for one in every for entry in one.taken_out),
+        tuple(edit for one in every for edit in one.edits),
+        tuple(file for one in every for file in one.touched),
+        main.released,
+    )
+
+
+def _of_team(settings: Config, team: str) -> Config:
+    """The configuration by which a team's request is brought."""
+    return replace(settings, publish=replace(settings.publish, branch=f"{settings.publish.branch}-{team}"))
+
+
+def _shown(workspace: Workspace, built: Built) -> Built:
+    """A team's part as its request shows it: what an earlier run put on its branch is new, too."""
+    before = workspace.at(built.base).places
+    known = {change.entry.id for step in built.plan.steps for change in step.changes}
+    kept = tuple(
+        Change(step="extract", kind="update" if entry.id in before else "add", path=place.path, entry=entry, why="")
+        for place in workspace.at(built.tip).places.values()
+        if (entry := place.entry).id not in known and (entry.id not in before or before[entry.id].entry != entry)
+    )
+    steps = (*built.plan.steps, *([PlannedStep(step="extract", changes=kept)] if kept else []))
+    return built._replace(plan=replace(built.plan, steps=steps, judged=()), carried=Carried())
 
 
 def find_pause(run: Run, here: Workspace, standing: RequestState, tips: tuple[str, ...]) -> str:
@@ -192,31 +264,16 @@ def _ask(run: Run, workspace: Workspace, ref: str, built: Built, asked: tuple[st
     week = find_week(workspace, tip, found, today, asked)
     data = note_asked(workspace, tip, week.shown, (), today, asked)
     if (week.shown or asked) and data != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE):
-        tip = _commit(run, workspace, ref, tip, {REJECTED_FILE: data}, ASKING)
+        tip = commit_files(workspace, ref, tip, {REJECTED_FILE: data}, ASKING, run.now, in_actions=run.in_actions)
     lines = tuple(line for line in read_rejected(workspace.at(tip)) if ASKED.match(line))
     return built._replace(tip=tip, questions=week.shown, rejected=tuple(dict.fromkeys((*built.rejected, *lines))))
-
-
-def _commit(
-    run: Run, workspace: Workspace, ref: str, base: str, files: Mapping[str, bytes | None], message: str
-) -> str:
-    from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
-
-    return commit_series(
-        workspace.repo,
-        ref=ref,
-        expected=base,
-        commits=[PlannedCommit(files, message)],
-        identity=choose_identity(workspace.config.publish, in_actions="GITHUB_ACTIONS" in run.environ),
-        when=run.now,
-    )
 
 
 def _carry(run: Run, workspace: Workspace, ref: str, base: str, verdicts: MaintainerDecisions) -> Carried:
     """Commit on a ref that is at `base` what is to stay of a branch."""
     carried = carry_over(workspace, base, verdicts)
     if carried.files:
-        _commit(run, workspace, ref, base, carried.files, CARRIED)
+        commit_files(workspace, ref, base, carried.files, CARRIED, run.now, in_actions=run.in_actions)
     return carried
 
 
@@ -224,47 +281,35 @@ def _bring(
     run: Run, settings: Config, built: Built, old: str | None, standing: RequestState, reason: str
 ) -> Published | None:
     """Branch and pull request brought up to date, or left as they are; None where the branch moved meanwhile."""
-    if left := _why_left(run, settings, built, old):
-        return Published("pr", old or built.base, reason=left, plan=built.plan)
-    here = Workspace(run.workspace.repo, settings)
-    is_more = not run.at_once and built.tip != built.base
-    short = find_shortage(here, old or built.base, built.tip) if is_more else ""
-    # A review that was submitted while the run was planned.
-    if left := short or (find_hold(standing.forge, standing.open, at_once=run.at_once) if old else ""):
-        return Published("pr", old or built.base, reason=left, plan=built.plan, is_paused=True)
-    if built.tip != built.base and (answer := find_answer(built, standing)):
-        return Published("pr", old or built.base, reason=answer, plan=built.plan)
+    here, is_more = Workspace(run.workspace.repo, settings), built.tip != built.base
+    stays = COVERED if is_covered(built.plan) else _find_newer(here, built, old) if old else ""
+    short = find_shortage(here, old or built.base, built.tip) if is_more and not run.at_once else ""
+    # A review may have been submitted while the run was planned.
+    pause = "" if stays else short or (find_hold(standing.forge, standing.open, at_once=run.at_once) if old else "")
+    if left := stays or pause or (find_answer(built, standing) if is_more else ""):
+        return Published("pr", old or built.base, reason=left, plan=built.plan, is_paused=bool(pause))
     # A forge closes the request of a branch that is gone, and its text would pass for an answer of people.
-    url = close_request(standing) if built.tip == built.base else ""
+    url = "" if is_more else close_request(standing)
     outcome = _push(run, settings, built, old, standing)
     if outcome.state == "refused":
         raise refusal(settings.publish.branch, outcome)
     if outcome.state == "moved":
         return None
-    done = Published("pr", outcome.said or built.tip, url, 1, _reason(reason, built), built.plan, built.subjects)
+    lost = f"{plural(len(built.lost), 'edit')} of the branch could not be kept: see the pull request"
+    reason = "; ".join(filter(None, (reason, lost if built.lost else "")))
+    done = Published("pr", outcome.said or built.tip, url, 1, reason, built.plan, built.subjects)
     return update_request(run, settings, built, done, standing)
 
 
-def _reason(reason: str, built: Built) -> str:
-    """Why it went this way, and what of the words of maintainers went another."""
-    count = len(built.lost)
-    lost = f"{plural(count, 'edit')} of the branch could not be kept: see the pull request" if count else ""
-    return "; ".join(filter(None, (reason, lost)))
-
-
-def _why_left(run: Run, settings: Config, built: Built, old: str | None) -> str:
+def _find_newer(here: Workspace, built: Built, old: str) -> str:
     """Why the branch stays as it is, whatever the plan says: it knows less than the run that made the branch."""
-    if is_covered(built.plan):
-        return COVERED
-    if old is None:
-        return ""
     if built.plan.engine.failure:
         return "the run stopped before its end: the branch is left as it is"
-    repo, until = run.workspace.repo, built.plan.until
+    until = built.plan.until
     if until is None or until == built.base:
         return ""
-    theirs = find_cursor(repo, old, memory_test(Workspace(repo, settings)))
-    is_older = theirs is not None and theirs.source != until and is_ancestor(repo, until, theirs.source)
+    theirs = find_cursor(here.repo, old, memory_test(here))
+    is_older = theirs is not None and theirs.source != until and is_ancestor(here.repo, until, theirs.source)
     return "a newer run made the branch: it is left as it is" if is_older else ""
 
 
@@ -279,84 +324,3 @@ def _push(run: Run, settings: Config, built: Built, old: str | None, standing: R
             return PushOutcome("done", old)
     options = request_options(run.environ, run.branch) if standing.forge is None else ()
     return push_tip(repo, run.remote, branch, built.tip, old, options)
-
-
-# -- Splitting: a request for each team that CODEOWNERS names, with the memory of its directories alone
-
-
-class TeamBranch(NamedTuple):
-    """The branch of a team as the remote has it, what is to stay of it, its request, and why it must not move ("": it
-    may).
-    """
-
-    tip: str
-    verdicts: MaintainerDecisions
-    standing: RequestState
-    hold: str = ""
-
-
-class Teams(NamedTuple):
-    """Who owns which directory, by the base."""
-
-    workspace: Workspace
-    owners: tuple[OwnedPath, ...]
-
-    def of(self, path: str) -> str:
-        """The team whose memory a file is; "" for that of the whole project, and for what has no owner."""
-        scope = classify_scope(path, self.workspace.config.scopes)
-        return find_team(self.owners, path) if scope is not None and scope.name == "team" else ""
-
-
-def read_teams(workspace: Workspace, base: str) -> Teams:
-    """The teams of a base; none where its configuration splits nothing."""
-    if workspace.config.publish.split == "none":
-        return Teams(workspace, ())
-    found = workspace.at(base).read(PLACES)
-    text = next((found[place] for place in PLACES if place in found), b"")
-    return Teams(workspace, parse_owners(text.decode("utf-8", "replace")))
-
-
-def of_team(settings: Config, team: str) -> Config:
-    """The configuration by which a team's request is brought."""
-    return replace(settings, publish=replace(settings.publish, branch=f"{settings.publish.branch}-{team}"))
-
-
-def merge_verdicts(main: MaintainerDecisions, branches: Mapping[str, TeamBranch]) -> MaintainerDecisions:
-    """What is to stay of all branches: the ground that the run is planned on."""
-    every = (main, *(one.verdicts for one in branches.values()))
-    return MaintainerDecisions(
-        tuple(dict.fromkeys(line for one in every for line in one.rejected)),
-        tuple(entry for one in every for entry in one.taken_out),
-        tuple(edit for one in every for edit in one.edits),
-        tuple(file for one in every for file in one.touched),
-        main.released,
-    )
-
-
-def part_of_plan(plan: Plan, teams: Teams, team: str) -> Plan:
-    """What of a plan is a team's, or for "" what is nobody's, and the episodes."""
-    chosen = (
-        PlannedStep(step=step.step, changes=tuple(one for one in step.changes if teams.of(one.path) == team))
-        for step in plan.steps
-    )
-    part = replace(plan, steps=tuple(step for step in chosen if step.changes))
-    return replace(part, episodes=(), fold_before=None) if team else part
-
-
-def list_teams(plan: Plan, teams: Teams, branches: Mapping[str, TeamBranch]) -> list[str]:
-    """The teams that have a branch, or get one."""
-    new = {teams.of(change.path) for step in plan.steps for change in step.changes}
-    return sorted({*branches, *new}.difference([""]))
-
-
-def shown(workspace: Workspace, built: Built) -> Built:
-    """A team's part as its request shows it: what an earlier run put on its branch is new, too."""
-    before = workspace.at(built.base).places
-    known = {change.entry.id for step in built.plan.steps for change in step.changes}
-    kept = tuple(
-        Change(step="extract", kind="update" if entry.id in before else "add", path=place.path, entry=entry, why="")
-        for place in workspace.at(built.tip).places.values()
-        if (entry := place.entry).id not in known and (entry.id not in before or before[entry.id].entry != entry)
-    )
-    steps = (*built.plan.steps, *([PlannedStep(step="extract", changes=kept)] if kept else []))
-    return built._replace(plan=replace(built.plan, steps=steps, judged=()), carried=Carried())

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.flows.publish.landing import (
+    BY_HAND,
     Pace,
     Planner,
     Run,
     fetch,
-    is_by_hand,
+    is_started,
     land,
     refuse_mode,
     send_by_api,
@@ -81,7 +82,17 @@ def publish(
     run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace)
     if mode == "pr":
         return propose(run)
-    return _land_or_propose(run, mode)
+    committer = None
+    if mode == "api":
+        committer = choose_committer(environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
+        if committer is None:
+            return propose(run, "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead")
+    try:
+        return land(run, "api", send_by_api(run, committer)) if committer else land(run, "push", send_by_push(run))
+    except MemoryCIError as error:
+        if error.slug not in REFUSALS or mode == "push":
+            raise
+        return propose(run, error.message)
 
 
 def find_delay(workspace: Workspace, options: PublishOptions, now: datetime, environ: Mapping[str, str]) -> str:
@@ -113,40 +124,26 @@ def _start(
     environ: Mapping[str, str],
     pace: Pace | None = None,
 ) -> Run:
+    """The run on the remote that the configuration of the branch names; a name that is none would be a directory."""
     ref = branch_name(workspace, options.ref)
-    remote = connect(_remote(workspace, ref), environ)
-    at_once = options.at_once or is_by_hand(environ)
-    branch = ref.removeprefix(HEADS)
+    name = _settings(workspace, ref).remote
+    if find_setting(workspace.repo, f"remote.{name}.url") is None:
+        hint = f"Add it: git remote add {name} ADDRESS, or name another under publish.remote."
+        raise RepositoryError(f"there is no remote {name!r} to publish to", slug="no-remote", hint=hint)
     return Run(
-        workspace, remote, branch, make_plan, now, environ, pace or Pace(), at_once=at_once, is_asked=options.is_asked
+        workspace,
+        connect(name, environ),
+        ref.removeprefix(HEADS),
+        make_plan,
+        now,
+        environ,
+        pace or Pace(),
+        at_once=options.at_once or is_started(environ, BY_HAND),
+        is_asked=options.is_asked,
     )
-
-
-def _land_or_propose(run: Run, mode: PublishMode) -> Published:
-    """Straight to the branch; where the remote refuses that, `auto` and `api` turn to a pull request."""
-    committer = None
-    if mode == "api":
-        committer = choose_committer(run.environ, run.workspace.repo.common_dir / "memory-ci" / "forge-cache")
-        if committer is None:
-            return propose(run, "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead")
-    try:
-        return land(run, "api", send_by_api(run, committer)) if committer else land(run, "push", send_by_push(run))
-    except MemoryCIError as error:
-        if error.slug not in REFUSALS or mode == "push":
-            raise
-        return propose(run, error.message)
 
 
 def _settings(workspace: Workspace, ref: str) -> PublishConfig:
     """What the branch says; what HEAD says where the branch is not here, as in a job that checks out a commit."""
     is_here = find_commit(workspace.repo, ref) is not None
     return workspace_at(workspace.repo, ref if is_here else "HEAD").config.publish
-
-
-def _remote(workspace: Workspace, ref: str) -> str:
-    """The remote that the configuration of the branch names; a name that is none would be taken for a directory."""
-    name = _settings(workspace, ref).remote
-    if find_setting(workspace.repo, f"remote.{name}.url") is None:
-        hint = f"Add it: git remote add {name} ADDRESS, or name another under publish.remote."
-        raise RepositoryError(f"there is no remote {name!r} to publish to", slug="no-remote", hint=hint)
-    return name

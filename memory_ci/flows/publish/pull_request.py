@@ -21,7 +21,7 @@ from memory_ci.extraction.tombstones import TOMBSTONE
 from memory_ci.flows.past_index import Past
 from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.publish.carry_over import Carried
-from memory_ci.flows.publish.landing import Run, is_gitlab
+from memory_ci.flows.publish.landing import Run
 from memory_ci.flows.record.apply import trim_plan
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import View, injected_ids, retrieve
@@ -29,8 +29,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.lifecycle.queue import ASKED
-from memory_ci.records.candidate import Suggestion
-from memory_ci.records.config import Config, PublishConfig, Quotes
+from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
 from memory_ci.records.question import Question
@@ -59,6 +58,9 @@ KEY_LENGTH = 8
 MAX_KEYS = 2_000
 """Keys that the text of a pull request has room for; of the rest there is one key for all."""
 
+TASKS = 3
+MAX_ASKED = 30  # Entries whose tasks are looked for.
+MAX_ENTRIES = 2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
 
 NEEDED = {
     "labels": "It needs pull-requests: write (GitLab: api, role Reporter)",
@@ -136,12 +138,13 @@ def find_answer(built: Built, standing: RequestState) -> str:
 
 def update_request(run: Run, settings: Config, built: Built, done: Published, standing: RequestState) -> Published:
     """The pull request opened, or brought up to date; without a forge the branch alone."""
-    forge = standing.forge
-    if forge is None:
-        why = f"the branch {settings.publish.branch} is pushed; no token for a forge: {_left_to_do(run)}"
-        return replace(done, reason=why if built.tip != built.base else "nothing to propose")
     if built.tip == built.base:
         return replace(done, reason="nothing to propose")
+    forge = standing.forge
+    if forge is None:
+        asked, by_hand = "GitLab was asked for its merge request with the push", "open its pull request by hand"
+        left = asked if "GITLAB_CI" in run.environ else by_hand
+        return replace(done, reason=f"the branch {settings.publish.branch} is pushed; no token for a forge: {left}")
     proposed = _proposed(run, settings, built, standing)
     title, body = render_title(proposed), render_pull_request(proposed)
     known, wanted = standing.open, settings.publish
@@ -187,13 +190,6 @@ def close_request(standing: RequestState) -> str:
     return found.url
 
 
-def _left_to_do(run: Run) -> str:
-    """What becomes of the branch where no forge can be asked."""
-    if is_gitlab(run.environ):
-        return "GitLab was asked for its merge request with the push"
-    return "open its pull request by hand"
-
-
 def _list_held(built: Built) -> Iterator[tuple[str, str]]:
     """(key, title) of all that is proposed: what a step does to which words, which words people wrote, the episodes."""
     for step in built.plan.steps:
@@ -219,66 +215,46 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
 
-def _declined(built: Built, declined: Proposal) -> Declined:
-    """What is proposed again of a request that people closed."""
-    known = parse_held(declined.body)
-    return Declined(declined.number, tuple(title for key, title in _list_held(built) if key in known))
-
-
 def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) -> Proposed:
     """What the text of the pull request says."""
     workspace = Workspace(run.workspace.repo, settings)
-    effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)
-    suggestions = _list_suggestions(built, settings.evidence.quotes)
+    said = [one for one in list_suggestions(built.plan.judged) if one.is_accepted]
+    said += [one.suggestion for one in built.questions if one.suggestion and one.suggestion.weight]
+    if settings.evidence.quotes != "full":
+        said = [replace(one, candidate=replace(one.candidate, quotes=())) for one in said]
+    declined, again = standing.declined, None
+    if declined is not None:
+        known = parse_held(declined.body)
+        again = Declined(declined.number, tuple(title for key, title in _list_held(built) if key in known))
     added = [one.entry for step in built.plan.steps for one in step.changes if one.kind == "add"]
     keys = {content_key(entry.title, entry.body): entry.id for entry in added}
-    accepted = {keys[one.key]: one.key for one in suggestions if one.is_accepted and one.key in keys}
+    accepted = {keys[one.key]: one.key for one in said if one.is_accepted and one.key in keys}
+    server, project = run.environ.get("GITHUB_SERVER_URL", "https://github.com"), run.environ.get("CI_PROJECT_URL", "")
+    links = Links(f"{project}/-/merge_requests/", f"{project}/-/commit/") if project else Links()
+    if name := run.environ.get("GITHUB_REPOSITORY", ""):
+        links = Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
         kept=(*((one.title, one.id) for one in built.carried.entries), *((path, "") for path in built.carried.paths)),
         rejected=tuple(line for line in built.rejected if not TOMBSTONE.match(line) and not ASKED.match(line)),
         lost=built.lost,
-        effect=effect,
-        links=_links(run),
+        effect=Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars),
+        links=links,
         held=tuple(sorted(list_keys(built))),
         accepted=accepted,
-        suggestions=tuple(one for one in suggestions if one.key not in accepted.values()),
+        suggestions=tuple(one for one in said if one.key not in accepted.values()),
         questions=tuple(one for one in built.questions if one.kind != "candidate"),
-        declined=_declined(built, standing.declined) if standing.declined else None,
+        declined=again,
         answers=compare_answers(workspace, built.base, built.tip, added, run.now.astimezone(UTC).date()),
         read=standing.read,
         unclear=standing.unclear,
     )
 
 
-def _list_suggestions(built: Built, quotes: Quotes) -> tuple[Suggestion, ...]:
-    """What people accepted, and the candidates of which this week asks."""
-    found = [one for one in list_suggestions(built.plan.judged) if one.is_accepted]
-    shown = (*found, *(one.suggestion for one in built.questions if one.suggestion and one.suggestion.weight))
-    if quotes == "full":
-        return shown
-    return tuple(replace(one, candidate=replace(one.candidate, quotes=())) for one in shown)
-
-
 def _size(workspace: Workspace, rev: str) -> tuple[int, int]:
     """How many entries a tree serves, and how many characters they are."""
     served = [place.entry for place in workspace.at(rev).memory.located if place.entry.status == "active"]
     return len(served), sum(len(format_entry(entry)) for entry in served)
-
-
-def _links(run: Run) -> Links:
-    server, name = run.environ.get("GITHUB_SERVER_URL", "https://github.com"), run.environ.get("GITHUB_REPOSITORY", "")
-    if name:
-        return Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
-    project = run.environ.get("CI_PROJECT_URL", "")
-    return Links(f"{project}/-/merge_requests/", f"{project}/-/commit/") if project else Links("", "")
-
-
-# -- What agents are told before and after a request, for the past tasks that are most like what it teaches
-
-TASKS = 3
-MAX_ASKED = 30  # Entries whose tasks are looked for.
-MAX_ENTRIES = 2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
 
 
 def compare_answers(
@@ -289,12 +265,24 @@ def compare_answers(
     None without such a task, in a shallow clone, and where memory has more than MAX_ENTRIES.
     """
     places = {rev: workspace.at(rev).places for rev in (base, tip)}
-    if len(places[tip]) > MAX_ENTRIES:
+    asked = list(added)[:MAX_ASKED]
+    if not asked or len(places[tip]) > MAX_ENTRIES:
         return ()
+    past = Past(workspace)  # both commits hold most files alike
+
+    def answer(rev: str, tasks: Sequence[Task]) -> list[tuple[str, ...]]:
+        """The ids that each task is given by the memory of a commit."""
+        options = RetrieveOptions(at=rev, walk=0)
+        with past.index(rev) as index:
+            view = View(workspace, today, index, rev)
+            return [injected_ids(retrieve(workspace, one.title, options, today, opened=view)) for one in tasks]
+
     with suppress(RepositoryError):
-        tasks = _list_tasks(workspace, base, list(added)[:MAX_ASKED])
-        past = Past(workspace)  # both commits hold most files alike
-        before, after = (_answer(workspace, past, rev, tasks, today) for rev in (base, tip))
+        kept = load_tasks(workspace, base)
+        like = [one for entry in asked for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)]
+        ranked = sorted(like, key=lambda one: (-one.score, one.task.sha))
+        tasks = list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
+        before, after = (answer(rev, tasks) if tasks else [] for rev in (base, tip))
         return tuple(
             TaskAnswers(
                 task,
@@ -305,23 +293,3 @@ def compare_answers(
             for task, old, new in zip(tasks, before, after, strict=True)
         )
     return ()
-
-
-def _list_tasks(workspace: Workspace, base: str, added: Sequence[Entry]) -> list[Task]:
-    """The best of the tasks that are like one of the entries, each once. Raises RepositoryError: shallow-clone."""
-    if not added:
-        return []
-    kept = load_tasks(workspace, base)
-    found = [one for entry in added for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)]
-    ranked = sorted(found, key=lambda one: (-one.score, one.task.sha))
-    return list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
-
-
-def _answer(workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date) -> list[tuple[str, ...]]:
-    """The ids that each task is given by the memory of a commit."""
-    if not tasks:
-        return []
-    options = RetrieveOptions(at=rev, walk=0)
-    with past.index(rev) as index:
-        view = View(workspace, today, index, rev)
-        return [injected_ids(retrieve(workspace, one.title, options, today, opened=view)) for one in tasks]
