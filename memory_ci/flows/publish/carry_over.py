@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -12,7 +12,6 @@ from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.record.maintainer_decisions import (
     Edit,
     MaintainerDecisions,
-    Touched,
     changes_prose,
     line_of,
     list_rejected,
@@ -43,14 +42,17 @@ def carry_over(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -
     """What of the verdicts is not so on `base` yet; what is decided there otherwise is left as it is."""
     changes = tuple(_list_changes(workspace, base, verdicts))
     paths = {change.path for change in changes} | {file.path for file in verdicts.touched}
-    content = workspace.at(base).read({*paths, REJECTED_FILE})
+    snapshot = workspace.at(base)
+    content = snapshot.read({*paths, REJECTED_FILE})
     files = apply_changes(content, changes)
-    touched = dict(
-        _list_files(workspace, base, content | {path: data or b"" for path, data in files.items()}, verdicts)
-    )
+    current = content | {path: data or b"" for path, data in files.items()}
+    touched = dict(_list_files(workspace, base, current, verdicts))
     files |= touched
-    before = content.get(REJECTED_FILE, b"")
-    if (after := _decide(workspace, base, before, verdicts)) != before:
+    before, known = content.get(REJECTED_FILE, b""), list_rejected(snapshot)
+    lines = before.splitlines(keepends=True) or ([HEADING.encode()] if verdicts.rejected else [])
+    old = [line for line in lines if line.decode("utf-8", "replace").rstrip("\r\n") not in verdicts.released]
+    new = [f"{line}\n".encode() for line in verdicts.rejected if line.split()[0] not in known]
+    if (after := b"".join((*old, *new))) != before:
         files[REJECTED_FILE] = after
     written = {change.entry.id: change.entry for change in changes if change.kind in ("add", "update")}
     kept = (path for path, data in touched.items() if data is not None or holds_entries(workspace, path))
@@ -60,13 +62,12 @@ def carry_over(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -
 def list_lost(workspace: Workspace, tip: str, verdicts: MaintainerDecisions) -> tuple[str, ...]:
     """The titles of edits by maintainers that are not at `tip` as they wrote them."""
     there = workspace.at(tip).places if verdicts.edits else {}
-    return tuple(edit.place.entry.title for edit in verdicts.edits if not _stands(edit, there.get(edit.place.entry.id)))
 
+    def stands(edit: Edit, place: Located | None) -> bool:
+        fields = ((name, now) for name, (_, now) in edit.fields.items() if name not in COUNTERS)
+        return place is not None and all(getattr(place.entry, name) == now for name, now in fields)
 
-def _stands(edit: Edit, place: Located | None) -> bool:
-    if place is None:
-        return False
-    return all(getattr(place.entry, name) == now for name, (_, now) in edit.fields.items() if name not in COUNTERS)
+    return tuple(edit.place.entry.title for edit in verdicts.edits if not stands(edit, there.get(edit.place.entry.id)))
 
 
 def _list_changes(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -> Iterator[Change]:
@@ -78,8 +79,7 @@ def _list_changes(workspace: Workspace, base: str, verdicts: MaintainerDecisions
         if known is not None:
             yield from _rewrite(edit, known)
         elif edit.place.entry.id not in past:
-            values = {name: now for name, (_, now) in edit.fields.items()}
-            entry = replace(edit.first, **values)
+            entry = replace(edit.first, **{name: now for name, (_, now) in edit.fields.items()})
             yield Change(step="consolidate", kind="add", path=edit.place.path, entry=entry, why="")
     for entry in verdicts.taken_out:
         known = kept.get(entry.id)
@@ -107,42 +107,24 @@ def _removal(known: Located) -> Change:
     return Change(step="consolidate", kind="remove", path=path, entry=known.entry, why="")
 
 
-def _decide(workspace: Workspace, base: str, before: bytes, verdicts: MaintainerDecisions) -> bytes:
-    """REJECTED_FILE without the lines that maintainers took out of it, and with the new ones."""
-    known = list_rejected(workspace.at(base))
-    lines = before.splitlines(keepends=True) or ([HEADING.encode()] if verdicts.rejected else [])
-    old = [line for line in lines if line.decode("utf-8", "replace").rstrip("\r\n") not in verdicts.released]
-    new = [f"{line}\n".encode() for line in verdicts.rejected if line.split()[0] not in known]
-    return b"".join((*old, *new))
-
-
 def _list_files(
     workspace: Workspace, base: str, content: Mapping[str, bytes], verdicts: MaintainerDecisions
 ) -> Iterator[tuple[str, bytes | None]]:
-    """(path, content) of what maintainers changed beside entries: episode files, and prose."""
+    """(path, content) of what maintainers changed beside entries: episode files, and prose around the entries of
+    `content`."""
     for file in verdicts.touched:
         known = content.get(file.path)
         if holds_entries(workspace, file.path):
             if changes_prose(file) and prose_of(known) != prose_of(file.new):
-                yield file.path, _with_prose(file, known or b"")
+                theirs = parse_memory_file(file.path, file.new or b"")
+                there = {entry.id: entry for entry in theirs.entries}
+                wanted = {entry.id: entry for entry in parse_memory_file(file.path, known or b"").entries}
+                edited = edit_file(
+                    theirs,
+                    added=[entry for key, entry in wanted.items() if key not in there],
+                    updated=[entry for key, entry in wanted.items() if key in there and there[key] != entry],
+                    removed=[entry for key, entry in there.items() if key not in wanted],
+                )
+                yield file.path, render_memory_file(edited)
         elif known != file.new and (known is not None or find_addition(workspace.repo, base, file.path) is None):
             yield file.path, file.new
-
-
-def _with_prose(file: Touched, data: bytes) -> bytes:
-    """The text around the entries as maintainers left it, with the entries of `data`."""
-    theirs = parse_memory_file(file.path, file.new or b"")
-    wanted = {entry.id: entry for entry in parse_memory_file(file.path, data).entries}
-    there = {entry.id: entry for entry in theirs.entries}
-    edited = edit_file(
-        theirs,
-        added=_without(wanted, there),
-        updated=[entry for key, entry in wanted.items() if key in there and there[key] != entry],
-        removed=_without(there, wanted),
-    )
-    return render_memory_file(edited)
-
-
-def _without(entries: Mapping[str, Entry], others: Iterable[str]) -> list[Entry]:
-    known = frozenset(others)
-    return [entry for key, entry in entries.items() if key not in known]
