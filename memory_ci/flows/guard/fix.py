@@ -101,9 +101,7 @@ def select_files(workspace: Workspace, paths: Sequence[Path]) -> tuple[TreeFile,
 
 def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -> tuple[Adopted, ...]:
     """Give each heading of the work tree's memory files that is no entry a front matter, and each entry its fields.
-
-    Raises RepositoryError (bare-repository, write-failed).
-    """
+    Raises RepositoryError (bare-repository, write-failed)."""
     root = work_tree(workspace)
     patterns = workspace.config.scopes
     adopted: list[Adopted] = []

@@ -18,9 +18,9 @@ from memory_ci.flows.guard.check import CheckReport
 from memory_ci.flows.guard.verify import verify_change
 from memory_ci.flows.index import build_index
 from memory_ci.flows.measure.health import list_remarks
+from memory_ci.flows.publish.carry_over import move_plan
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.publish.publish import PublishOptions, find_delay, publish
-from memory_ci.flows.publish.replan import move_plan
 from memory_ci.flows.record.apply import parse_plan, preview_plan, trim_plan
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
@@ -136,7 +136,7 @@ def run_ci(
     ref = branch_name(workspace, job.branch)
     asked = PublishOptions(options.push, ref, options.now)
     if options.extract is not None:
-        if wait := find_delay(workspace, asked, now, environ):
+        if wait := find_delay(workspace, asked, make_plan, now, environ):
             return CiRun(replace(job, kind="nothing", reason=wait), is_delayed=True)
         plan = make_plan(ref, frozenset())
         save_plan(plan, options.extract)

@@ -22,8 +22,7 @@ BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "pare
 
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
-MAX_EVENT_BYTES = 32 << 20
-"""GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads")."""
+MAX_EVENT_BYTES = 32 << 20  # GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads").
 
 
 class CiJob(msgspec.Struct, frozen=True):

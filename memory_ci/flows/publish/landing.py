@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError
-from memory_ci.flows.publish.replan import COVERED, is_covered
+from memory_ci.flows.publish.carry_over import COVERED, is_covered
 from memory_ci.flows.record.apply import Applied, apply_plan, without_source
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
 from memory_ci.forge.graphql import GitHubCommitter
@@ -108,10 +108,8 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def land(run: Run, mode: str, send: Send) -> Published:
-    """Plan, commit and send until it lands, the remote refuses, or the pace is over.
-
-    Raises RepositoryError (push-refused), EngineError (push-contended, remote-failed) and what the planner raises.
-    """
+    """Plan, commit and send until it lands, the remote refuses, or the pace is over. Raises RepositoryError
+    (push-refused), EngineError (push-contended, remote-failed) and what the planner raises."""
     repo = run.workspace.repo
     for tries in run.pace.tries():
         with private_ref(repo, PRIVATE) as ref:

@@ -55,9 +55,7 @@ from memory_ci.store.edits import format_entry
 
 CLOSED = "was closed without a merge"
 KEY_LENGTH = 8
-MAX_KEYS = 2_000
-"""Keys that the text of a pull request has room for; of the rest there is one key for all."""
-
+MAX_KEYS = 2_000  # Keys that the text of a pull request has room for; of the rest there is one key for all.
 TASKS = 3
 MAX_ASKED = 30  # Entries whose tasks are looked for.
 MAX_ENTRIES = 2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
@@ -175,9 +173,7 @@ def _arrange(forge: Proposals, request: Proposal, wanted: PublishConfig, *, is_n
 
 def close_request(standing: RequestState) -> str:
     """Close the open request, if there is one, and say in its text that it was us; where it is. It keeps its branch.
-
-    Raises EngineError (`forge-…`).
-    """
+    Raises EngineError (`forge-…`)."""
     forge, found = standing.forge, standing.open
     if forge is None or found is None:
         return ""

@@ -43,9 +43,7 @@ from memory_ci.text import plural
 
 MAX_LIMIT = 100
 MAX_CHANGES = 3  # Of history that are named below the episodes.
-MAX_EMBEDDED = 100
-"""Episodes that are embedded for a question: about a second of the local model's work."""
-
+MAX_EMBEDDED = 100  # Episodes that are embedded for a question: about a second of the local model's work.
 WORDS = "tf-idf"
 
 

@@ -40,10 +40,8 @@ def record_path(workspace: Workspace) -> Path:
 
 
 def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> None:
-    """Add ids to the record. What was noted before an earlier commit is dropped: that commit has carried it.
-
-    Raises RepositoryError (write-failed).
-    """
+    """Add ids to the record. What was noted before an earlier commit is dropped: that commit has carried it. Raises
+    RepositoryError (write-failed)."""
     head = find_commit(workspace.repo, "HEAD") or ""
     kept = _read(workspace, head)
     known = set(list_untold(workspace)) if kept else set()

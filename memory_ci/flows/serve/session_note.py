@@ -27,9 +27,7 @@ Given = Hit | Norm | SimilarTask | str
 """What a session is given; str: a line of hints, or the path of a file of which it was told all that is known."""
 
 CLEARED = "-"
-HELD_OUT = "held-out"
-"""The session is given nothing, so that it can be compared with others (`retrieve.holdout`)."""
-
+HELD_OUT = "held-out"  # The session is given nothing, so that it can be compared with others (`retrieve.holdout`).
 MAX_BYTES = 1 << 20  # Some 60,000 lines; what is longer is not one session's.
 DAYS_KEPT = 30
 LIVE = timedelta(hours=8)
@@ -39,8 +37,7 @@ LIVE = timedelta(hours=8)
 class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A prompt of a session, whether a person steers by it, and how many notes there were; files that it edited; ids of
     entries that it was given; or its end. `branch` is what HEAD stood for (a full name, or a commit), `head` the commit
-    that it was at.
-    """
+    that it was at."""
 
     agent: str
     session: str
@@ -132,8 +129,7 @@ def alone(workspace: Workspace) -> Iterator[None]:
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
     """Note that a session lives, or ended; of one that did very much its prompts alone. Raises RepositoryError
-    (write-failed).
-    """
+    (write-failed)."""
     with suppress(OSError):
         if (sign.edited or sign.given) and note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
             return

@@ -19,10 +19,8 @@ NUMBER = re.compile(r"\s*[#!](\d{1,9})\s*")
 def similar_tasks(
     workspace: Workspace, task: str, *, top: int = TOP, all_history: bool = False
 ) -> tuple[SimilarTask, ...]:
-    """The merged changes that are like `task`; a task that is `#128` stands for the title of that change.
-
-    Raises RepositoryError: shallow-clone, git-failed.
-    """
+    """The merged changes that are like `task`; a task that is `#128` stands for the title of that change. Raises
+    RepositoryError: shallow-clone, git-failed."""
     tips = read_tips(workspace.repo)
     tip = tips.commit or find_commit(workspace.repo, "HEAD")  # with no default branch HEAD stands for it
     if tip is None:
@@ -54,9 +52,7 @@ def _find(kept: KeptTasks, task: str, tips: Tips, top: int, *, is_gated: bool = 
 
 # -- Hints: what git history says of a task where memory gives fewer than two entries
 
-FEW = 2
-"""Entries from which on no hints are given."""
-
+FEW = 2  # Entries from which on no hints are given.
 LEAST_SHARE = (
     0.7  # Of the last changes of a class: a changelog entry is then right for three of four (docs/similar.md).
 )
