@@ -7,7 +7,7 @@ import tempfile
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,13 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
-from memory_ci.flows.org.shared_entries import OrgLook, look
-from memory_ci.flows.org.targets import OrgTarget, OrgTargets
+from memory_ci.flows.org.targets import OrgLook, OrgTarget, OrgTargets, look
 from memory_ci.index.org import NeverSyncedError, OrgEngine, is_server, open_engine, state_directory
 from memory_ci.records.entry import Located
-from memory_ci.records.org import OrgHead, OrgPublished, OrgRepository
+from memory_ci.records.org import OrgHead, OrgPublished
 from memory_ci.store.files import write_file
 
-JOBS, SECONDS = 8, 120.0
-"""Repositories that are looked at together, and seconds for each git of one."""
-
+JOBS, SECONDS = 8, 120.0  # Repositories that are looked at together, and seconds for each git of one.
 AHEAD = 4  # Times so many are read before what the first gave is written: bounds what is held in memory.
 
 T = TypeVar("T")
@@ -84,11 +81,9 @@ def sync_org(
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> OrgReport:
     """Bring the index at `out` up to what `gather` names; each repository is one transaction, so a run that is cut
-    short is gone on with. `gather` is given a directory to cache replies in.
-
-    Raises UsageError (bad-list); EngineError: `forge-…`, org-unreachable when no repository at all answered (then
-    nothing is dropped); RepositoryError: org-locked, write-failed.
-    """
+    short is gone on with. `gather` is given a directory to cache replies in. Raises UsageError (bad-list); EngineError:
+    `forge-…`, org-unreachable when no repository at all answered (then nothing is dropped); RepositoryError:
+    org-locked, write-failed."""
     place = state_directory(out)
     with tempfile.TemporaryDirectory() as elsewhere:
         targets = gather(Path(elsewhere) if dry_run else place / "forge")
@@ -131,8 +126,7 @@ class _Run:
 
     def look(self, target: OrgTarget, environ: Mapping[str, str], seconds: float, scratch: Path | None) -> OrgLook:
         """In a thread of its own: reads only. Rows of another audience than today's are read anew."""
-        known = self._known.get(target.repository.id)
-        state = self._before.get(target.repository.id)
+        known, state = self._known.get(target.repository.id), self._before.get(target.repository.id)
         if known is not None and known.repository.audience != target.repository.audience:
             known = None
         return look(target, known, state.stamp if state and not state.failure else "", environ, seconds, scratch)
@@ -156,7 +150,12 @@ class _Run:
             self.states[repository.id] = base
         else:
             self.reached += 1
-            self._write(repository, seen, known)
+            is_renamed = known is not None and known.repository != repository and not seen.target.is_local
+            is_known = known is not None and seen.entries is None and not is_renamed
+            done = "added" if known is None else "moved" if is_renamed else "unchanged" if is_known else "updated"
+            self._named[done].append(repository.name)
+            if not (is_known or self._dry_run):
+                self._engine.sync(repository, seen.head, seen.entries)
             told = state if seen.entries is None and state else seen
             place = repository.name, seen.target.address, repository.audience
             self.states[repository.id] = OrgState(*place, self._now, seen.target.stamp, told.gated, told.cut)
@@ -194,15 +193,6 @@ class _Run:
             is_dry_run=self._dry_run,
         )
 
-    def _write(self, repository: OrgRepository, seen: OrgLook, known: OrgHead | None) -> None:
-        is_renamed = known is not None and known.repository != repository and not seen.target.is_local
-        if known is not None and seen.entries is None and not is_renamed:
-            self._named["unchanged"].append(repository.name)
-            return
-        self._named["added" if known is None else "moved" if is_renamed else "updated"].append(repository.name)
-        if not self._dry_run:
-            self._engine.sync(repository, seen.head, seen.entries)
-
     def _drop(self, known: OrgHead) -> None:
         self._named["dropped"].append(known.repository.name)
         if not self._dry_run:
@@ -226,21 +216,16 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 @contextmanager
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
-    if dry_run and not _is_there(out, place):
-        with tempfile.TemporaryDirectory() as nothing, closing(open_engine(nothing, is_writer=True)) as engine:
-            yield engine
-        return
-    if dry_run and is_server(out):
-        with closing(open_engine(out)) as engine:
-            yield engine
-        return
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (place / "lock").open("ab") as lock:
-        if not lock_file(lock.fileno()):
-            hint = "Wait for it to end: what it does is not lost."
-            raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
-        with closing(open_engine(out, is_writer=True)) as engine:
-            yield engine
+    with ExitStack() as stack:
+        if dry_run and not _is_there(out, place):
+            out = stack.enter_context(tempfile.TemporaryDirectory())
+        elif not (dry_run and is_server(out)):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not lock_file(stack.enter_context((place / "lock").open("ab")).fileno()):
+                hint = "Wait for it to end: what it does is not lost."
+                raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
+        is_writer = not (dry_run and is_server(out))
+        yield stack.enter_context(closing(open_engine(out, is_writer=is_writer)))
 
 
 def _is_there(out: str, place: Path) -> bool:
@@ -260,48 +245,26 @@ def load_state(engine: OrgEngine) -> dict[str, OrgState]:
     return {}
 
 
-class ManifestRow(msgspec.Struct, frozen=True):
-    """A repository as readers of its audience are told of it."""
-
-    name: str
-    link: str
-    head: str
-    entries: int
-    checked_at: datetime | None
-    is_failing: bool
-
-
-class OrgManifest(msgspec.Struct, frozen=True, rename={"format_": "format"}):
-    """What one audience is told of its file, and of nothing else."""
-
-    audience: str
-    file: str
-    sha256: str
-    size: int
-    written_at: datetime
-    repositories: tuple[ManifestRow, ...]
-    format_: int = 1
-
-
 def _write_manifests(
     out: Path, engine: OrgEngine, states: Mapping[str, OrgState], published: Iterable[OrgPublished], now: datetime
 ) -> None:
     """A manifest beside the file of each audience; those of audiences that are gone go."""
     heads, kept = engine.heads(), set()
     for one in published:
-        rows = tuple(
-            ManifestRow(
-                head.repository.name,
-                head.repository.link,
-                head.head,
-                head.entries,
-                state.checked_at if (state := states.get(id_)) else None,
-                bool(state and state.failure),
-            )
+        rows = [
+            {
+                "name": head.repository.name,
+                "link": head.repository.link,
+                "head": head.head,
+                "entries": head.entries,
+                "checked_at": state.checked_at if (state := states.get(id_)) else None,
+                "is_failing": bool(state and state.failure),
+            }
             for id_, head in sorted(heads.items())
             if head.repository.audience == one.audience
-        )
-        manifest = OrgManifest(one.audience, Path(one.path).name, one.sha256, one.size, now, rows)
+        ]
+        about = {"audience": one.audience, "file": Path(one.path).name, "sha256": one.sha256, "size": one.size}
+        manifest = {**about, "written_at": now, "repositories": rows, "format": 1}
         kept.add(f"{one.audience}.json")
         write_file(out / f"{one.audience}.json", msgspec.json.format(msgspec.json.encode(manifest)))
     for path in out.glob("*.json") if out.is_dir() else ():
@@ -364,10 +327,8 @@ def verify_org(
     seconds: float = SECONDS,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[tuple[OrgDifference, ...], int]:
-    """What reading all repositories anew shows to differ, row for row; and how many there are.
-
-    Raises EngineError (org-missing, org-damaged).
-    """
+    """What reading all repositories anew shows to differ, row for row; and how many there are. Raises EngineError
+    (org-missing, org-damaged)."""
     with closing(open_engine(index)) as engine, ThreadPoolExecutor(max_workers=jobs) as pool:
         heads, states = engine.heads(), load_state(engine)
         unknown = heads.keys() - states.keys()

@@ -14,7 +14,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.forgotten import find_forgotten, tombstones_at
-from memory_ci.flows.org.shared_entries import is_safe
+from memory_ci.flows.org.targets import is_safe
 from memory_ci.flows.publish.landing import commit_files
 from memory_ci.flows.record.maintainer_decisions import list_rejected
 from memory_ci.flows.workspace import PRIVATE, Workspace, branch_name, workspace_at
@@ -91,9 +91,9 @@ def promote_shared(
             return OrgPromotion(found)
         old = find_remote_tip(workspace.repo, remote, BRANCH)
         if old is not None:
-            fetch_tip(workspace.repo, remote, BRANCH, theirs)
             from memory_ci.gitrepo.writer import choose_identity  # GitPython: 75 ms
 
+            fetch_tip(workspace.repo, remote, BRANCH, theirs)
             ours = choose_identity(here.config.publish, in_actions=False).email
             for who in list_committers(workspace.repo, base, old).values():
                 if who != ours:

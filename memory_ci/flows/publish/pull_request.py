@@ -188,16 +188,12 @@ def close_request(standing: RequestState) -> str:
 
 def _list_held(built: Built) -> Iterator[tuple[str, str]]:
     """(key, title) of all that is proposed: what a step does to which words, which words people wrote, the episodes."""
-    for step in built.plan.steps:
-        for change in step.changes:
-            entry = change.entry
-            yield _key(f"{step.step} {content_key(entry.title, entry.body)}"), entry.title
-    for entry in built.carried.entries:
-        yield _key(f"written {content_key(entry.title, entry.body)}"), entry.title
-    for path in built.carried.paths:
-        yield _key(f"written {path}"), path
-    for file in built.plan.episodes:
-        yield _key(f"episode {file.path}"), file.path
+    entries = [(step.step, change.entry) for step in built.plan.steps for change in step.changes]
+    for what, entry in (*entries, *(("written", entry) for entry in built.carried.entries)):
+        yield _key(f"{what} {content_key(entry.title, entry.body)}"), entry.title
+    episodes = (("episode", file.path) for file in built.plan.episodes)
+    for what, path in (*(("written", path) for path in built.carried.paths), *episodes):
+        yield _key(f"{what} {path}"), path
 
 
 def list_keys(built: Built) -> frozenset[str]:
