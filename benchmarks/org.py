@@ -26,7 +26,7 @@ from datetime import UTC, date, datetime
 from itertools import accumulate
 from pathlib import Path
 
-from memory_ci.flows.org.verify import verify_org
+from memory_ci.flows.org.sync import verify_org
 from memory_ci.flows.serve.organisation import search_org
 from memory_ci.index.org import OrgEngine, open_engine
 from memory_ci.records.entry import Entry, Located, ScopeOf

@@ -73,9 +73,8 @@ def ci_command(
       memory-ci ci --extract plan.json
       memory-ci ci --apply plan.json
     """
-    from memory_ci.flows.publish.ci import CiOptions, run_ci
+    from memory_ci.flows.publish.ci import CiOptions, describe_failure, describe_run, run_ci
     from memory_ci.flows.publish.ci_event import find_job, find_provider
-    from memory_ci.flows.publish.run_line import describe_failure, describe_run
     from memory_ci.flows.record.episode_files import list_written
 
     if extract and apply:
@@ -99,7 +98,7 @@ def ci_command(
 
 def _end(line: RunLine) -> None:
     """The line of JSON for machines, the last of stdout."""
-    from memory_ci.flows.publish.run_line import export_span
+    from memory_ci.flows.publish.ci import export_span
 
     text = msgspec.json.encode(line).decode().replace("#", "\\u0023") + "\n"  # `##[` is a command in a job's log
     echo(text)  # a line that begins with a brace is none, either

@@ -77,7 +77,7 @@ def check_command(
         adopted, moved = (), ()
     report = check_memory(where, STAGED if staged else view, paths)
     if written_range is not None:
-        from memory_ci.flows.guard.range_findings import add_range_findings
+        from memory_ci.flows.guard.verify import add_range_findings
 
         report = add_range_findings(where, report, written_range)
     if as_json:
@@ -160,7 +160,7 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
       memory-ci fmt
       memory-ci fmt --check MEMORY.md
     """
-    from memory_ci.flows.guard.fmt import format_memory
+    from memory_ci.flows.guard.fix import format_memory
 
     is_dry = dry_run or is_check
     report = format_memory(workspace(), paths, dry_run=is_dry)

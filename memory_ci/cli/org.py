@@ -148,7 +148,7 @@ def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
 
     Exit status: 0 equal, 1 with what differs.
     """
-    from memory_ci.flows.org.verify import verify_org
+    from memory_ci.flows.org.sync import verify_org
 
     with progress("Verifying") as advance:
         found, count = verify_org(index, os.environ, jobs=jobs, seconds=seconds, advance=advance)
@@ -167,7 +167,7 @@ def status_command(index: str, as_json: bool) -> None:
     Example:
       memory-ci org status --index /srv/memory
     """
-    from memory_ci.flows.org.verify import org_status
+    from memory_ci.flows.org.sync import org_status
 
     status = org_status(index)
     lines = [

@@ -18,11 +18,10 @@ from memory_ci.flows.inbox.episode import Noted, create_episode, mark_important
 from memory_ci.flows.inbox.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.flows.measure.health import measure_health
 from memory_ci.flows.serve.recall import MAX_LIMIT, RecallQuery, recall_episodes
-from memory_ci.flows.serve.retrieve import injected_ids, noted_ids, retrieve
+from memory_ci.flows.serve.retrieve import find_visible, injected_ids, noted_ids, retrieve, show_visible
 from memory_ci.flows.serve.served_ids import record_injected
 from memory_ci.flows.serve.session_note import note_given
 from memory_ci.flows.serve.similar import similar_tasks
-from memory_ci.flows.serve.visibility import find_visible, show_visible
 from memory_ci.flows.sessions.active_session import find_sessions
 from memory_ci.mcp import arguments
 from memory_ci.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, SimilarChanges, Told

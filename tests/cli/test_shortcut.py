@@ -52,7 +52,7 @@ ON_THE_PATH = set(
     """memory_ci memory_ci.__main__ memory_ci.errors memory_ci.config memory_ci.files memory_ci.text
     memory_ci.cli memory_ci.cli.plain memory_ci.cli.retrieve memory_ci.cli.shortcut
     memory_ci.flows memory_ci.flows.index memory_ci.flows.serve
-    memory_ci.flows.past_tasks memory_ci.flows.serve.hints
+    memory_ci.flows.past_tasks memory_ci.flows.serve.similar
     memory_ci.flows.serve.options memory_ci.flows.serve.ranking memory_ci.flows.serve.retrieve
     memory_ci.flows.serve.similar memory_ci.flows.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.objects memory_ci.gitrepo.process memory_ci.gitrepo.repo

@@ -15,7 +15,7 @@ import pytest
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.flows import anchors as anchors_module
 from memory_ci.flows.anchors import anchor_entries, gone_since, judge_anchors
-from memory_ci.flows.guard.range_findings import find_touched, read_range
+from memory_ci.flows.guard.verify import find_touched, read_range
 from memory_ci.flows.index import build_index
 from memory_ci.flows.workspace import index_path
 from memory_ci.gitrepo import log

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.guard.fix import adopt_by_hand
-from memory_ci.flows.guard.fmt import format_memory
+from memory_ci.flows.guard.fix import adopt_by_hand, format_memory
 from memory_ci.flows.inbox.add import add_entry, draft_entry
 from memory_ci.flows.inbox.importer import ImportOptions, import_memory
 from memory_ci.flows.named_code import cite_named, read_cite

@@ -25,14 +25,13 @@ from memory_ci.flows.workspace import (
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.relations import find_dangling
-from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
 
 if TYPE_CHECKING:
-    from memory_ci.records.episode import Telling
+    pass
 
 HINT = (
     "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
@@ -61,20 +60,31 @@ def check_memory(
     """
     listed = list_indexed_files(workspace, view) if known is None else known
     files = [file for file in listed if not is_told(file)]
-    episodes = _list_episodes([file for file in listed if is_told(file)])
+    if episodes := [file for file in listed if is_told(file)]:
+        from memory_ci.store.episodes import is_episode_path  # only where there are any: a commit waits for this
+
+        episodes = [file for file in episodes if is_episode_path(file.path)]
     wanted = {repository_path(workspace, path) for path in paths}
     for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
         raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
     memory, findings = _read(workspace, files)
-    findings += _check_export(workspace, view, memory) if not paths else ()
+    root = workspace.repo.root
+    if not paths and root is not None and (root / workspace.config.export.path).is_file():
+        from memory_ci.flows.serve.export import find_stale  # likewise
+
+        findings += find_stale(workspace, view, memory.files)
     findings += _check_episodes(workspace, view, episodes, memory)
-    found = sorted(
-        {*findings, *memory.findings, *_find_duplicates(memory), *find_dangling(memory.located), *workspace.findings},
-        key=_place,
-    )
-    shown = tuple(finding for finding in found if not wanted or finding.path in wanted)
-    return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), shown)
+    first: dict[str, Located] = {}
+    for place in memory.located:
+        if (other := first.setdefault(place.entry.id, place)) is not place:
+            message = f"the id {place.entry.id[:8]} stands at {other.path}:{other.line} already"
+            hint = "Remove one, or give one a new id."
+            findings.append(Finding(place.path, place.line, "duplicate-id", message, hint))
+    found = {*findings, *memory.findings, *find_dangling(memory.located), *workspace.findings}
+    shown = [finding for finding in found if not wanted or finding.path in wanted]
+    shown.sort(key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
+    return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), tuple(shown))
 
 
 def list_sources(workspace: Workspace, view: str | None, findings: Iterable[Finding]) -> dict[tuple[str, int], str]:
@@ -89,29 +99,10 @@ def list_sources(workspace: Workspace, view: str | None, findings: Iterable[Find
     }
 
 
-def _check_export(workspace: Workspace, view: str | None, memory: LoadedMemory) -> Iterable[Finding]:
-    """What is exported and out of date. Where no file may hold that, nothing of it is loaded: a commit waits."""
-    root = workspace.repo.root
-    if root is None or not (root / workspace.config.export.path).is_file():
-        return ()
-    from memory_ci.flows.serve.export import find_stale
-
-    return find_stale(workspace, view, memory.files)
-
-
-def _list_episodes(told: Sequence[TreeFile]) -> list[TreeFile]:
-    """Those that are episode files. What is known of them is loaded only where there are any: a commit waits for it."""
-    if not told:
-        return []
-    from memory_ci.store.episodes import is_episode_path
-
-    return [file for file in told if is_episode_path(file.path)]
-
-
 def _check_episodes(
     workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
-    """What is not in order in episodes, and which entries they speak ill of.
+    """What is not in order in episodes, and a notice for each entry in use that they speak ill of.
 
     Of the stage only what the next commit changes is read: there may be thousands, and a commit waits for this.
     """
@@ -128,8 +119,17 @@ def _check_episodes(
         return
     read = read_episode_files(workspace, files)
     yield from find_episode_findings(read)
-    tellings = [telling for _, file in read for telling in file.tellings]
-    yield from find_flagged(workspace.config, memory.located, tellings)
+    from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
+    from memory_ci.lifecycle.utility import replay
+
+    feedback = list_feedback(telling for _, file in read for telling in file.tellings)
+    heirs = find_heirs_among(place.entry for place in memory.located)
+    utilities = replay(feedback, workspace.config.episodes.ignored_policy, heirs=heirs)
+    for place in memory.located:
+        utility = utilities.get(place.entry.id)
+        if utility is not None and utility.is_low and place.entry.status != "retired":
+            message = f"utility {utility.value:.2f} after {utility.events} events of feedback"
+            yield Finding(place.path, place.line, "low-utility", message, HINT, "notice")
 
 
 def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[LoadedMemory, list[Finding]]:
@@ -142,31 +142,3 @@ def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[LoadedMemory
         findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
         findings += screen(file, credentials=False).findings
     return LoadedMemory(tuple(loaded)), findings
-
-
-def _find_duplicates(memory: LoadedMemory) -> Iterator[Finding]:
-    first: dict[str, Located] = {}
-    for place in memory.located:
-        known = first.setdefault(place.entry.id, place)
-        if known is not place:
-            message = f"the id {place.entry.id[:8]} stands at {known.path}:{known.line} already"
-            yield Finding(place.path, place.line, "duplicate-id", message, "Remove one, or give one a new id.")
-
-
-def _place(finding: Finding) -> tuple[str, int, str, str]:
-    return finding.path, finding.line, finding.code, finding.message
-
-
-def find_flagged(config: Config, located: Iterable[Located], tellings: Iterable[Telling]) -> Iterator[Finding]:
-    """A notice for each entry of low utility that is not retired, after all that episodes tell."""
-    from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
-    from memory_ci.lifecycle.utility import replay
-
-    places = tuple(located)
-    heirs = find_heirs_among(place.entry for place in places)
-    utilities = replay(list_feedback(tellings), config.episodes.ignored_policy, heirs=heirs)
-    for place in places:
-        utility = utilities.get(place.entry.id)
-        if utility is not None and utility.is_low and place.entry.status != "retired":
-            message = f"utility {utility.value:.2f} after {utility.events} events of feedback"
-            yield Finding(place.path, place.line, "low-utility", message, HINT, "notice")

@@ -1,30 +1,52 @@
-"""Fix: what was written by hand becomes entries, and those that a branch appended move to the inbox."""
+"""Fix: what was written by hand becomes entries, and those that a branch appended move to the inbox.
+
+And fmt: memory files of the work tree in their canonical form. All are computed before the first is written.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.guard.fmt import select_files
-from memory_ci.flows.guard.resolve import HEADS, find_base
+from memory_ci.flows.guard.resolve import find_base
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_files
-from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, load_memory, work_tree
-from memory_ci.gitrepo.blobs import read_files
+from memory_ci.flows.workspace import (
+    MAX_FILE_BYTES,
+    Workspace,
+    list_memory_files,
+    load_memory,
+    read_memory,
+    readable_path,
+    repository_path,
+    work_tree,
+)
+from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
-from memory_ci.records.entry import ScopeOf
-from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
+from memory_ci.records.names import HEADS
+from memory_ci.records.report import Finding
+from memory_ci.store.canonical import canonical_file
+from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import classify_scope, fragment_path, is_fragment, scope_path, serves_prose
+from memory_ci.store.layout import LEGACY_TEAM, classify_scope, fragment_path, is_fragment, scope_path, serves_prose
 from memory_ci.store.manual_notes import Adopted, adopt
 
 ORIGIN = "refs/remotes/origin/"
+
+
+class FmtReport(msgspec.Struct, frozen=True):
+    """How many files were looked at, which are not canonical, and what in the files could not be read."""
+
+    files: int
+    changed: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -36,11 +58,50 @@ class Moved(msgspec.Struct, frozen=True):
     path: str
 
 
+def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: bool = False) -> FmtReport:
+    """Write the memory files of the work tree, or those of `paths`, in canonical form; with `dry_run` only say which.
+
+    What is written is cited, too; an entry without cites is in canonical form all the same.
+
+    Raises UsageError (not-a-memory-file), UnreadableMemoryError (unsafe-rewrite), RepositoryError (bare-repository,
+    write-failed).
+    """
+    root = work_tree(workspace)
+    files = select_files(workspace, paths)
+    read: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
+    findings: list[Finding] = []
+    for file, (data, _, loaded) in zip(files, read_memory(workspace, files), strict=True):
+        findings += (finding for finding in loaded.findings if finding.level == "error")
+        formatted = canonical_file(loaded.path, data)
+        read[file.path] = data
+        if formatted != data:
+            texts[file.path] = formatted
+    if not dry_run:
+        texts |= cite_files(workspace, read | texts)
+        for path, text in texts.items():
+            write_file(root / path, text, root)
+    return FmtReport(len(files), tuple(texts), tuple(findings))
+
+
+def select_files(workspace: Workspace, paths: Sequence[Path]) -> tuple[TreeFile, ...]:
+    """The memory files of the work tree that may be written, or those named. Raises UsageError (not-a-memory-file)."""
+    files = {
+        readable_path(file): file
+        for file in list_memory_files(workspace, None)
+        if not LEGACY_TEAM.fullmatch(file.path)  # read only
+    }
+    wanted = [repository_path(workspace, path) for path in paths]
+    for path in wanted:
+        if path not in files:
+            hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
+            raise UsageError(f"{path} is no memory file that may be written", slug="not-a-memory-file", hint=hint)
+    return tuple(files[path] for path in dict.fromkeys(wanted)) if paths else tuple(files.values())
+
+
 def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -> tuple[Adopted, ...]:
     """Give each heading of the work tree's memory files that is no entry a front matter, and each entry its fields.
-
-    Raises RepositoryError (bare-repository, write-failed).
-    """
+    Raises RepositoryError (bare-repository, write-failed)."""
     root = work_tree(workspace)
     patterns = workspace.config.scopes
     adopted: list[Adopted] = []
@@ -50,18 +111,14 @@ def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -
         is_prose = serves_prose(path, patterns)
         text, done = adopt(path, data, today, serves_prose=is_prose)
         if done:  # seldom, and only then history is asked: a removed entry does not come back under its id
-            past = past or _list_ids(workspace)
+            if not past:
+                past = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
+                past |= {place.entry.id for place in load_memory(workspace, None).located}
             text, done = adopt(path, data, today, serves_prose=is_prose, past=past)
         adopted += done
         if done and not dry_run:
             write_file(root / path, cite_files(workspace, {path: text}).get(path, text), root)
     return tuple(adopted)
-
-
-def _list_ids(workspace: Workspace) -> frozenset[str]:
-    """The ids of entries in the work tree, and of all that HEAD's history ever had."""
-    past = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
-    return past.union(place.entry.id for place in load_memory(workspace, None).located)
 
 
 def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: bool = False) -> tuple[Moved, ...]:
@@ -114,29 +171,22 @@ def _plan(workspace: Workspace, start: str) -> Iterator[tuple[dict[Moved, bytes]
         if content.data is None or is_fragment(path) or scope is None or scope_path(scope, patterns) != path:
             continue
         file = parse_memory_file(path, content.data)
-        segments = [s for s in file.segments if s.entry is not None and s.entry.id in new]
-        if segments:
-            yield dict(_fragments(segments, path, scope)), path, _without(file, segments, before.get(path))
-
-
-def _fragments(segments: list[Segment], path: str, scope: ScopeOf) -> Iterator[tuple[Moved, bytes]]:
-    for segment in segments:
-        entry = segment.entry
-        if entry is not None:
+        moved = [(s, s.entry) for s in file.segments if s.entry is not None and s.entry.id in new]
+        if not moved:
+            continue
+        fragments = {}
+        for segment, entry in moved:
             scoped = replace(entry, scope=scope.target)
             text = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped]).segments[0].raw
-            plain = text.replace("\r\n", "\n").rstrip() + "\n"
-            yield Moved(entry.id, entry.title, path, fragment_path(entry.id)), plain.encode()
-
-
-def _without(file: MemoryFile, moved: list[Segment], before: bytes | None) -> bytes | None:
-    """What is left of a file: byte for byte what it was before, if only blank lines differ from that."""
-    rest = edit_file(file, removed=[segment.entry for segment in moved if segment.entry is not None])
-    data = render_memory_file(rest)
-    if file.segments[-1] in moved:
-        data = data.rstrip() + file.newline.encode() if data.strip() else b""
-    if before is None:
-        return data or None
-    old = parse_memory_file(file.path, before)
-    same = [s.raw.rstrip() for s in rest.segments] == [s.raw.rstrip() for s in old.segments]
-    return before if same else data
+            told = Moved(entry.id, entry.title, path, fragment_path(entry.id))
+            fragments[told] = (text.replace("\r\n", "\n").rstrip() + "\n").encode()
+        rest = edit_file(file, removed=[entry for _, entry in moved])
+        data = render_memory_file(rest)
+        if file.segments[-1] is moved[-1][0]:
+            data = data.rstrip() + file.newline.encode() if data.strip() else b""
+        if (old := before.get(path)) is not None:  # byte for byte what it was before, if only blank lines differ
+            known = parse_memory_file(path, old).segments
+            same = [s.raw.rstrip() for s in rest.segments] == [s.raw.rstrip() for s in known]
+            yield fragments, path, old if same else data
+        else:
+            yield fragments, path, data or None

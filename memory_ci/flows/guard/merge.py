@@ -35,7 +35,10 @@ def merge_files(base: Path, ours: Path, theirs: Path, path: str) -> int:
     """
     texts = base.read_bytes(), ours.read_bytes(), theirs.read_bytes()
     try:
-        merged, conflicts = merge_episodes(*texts) if is_episode_path(path) else merge_texts(*texts)
+        if is_episode_path(path) and is_contested(*texts):
+            merged, conflicts = merge_documents(*texts) or merge_text(*texts)
+        else:
+            merged, conflicts = merge_texts(*texts)
     except Exception:  # noqa: BLE001 - git waits for a merge: whatever is wrong with ours, its own will do
         merged, conflicts = merge_text(*texts)
     write_file(ours, merged)
@@ -58,13 +61,6 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     newline = _choose(*(file.newline for file in files))
     has_bom = _choose(*(file.has_bom for file in files))
     return ((BOM if has_bom else "") + text.replace("\n", newline)).encode(), conflicts
-
-
-def merge_episodes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
-    """An episode file merged by documents, as `merge_texts` does with entries."""
-    if not is_contested(base, ours, theirs):
-        return (theirs if ours == base else ours), 0
-    return merge_documents(base, ours, theirs) or merge_text(base, ours, theirs)
 
 
 def _read(data: bytes) -> MemoryFile:
@@ -90,7 +86,9 @@ class _Merge:
 
     def merge(self) -> tuple[str, int]:
         """The text, with plain line ends, and the number of conflicts in it. Raises UnmergeableError."""
-        common = self._common()
+        base, ours, theirs = (list(side) for side in self.entries)
+        # The ids that all versions have in one order; without a base, those that both sides have.
+        common = _in_step(_in_step(base, ours) if self.files[0].segments else ours, theirs)
         for place, prose in enumerate(zip(*(_gaps(file, common) for file in self.files), strict=True)):
             if place:
                 self._append(self._entry(common[place - 1]))
@@ -108,11 +106,6 @@ class _Merge:
         if piece is not None:
             raw = piece.raw if piece.raw.endswith("\n") else piece.raw + "\n\n"
             self.pieces.append(replace(piece, raw=raw))
-
-    def _common(self) -> list[str]:
-        """The ids that all versions have in one order; without a base, those that both sides have."""
-        base, ours, theirs = (list(side) for side in self.entries)
-        return _in_step(_in_step(base, ours) if self.files[0].segments else ours, theirs)
 
     def _entry(self, entry_id: str) -> Segment | None:
         base, ours, theirs = (side.get(entry_id) for side in self.entries)

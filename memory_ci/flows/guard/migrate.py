@@ -52,10 +52,8 @@ def migrate(
     dry_run: bool = False,
     in_actions: bool = False,
 ) -> Migration:
-    """Bring the files of a branch to the format `wanted`, None for the newest one known.
-
-    Raises UsageError (unknown-format), RepositoryError: what reading and committing raise.
-    """
+    """Bring the files of a branch to the format `wanted`, None for the newest one known. Raises UsageError
+    (unknown-format), RepositoryError: what reading and committing raise."""
     ref, base = branch_tip(workspace, branch)
     here = workspace_at(workspace.repo, base)
     before, after = here.config.format, wanted or FORMAT

@@ -15,8 +15,7 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
 from memory_ci.gitrepo.merges import find_remote, is_clean, merge_revision, push_branch, scratch_worktree
 from memory_ci.gitrepo.repo import Repository, head_branch, read_tips, read_user_attributes, resolve_commit
-
-HEADS = "refs/heads/"
+from memory_ci.records.names import HEADS
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +49,7 @@ def resolve_branch(
         raise RepositoryError("HEAD is detached", slug="detached-head", hint="Name a branch with --branch.")
     name, before = ref.removeprefix(HEADS), resolve_commit(repo, ref)
     remote = find_remote(repo, name)
-    base = base or _short(find_base(repo, remote))
+    base = base or find_base(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
     resolve_commit(repo, base)
     with _driver(workspace, python) as driver, _place(repo, ref, dry_run) as place:
         settings, options = ((*driver, *NO_HOOKS), ("--no-commit", "--no-ff")) if dry_run else (driver, ())
@@ -73,10 +72,6 @@ def find_base(repo: Repository, remote: str = "origin") -> str:
         message = f"there is no {remote}/HEAD, main or master to compare with"
         raise UsageError(message, slug="no-base", hint="Name the branch that this one started from with --base.")
     return found
-
-
-def _short(ref: str) -> str:
-    return ref.removeprefix(HEADS).removeprefix("refs/remotes/")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.flows.forgotten import find_forgotten, tombstones_here
-from memory_ci.flows.guard.fmt import select_files
+from memory_ci.flows.guard.fix import select_files
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.screening import find_credentials, find_unsafe

@@ -23,10 +23,8 @@ FILE = re.compile(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha25
 
 
 def choose_audiences(environ: Mapping[str, str], asked: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The audiences that the environment names (public and internal by default), of those `asked` if any are.
-
-    Raises UsageError (bad-audience).
-    """
+    """The audiences that the environment names (public and internal by default), of those `asked` if any are. Raises
+    UsageError (bad-audience)."""
     named = tuple(re.split(r"[\s,]+", environ.get(AUDIENCES, "").strip())) if environ.get(AUDIENCES) else USUAL
     check_audiences(named)
     return tuple(one for one in named if not asked or one in asked)
@@ -42,9 +40,7 @@ def check_audiences(names: tuple[str, ...]) -> None:
 
 def find_index(address: str, environ: Mapping[str, str]) -> str:
     """What the engine opens for an address; files are fetched into the cache, where they stay under their digest.
-
-    Raises UsageError (bad-org-index); EngineError: org-digest, `forge-…` where one cannot be fetched.
-    """
+    Raises UsageError (bad-org-index); EngineError: org-digest, `forge-…` where one cannot be fetched."""
     if "://" not in address or address.startswith("postgres"):
         return address
     wanted = [FILE.fullmatch(word) for word in address.split()]
@@ -56,49 +52,45 @@ def find_index(address: str, environ: Mapping[str, str]) -> str:
     place = cache / hashlib.sha256("".join(digest for *_, digest in found).encode()).hexdigest()[:32]
     for url, name, digest in found:
         if not (place / name).is_file():
-            _fetch_once(url, digest, place / name, environ)
+            _fetch(url, digest, place / name, environ)
     return str(place)
 
 
-def _fetch_once(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:
-    """Fetch, unless that failed in the last AGAIN seconds: each prompt of an agent would wait for it anew."""
-    failed = target.with_name(f"{target.name}.failed")
-    if failed.is_file() and time.time() - failed.stat().st_mtime < AGAIN:
-        raise _unfetched(urlsplit(url).hostname, "could not be fetched, and is asked again in ten minutes")
-    try:
-        _fetch(url, digest, target, environ)
-    except MemoryCIError:
-        failed.parent.mkdir(parents=True, exist_ok=True)
-        failed.touch()
-        raise
-    failed.unlink(missing_ok=True)
-
-
 def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:
-    from memory_ci.forge.http import Transport
+    """Fetch, unless that failed in the last AGAIN seconds: each prompt of an agent would wait for it anew."""
+    parts, failed = urlsplit(url), target.with_name(f"{target.name}.failed")
+
+    def unfetched(what: str) -> EngineError:
+        hint = f"Compare {INDEX} with the manifest beside the file; for a private store set {TOKEN}."
+        return EngineError(f"the organisation's index at {parts.hostname} {what}", slug="org-digest", hint=hint)
+
+    if failed.is_file() and time.time() - failed.stat().st_mtime < AGAIN:
+        raise unfetched("could not be fetched, and is asked again in ten minutes")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    from memory_ci.forge.http import Transport  # others spare these
     from memory_ci.forge.limits import Budget
 
     token = environ.get(TOKEN, "").strip()
-    secrets = {"authorization": f"Bearer {token}"} if token else {}
-    parts = urlsplit(url)
-    budget = Budget(requests=10, seconds=SECONDS)
-    base = f"{parts.scheme}://{parts.netloc}"
-    with_headers = {"accept": "application/octet-stream"}
-    transport = Transport(base, headers=with_headers, secrets=secrets, budget=budget, max_bytes=MAX_BYTES)
     try:
+        transport = Transport(
+            f"{parts.scheme}://{parts.netloc}",
+            headers={"accept": "application/octet-stream"},
+            secrets={"authorization": f"Bearer {token}"} if token else {},
+            budget=Budget(requests=10, seconds=SECONDS),
+            max_bytes=MAX_BYTES,
+        )
         reply = transport.send(url)
+        if reply.status != 200:
+            raise unfetched(f"cannot be fetched: status {reply.status}")
+        if hashlib.sha256(reply.body).hexdigest() != digest:
+            raise unfetched("is not the one that was asked for: its digest differs")
     except ConnectionError as error:
-        raise _unfetched(parts.hostname, f"cannot be fetched: {error}") from error
-    if reply.status != 200:
-        raise _unfetched(parts.hostname, f"cannot be fetched: status {reply.status}")
-    if hashlib.sha256(reply.body).hexdigest() != digest:
-        raise _unfetched(parts.hostname, "is not the one that was asked for: its digest differs")
-    target.parent.mkdir(parents=True, exist_ok=True)
+        failed.touch()
+        raise unfetched(f"cannot be fetched: {error}") from error
+    except MemoryCIError:
+        failed.touch()
+        raise
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     temporary.write_bytes(reply.body)
     temporary.replace(target)
-
-
-def _unfetched(host: str | None, what: str) -> EngineError:
-    hint = f"Compare {INDEX} with the manifest beside the file; for a private store set {TOKEN}."
-    return EngineError(f"the organisation's index at {host} {what}", slug="org-digest", hint=hint)
+    failed.unlink(missing_ok=True)

@@ -23,12 +23,8 @@ from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import Config, PublishConfig
 from memory_ci.store.files import write_file
 
-MATRIX = 256
-"""Jobs of one matrix, at most (docs.github.com, "Actions limits")."""
-
-COUNTED = 100
-"""Changes that are counted; of more a run is as due."""
-
+MATRIX = 256  # Jobs of one matrix, at most (docs.github.com, "Actions limits").
+COUNTED = 100  # Changes that are counted; of more a run is as due.
 BRANCH = PublishConfig().branch
 STATE = "plan.json"
 
@@ -99,9 +95,10 @@ def plan_org(
                 seen[target.repository.id] = found
                 if found.waiting != 0:
                     due.append(Waiting(target.repository.name, target.address, found.tips[0], found.waiting))
-    _save(
-        state, {target.repository.id: seen[target.repository.id] for target in targets if target.repository.id in seen}
-    )
+    if state is not None:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ids = [target.repository.id for target in targets if target.repository.id in seen]
+        write_file(state / STATE, msgspec.json.encode({id_: seen[id_] for id_ in ids}))
     if failed and len(failed) == len(targets):
         hint = "Check the network and the credentials, and run again."
         message = f"none of {len(targets)} repositories can be reached ({failed[0][0]}: {failed[0][1]})"
@@ -112,16 +109,9 @@ def plan_org(
 
 
 def _load(state: Path | None) -> dict[str, _Seen]:
-    if state is not None:
-        with suppress(OSError, msgspec.DecodeError):
-            return msgspec.json.decode((state / STATE).read_bytes(), type=dict[str, _Seen])
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((state / STATE).read_bytes() if state else b"{}", type=dict[str, _Seen])
     return {}
-
-
-def _save(state: Path | None, seen: Mapping[str, _Seen]) -> None:
-    if state is not None:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_file(state / STATE, msgspec.json.encode(seen))
 
 
 def _look(target: OrgTarget, known: _Seen | None, environ: Mapping[str, str]) -> _Seen:
@@ -132,10 +122,8 @@ def _look(target: OrgTarget, known: _Seen | None, environ: Mapping[str, str]) ->
     head, update = find_tips(remote, ("HEAD", f"refs/heads/{BRANCH}"), SECONDS)
     if known is not None and known.tips == (head, update):
         return known
-    if not head:
-        return _Seen((head, update), 0)
-    if target.is_local:
-        return _Seen((head, update), _count(find_repository(Path(target.address)), head, update))
+    if not head or target.is_local:
+        return _Seen((head, update), _count(find_repository(Path(target.address)), head, update) if head else 0)
     with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as place:
         repo = fetch_history(remote, Path(place) / "repository", [one for one in (head, update) if one], SECONDS)
         return _Seen((head, update), _count(repo, head, update))
@@ -146,18 +134,16 @@ def _count(repo: Repository, head: str, update: str) -> int | None:
     is_memory = memory_test(Workspace(repo, Config()))
     cursors = (find_cursor(repo, tip, is_memory) for tip in (update, head) if tip and find_commit(repo, tip))
     sources = [cursor.source for cursor in cursors if cursor]
-    if not sources:
-        return None
+
+    def list_unread(source: str) -> Iterator[str]:
+        for change in iter_merged_changes(repo, plan_range(repo, source, head)):
+            files = [file.path for commit in change.commits for file in commit.files]
+            if not (find_trailers(change.tip.message, (STEP,)) or (files and all(map(is_memory, files)))):
+                yield change.tip.sha
+
     try:
-        return min(sum(1 for _ in islice(_list_unread(repo, source, head, is_memory), COUNTED)) for source in sources)
+        return min((sum(1 for _ in islice(list_unread(one), COUNTED)) for one in sources), default=None)
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise
         return None
-
-
-def _list_unread(repo: Repository, source: str, head: str, is_memory: Callable[[str], bool]) -> Iterator[str]:
-    for change in iter_merged_changes(repo, plan_range(repo, source, head)):
-        files = [file.path for commit in change.commits for file in commit.files]
-        if not (find_trailers(change.tip.message, (STEP,)) or (files and all(map(is_memory, files)))):
-            yield change.tip.sha

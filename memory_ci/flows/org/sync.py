@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
-from memory_ci.flows.org.shared_entries import OrgLook, look
-from memory_ci.flows.org.targets import OrgTarget, OrgTargets
+from memory_ci.flows.org.targets import OrgLook, OrgTarget, OrgTargets, look
 from memory_ci.index.org import NeverSyncedError, OrgEngine, is_server, open_engine, state_directory
-from memory_ci.records.org import OrgHead, OrgPublished, OrgRepository
+from memory_ci.records.entry import Located
+from memory_ci.records.org import OrgHead, OrgPublished
 from memory_ci.store.files import write_file
 
-JOBS, SECONDS = 8, 120.0
-"""Repositories that are looked at together, and seconds for each git of one."""
-
+JOBS, SECONDS = 8, 120.0  # Repositories that are looked at together, and seconds for each git of one.
 AHEAD = 4  # Times so many are read before what the first gave is written: bounds what is held in memory.
 
 T = TypeVar("T")
 R = TypeVar("R")
-Done = Literal["added", "updated", "unchanged", "moved", "dropped", "failed"]
 
 
 class OrgState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,28 +81,29 @@ def sync_org(
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> OrgReport:
     """Bring the index at `out` up to what `gather` names; each repository is one transaction, so a run that is cut
-    short is gone on with. `gather` is given a directory to cache replies in.
-
-    Raises UsageError (bad-list); EngineError: `forge-…`, org-unreachable when no repository at all answered (then
-    nothing is dropped); RepositoryError: org-locked, write-failed.
-    """
+    short is gone on with. `gather` is given a directory to cache replies in. Raises UsageError (bad-list); EngineError:
+    `forge-…`, org-unreachable when no repository at all answered (then nothing is dropped); RepositoryError:
+    org-locked, write-failed."""
     place = state_directory(out)
     with tempfile.TemporaryDirectory() as elsewhere:
         targets = gather(Path(elsewhere) if dry_run else place / "forge")
     with _opened(out, place, dry_run=dry_run) as engine:
-        run = _Run(engine, load_state(engine), now, dry_run=dry_run)
+        run = _Run(engine, now, dry_run=dry_run)
+        scratch = place.absolute() / "scratch" if place.is_dir() else None
+        if scratch:  # a run that was killed left something there
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(exist_ok=True)
+        look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
-            scratch = _empty(place.absolute() / "scratch") if place.is_dir() else None
-            look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
-            looks = in_order(pool, look_at, targets.targets, jobs * AHEAD)
-            for done, seen in enumerate(looks, 1):
+            for done, seen in enumerate(in_order(pool, look_at, targets.targets, jobs * AHEAD), 1):
                 run.take(seen)
                 advance(done, len(targets.targets))
         run.drop_missing(targets)
-        published = () if dry_run else tuple(engine.publish())
-        run.save()
+        published: tuple[OrgPublished, ...] = ()
         if not dry_run:
-            write_manifests(Path(out), engine, run.states, published, now)
+            published = tuple(engine.publish())
+            engine.keep_state(msgspec.json.encode(run.states))
+            _write_manifests(Path(out), engine, run.states, published, now)
         if targets.targets and not run.reached:
             told = "; ".join(f"{name}: {why}" for name, why in run.failed[:3]) or "each is gone"
             message = f"none of {len(targets.targets)} repositories can be reached ({told})"
@@ -117,19 +115,18 @@ def sync_org(
 class _Run:
     """One sync: what was known, and what became of each repository."""
 
-    def __init__(self, engine: OrgEngine, states: Mapping[str, OrgState], now: datetime, *, dry_run: bool) -> None:
+    def __init__(self, engine: OrgEngine, now: datetime, *, dry_run: bool) -> None:
         self._engine, self._now, self._dry_run = engine, now, dry_run
-        self._known = dict(engine.heads())
-        self._before, self.states = states, dict(states)
-        self._named: dict[Done, list[str]] = {"added": [], "updated": [], "moved": [], "dropped": [], "unchanged": []}
+        self._known, self._before = dict(engine.heads()), load_state(engine)
+        self.states = dict(self._before)
+        self._named: defaultdict[str, list[str]] = defaultdict(list)
         self.failed: list[tuple[str, str]] = []
         self.reached = 0
         self._gone: list[str] = []
 
     def look(self, target: OrgTarget, environ: Mapping[str, str], seconds: float, scratch: Path | None) -> OrgLook:
         """In a thread of its own: reads only. Rows of another audience than today's are read anew."""
-        known = self._known.get(target.repository.id)
-        state = self._before.get(target.repository.id)
+        known, state = self._known.get(target.repository.id), self._before.get(target.repository.id)
         if known is not None and known.repository.audience != target.repository.audience:
             known = None
         return look(target, known, state.stamp if state and not state.failure else "", environ, seconds, scratch)
@@ -143,29 +140,25 @@ class _Run:
             seen = replace(seen, is_gone=False, problem=f"there is no repository at {seen.target.address}")
         if seen.is_gone:
             self._gone.append(repository.id)
-            return
-        if seen.problem:
+        elif seen.problem:
             self.failed.append((repository.name, seen.problem))
             if known is not None and known.repository.audience != repository.audience:
                 self._drop(known)  # who may read it today was not allowed to be wrong
             base = state or OrgState(repository.name, seen.target.address, repository.audience)
-            failed_at = base.failed_at or self._now
-            self.states[repository.id] = replace(
-                base, audience=repository.audience, failure=seen.problem, failed_at=failed_at
-            )
-            return
-        self.reached += 1
-        self._write(repository, seen, known)
-        told = state if seen.entries is None and state else OrgState("", "", "", gated=seen.gated, cut=seen.cut)
-        self.states[repository.id] = OrgState(
-            repository.name,
-            seen.target.address,
-            repository.audience,
-            self._now,
-            seen.target.stamp,
-            told.gated,
-            told.cut,
-        )
+            since = base.failed_at or self._now
+            base = replace(base, audience=repository.audience, failure=seen.problem, failed_at=since)
+            self.states[repository.id] = base
+        else:
+            self.reached += 1
+            is_renamed = known is not None and known.repository != repository and not seen.target.is_local
+            is_known = known is not None and seen.entries is None and not is_renamed
+            done = "added" if known is None else "moved" if is_renamed else "unchanged" if is_known else "updated"
+            self._named[done].append(repository.name)
+            if not (is_known or self._dry_run):
+                self._engine.sync(repository, seen.head, seen.entries)
+            told = state if seen.entries is None and state else seen
+            place = repository.name, seen.target.address, repository.audience
+            self.states[repository.id] = OrgState(*place, self._now, seen.target.stamp, told.gated, told.cut)
 
     def drop_missing(self, targets: OrgTargets) -> None:
         """Forget what is shut; and, if something was reached, what is gone, and what a whole listing names no more."""
@@ -178,11 +171,6 @@ class _Run:
             self.states.pop(id_, None)
         if is_whole:
             self.states = {id_: state for id_, state in self.states.items() if id_ in named}
-
-    def save(self) -> None:
-        """Keep what the operator is told of."""
-        if not self._dry_run:
-            self._engine.keep_state(msgspec.json.encode(self.states))
 
     def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
         """What was done."""
@@ -205,27 +193,10 @@ class _Run:
             is_dry_run=self._dry_run,
         )
 
-    def _write(self, repository: OrgRepository, seen: OrgLook, known: OrgHead | None) -> None:
-        is_renamed = known is not None and known.repository != repository and not seen.target.is_local
-        if known is not None and seen.entries is None and not is_renamed:
-            self._named["unchanged"].append(repository.name)
-            return
-        done: Done = "added" if known is None else "moved" if is_renamed else "updated"
-        self._named[done].append(repository.name)
-        if not self._dry_run:
-            self._engine.sync(repository, seen.head, seen.entries)
-
     def _drop(self, known: OrgHead) -> None:
         self._named["dropped"].append(known.repository.name)
         if not self._dry_run:
             self._engine.drop(known.repository.id)
-
-
-def _empty(place: Path) -> Path:
-    """A directory without what a run left there that was killed."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(exist_ok=True)
-    return place
 
 
 def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
@@ -245,21 +216,16 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 @contextmanager
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
-    if dry_run and not _is_there(out, place):
-        with tempfile.TemporaryDirectory() as nothing, closing(open_engine(nothing, is_writer=True)) as engine:
-            yield engine
-        return
-    if dry_run and is_server(out):
-        with closing(open_engine(out)) as engine:
-            yield engine
-        return
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (place / "lock").open("ab") as lock:
-        if not lock_file(lock.fileno()):
-            hint = "Wait for it to end: what it does is not lost."
-            raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
-        with closing(open_engine(out, is_writer=True)) as engine:
-            yield engine
+    with ExitStack() as stack:
+        if dry_run and not _is_there(out, place):
+            out = stack.enter_context(tempfile.TemporaryDirectory())
+        elif not (dry_run and is_server(out)):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not lock_file(stack.enter_context((place / "lock").open("ab")).fileno()):
+                hint = "Wait for it to end: what it does is not lost."
+                raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
+        is_writer = not (dry_run and is_server(out))
+        yield stack.enter_context(closing(open_engine(out, is_writer=is_writer)))
 
 
 def _is_there(out: str, place: Path) -> bool:
@@ -279,50 +245,116 @@ def load_state(engine: OrgEngine) -> dict[str, OrgState]:
     return {}
 
 
-class ManifestRow(msgspec.Struct, frozen=True):
-    """A repository as readers of its audience are told of it."""
-
-    name: str
-    link: str
-    head: str
-    entries: int
-    checked_at: datetime | None
-    is_failing: bool
-
-
-class OrgManifest(msgspec.Struct, frozen=True, rename={"format_": "format"}):
-    """What one audience is told of its file, and of nothing else."""
-
-    audience: str
-    file: str
-    sha256: str
-    size: int
-    written_at: datetime
-    repositories: tuple[ManifestRow, ...]
-    format_: int = 1
-
-
-def write_manifests(
+def _write_manifests(
     out: Path, engine: OrgEngine, states: Mapping[str, OrgState], published: Iterable[OrgPublished], now: datetime
 ) -> None:
     """A manifest beside the file of each audience; those of audiences that are gone go."""
     heads, kept = engine.heads(), set()
     for one in published:
-        rows = tuple(
-            ManifestRow(
-                head.repository.name,
-                head.repository.link,
-                head.head,
-                head.entries,
-                state.checked_at if (state := states.get(id_)) else None,
-                bool(state and state.failure),
-            )
+        rows = [
+            {
+                "name": head.repository.name,
+                "link": head.repository.link,
+                "head": head.head,
+                "entries": head.entries,
+                "checked_at": state.checked_at if (state := states.get(id_)) else None,
+                "is_failing": bool(state and state.failure),
+            }
             for id_, head in sorted(heads.items())
             if head.repository.audience == one.audience
-        )
-        manifest = OrgManifest(one.audience, Path(one.path).name, one.sha256, one.size, now, rows)
+        ]
+        about = {"audience": one.audience, "file": Path(one.path).name, "sha256": one.sha256, "size": one.size}
+        manifest = {**about, "written_at": now, "repositories": rows, "format": 1}
         kept.add(f"{one.audience}.json")
         write_file(out / f"{one.audience}.json", msgspec.json.format(msgspec.json.encode(manifest)))
     for path in out.glob("*.json") if out.is_dir() else ():
         if path.name not in kept and (path.stem in ("public", "internal") or path.stem.startswith("group-")):
             path.unlink(missing_ok=True)
+
+
+class OrgDifference(msgspec.Struct, frozen=True):
+    """A repository of which the index does not hold what it holds, and what differs. `is_behind`: only newer work."""
+
+    name: str
+    what: str
+    is_behind: bool = False
+
+
+class AudienceStatus(msgspec.Struct, frozen=True):
+    """One audience: what is published, and since when the oldest of it was not seen to be current."""
+
+    audience: str
+    repositories: int
+    entries: int
+    size: int
+    oldest: datetime | None
+
+
+class OrgStatus(msgspec.Struct, frozen=True):
+    """How the index is kept; `failing` repositories as (name, since when, why), which keep their rows."""
+
+    audiences: tuple[AudienceStatus, ...]
+    failing: tuple[tuple[str, datetime | None, str], ...]
+    gated: int
+    cut: int
+
+
+def org_status(index: str) -> OrgStatus:
+    """The state of an index; failures are known where its operator runs this. Raises EngineError (org-missing)."""
+    with closing(open_engine(index)) as engine:
+        heads, states = engine.heads(), load_state(engine)
+        sizes = {name: engine.size(name) for name in sorted({head.repository.audience for head in heads.values()})}
+    audiences = []
+    for name, size in sizes.items():
+        mine = [head for head in heads.values() if head.repository.audience == name]
+        checked = [state.checked_at for head in mine if (state := states.get(head.repository.id)) and state.checked_at]
+        entries = sum(head.entries for head in mine)
+        audiences.append(AudienceStatus(name, len(mine), entries, size, min(checked, default=None)))
+    failing = [(state.name, state.failed_at, state.failure) for state in states.values() if state.failure]
+    return OrgStatus(
+        tuple(audiences),
+        tuple(sorted(failing, key=lambda one: one[0])),
+        sum(state.gated for state in states.values()),
+        sum(state.cut for state in states.values()),
+    )
+
+
+def verify_org(
+    index: str,
+    environ: Mapping[str, str],
+    *,
+    jobs: int = JOBS,
+    seconds: float = SECONDS,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[tuple[OrgDifference, ...], int]:
+    """What reading all repositories anew shows to differ, row for row; and how many there are. Raises EngineError
+    (org-missing, org-damaged)."""
+    with closing(open_engine(index)) as engine, ThreadPoolExecutor(max_workers=jobs) as pool:
+        heads, states = engine.heads(), load_state(engine)
+        unknown = heads.keys() - states.keys()
+        if unknown:
+            hint = "Verify where the index was synced: the addresses of the repositories are kept there."
+            raise EngineError(f"{index} is not where this index is synced", slug="org-missing", hint=hint)
+        targets = [OrgTarget(head.repository, states[id_].address) for id_, head in sorted(heads.items())]
+        looks = in_order(pool, lambda target: look(target, None, "", environ, seconds), targets, jobs)
+        differences = []
+        for done, seen in enumerate(looks, 1):
+            head = heads[seen.target.repository.id]
+            if found := _compare(head, seen, lambda head=head: engine.entries(head.repository.id)):  # type: ignore[misc]
+                differences.append(found)
+            advance(done, len(targets))
+    return tuple(differences), len(targets)
+
+
+def _compare(head: OrgHead, seen: OrgLook, rows: Callable[[], list[Located]]) -> OrgDifference | None:
+    name = head.repository.name
+    if seen.is_gone or seen.problem:
+        return OrgDifference(name, seen.problem or "is gone", is_behind=True)
+    if seen.head != head.head:
+        return OrgDifference(name, f"is at {seen.head[:12]}, the index at {head.head[:12]}", is_behind=True)
+    held, fresh = rows(), sorted(seen.entries or (), key=lambda place: (place.path, place.line, place.entry.id))
+    if held == fresh:
+        return None
+    other = next((one for one, two in zip([*held, None], [*fresh, None], strict=False) if one != two), None)
+    place = f"; the first that differs: {other.path}:{other.line}" if other else ""
+    return OrgDifference(name, f"the index has {len(held)} entries, the repository {len(fresh)}{place}")

@@ -22,8 +22,7 @@ BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "pare
 
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
-MAX_EVENT_BYTES = 32 << 20
-"""GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads")."""
+MAX_EVENT_BYTES = 32 << 20  # GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads").
 
 
 class CiJob(msgspec.Struct, frozen=True):
@@ -79,17 +78,38 @@ def find_provider(environ: Mapping[str, str]) -> CiProvider:
 
 def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, str]) -> CiJob:
     """What this job is to do. Raises UsageError: bad-event, event-refused."""
+    if provider == "gitlab":
+        return gitlab_job(environ)
     if provider == "github":
-        return github_job(environ, _read_event(environ))
-    return gitlab_job(environ) if provider == "gitlab" else _plain_job(workspace)
+        try:
+            event = read_regular(Path(environ.get("GITHUB_EVENT_PATH", "")), MAX_EVENT_BYTES)
+        except OSError as error:
+            hint = "GITHUB_EVENT_PATH names it in every job; outside of one: memory-ci ci --provider none."
+            raise UsageError(f"the event cannot be read: {error.strerror}", slug="bad-event", hint=hint) from error
+        return github_job(environ, event)
+    # Else by the branch that is checked out: the default one is recorded on, any other is a change to it.
+    tips = read_tips(workspace.repo)
+    if not tips.work:
+        return CiJob("record", "the default branch is checked out")
+    if not tips.default:
+        message = f"{tips.work!r} is checked out, and which branch is the default one cannot be told"
+        hint = "Name the base: memory-ci verify --base REV; or record on this branch: memory-ci record --branch NAME."
+        raise RepositoryError(message, slug="no-default-branch", hint=hint)
+    return CiJob("verify", f"the branch {tips.work}", base=tips.default)
 
 
 def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
     """By the event of a workflow. Raises UsageError: bad-event, or event-refused for one that must not be served."""
-    name, event = environ.get("GITHUB_EVENT_NAME", ""), _parse_event(data)
+    try:
+        name, event = environ.get("GITHUB_EVENT_NAME", ""), msgspec.json.decode(data, type=_Event)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = "It is GitHub's to write: see what GITHUB_EVENT_PATH holds."
+        raise UsageError(f"the event is not one of GitHub: {error}", slug="bad-event", hint=hint) from error
     if name == "pull_request" and event.pull_request:
         request = event.pull_request
-        is_fork = _is_fork(request)
+        base, head = request.base.repo, request.head.repo
+        # A head whose repository is gone was a fork: nothing is known of it.
+        is_fork = base is None or head is None or base.full_name != head.full_name
         return CiJob("verify", "a pull request", base=request.base.sha, is_fork=is_fork, number=request.number)
     if name == "merge_group" and event.merge_group:
         return CiJob("verify", "a merge queue", base=event.merge_group.base_sha)
@@ -107,8 +127,7 @@ def gitlab_job(environ: Mapping[str, str]) -> CiJob:
     source = environ.get("CI_PIPELINE_SOURCE", "")
     if source == "merge_request_event":
         project, home = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"), environ.get("CI_MERGE_REQUEST_PROJECT_ID")
-        base = environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA")
-        iid = environ.get("CI_MERGE_REQUEST_IID", "")
+        base, iid = environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA"), environ.get("CI_MERGE_REQUEST_IID", "")
         number = int(iid) if NUMBER.fullmatch(iid) else None
         return CiJob("verify", "a merge request", base=base, is_fork=project != home, number=number)
     if source not in BRANCH_SOURCES:
@@ -116,45 +135,11 @@ def gitlab_job(environ: Mapping[str, str]) -> CiJob:
     return _branch_job(source, environ.get("CI_COMMIT_BRANCH", ""), environ.get("CI_DEFAULT_BRANCH", ""))
 
 
-def _plain_job(workspace: Workspace) -> CiJob:
-    """By the branch that is checked out: the default one is recorded on, any other is a change to it."""
-    tips = read_tips(workspace.repo)
-    if not tips.work:
-        return CiJob("record", "the default branch is checked out")
-    if not tips.default:
-        message = f"{tips.work!r} is checked out, and which branch is the default one cannot be told"
-        hint = "Name the base: memory-ci verify --base REV; or record on this branch: memory-ci record --branch NAME."
-        raise RepositoryError(message, slug="no-default-branch", hint=hint)
-    return CiJob("verify", f"the branch {tips.work}", base=tips.default)
-
-
 def _branch_job(name: str, ref: str, default: str) -> CiJob:
     branch = short_branch(ref)
     if not branch or ref != default:
         return CiJob("nothing", f"{name} of {branch or 'no branch'}: memory is recorded on the default branch")
     return CiJob("record", name, branch=branch)
-
-
-def _is_fork(request: _PullRequest) -> bool:
-    """A head whose repository is gone was one: nothing is known of it."""
-    base, head = request.base.repo, request.head.repo
-    return base is None or head is None or base.full_name != head.full_name
-
-
-def _read_event(environ: Mapping[str, str]) -> bytes:
-    try:
-        return read_regular(Path(environ.get("GITHUB_EVENT_PATH", "")), MAX_EVENT_BYTES)
-    except OSError as error:
-        hint = "GITHUB_EVENT_PATH names it in every job; outside of one: memory-ci ci --provider none."
-        raise UsageError(f"the event cannot be read: {error.strerror}", slug="bad-event", hint=hint) from error
-
-
-def _parse_event(data: bytes) -> _Event:
-    try:
-        return msgspec.json.decode(data, type=_Event)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        hint = "It is GitHub's to write: see what GITHUB_EVENT_PATH holds."
-        raise UsageError(f"the event is not one of GitHub: {error}", slug="bad-event", hint=hint) from error
 
 
 def _refusal(name: str) -> UsageError:

@@ -14,7 +14,8 @@ from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.forgotten import find_forgotten, tombstones_at
-from memory_ci.flows.org.shared_entries import is_safe
+from memory_ci.flows.org.targets import is_safe
+from memory_ci.flows.publish.landing import commit_files
 from memory_ci.flows.record.maintainer_decisions import list_rejected
 from memory_ci.flows.workspace import PRIVATE, Workspace, branch_name, workspace_at
 from memory_ci.forge.selection import choose_proposals
@@ -36,8 +37,7 @@ TITLE = "memory: what several repositories say"
 NAMESPACE = UUID("6f0f3c52-6c0b-4d6a-9c2e-0d6f6f2f6a11")
 """Of ids that are made of what an entry says: the same words are the same proposal."""
 
-MOST = 20
-"""Entries of one request: more than people read in one go."""
+MOST = 20  # Entries of one request: more than people read in one go.
 
 
 class OrgPromotion(msgspec.Struct, frozen=True):
@@ -66,7 +66,9 @@ def promote_shared(
     committed on its branch it is not made anew, and what a request held is proposed once.
     Raises EngineError (org-missing, remote-failed, `forge-…`), RepositoryError (push-refused), and what writing raises.
     """
-    shared, heads = _read_shared(index, audiences)
+    with closing(open_engine(index)) as engine:
+        heads = {id_: head for id_, head in engine.heads().items() if head.repository.audience in audiences}
+        shared = {id_: [place for place in engine.entries(id_) if is_safe(place)] for id_ in heads}
     ref, today = branch_name(workspace, None), now.astimezone(UTC).date()
     if push == "none":
         base = resolve_commit(workspace.repo, ref)
@@ -89,9 +91,13 @@ def promote_shared(
             return OrgPromotion(found)
         old = find_remote_tip(workspace.repo, remote, BRANCH)
         if old is not None:
+            from memory_ci.gitrepo.writer import choose_identity  # GitPython: 75 ms
+
             fetch_tip(workspace.repo, remote, BRANCH, theirs)
-            if foreign := _foreign(here, base, old):
-                return OrgPromotion(found, reason=f"{foreign} committed on {BRANCH}: it stays as it is")
+            ours = choose_identity(here.config.publish, in_actions=False).email
+            for who in list_committers(workspace.repo, base, old).values():
+                if who != ours:
+                    return OrgPromotion(found, reason=f"{who} committed on {BRANCH}: it stays as it is")
         tip = _commit(here, mine, base, found, now)
         outcome = push_tip(workspace.repo, remote, BRANCH, tip, old)
         if outcome.state != "done":
@@ -107,12 +113,15 @@ def promote_shared(
         return OrgPromotion(found, tip, request.url)
 
 
-def _read_shared(index: str, audiences: Sequence[str]) -> tuple[dict[str, list[Located]], dict[str, OrgHead]]:
-    """The entries of the repositories of the audiences that may be shown, and what is held of each, by their ids."""
-    with closing(open_engine(index)) as engine:
-        heads = {id_: head for id_, head in engine.heads().items() if head.repository.audience in audiences}
-        shared = {id_: [place for place in engine.entries(id_) if is_safe(place)] for id_ in heads}
-    return shared, heads
+def _commit(workspace: Workspace, ref: str, base: str, found: Iterable[SharedEntry], now: datetime) -> str:
+    snapshot = workspace.at(base)
+    path = Draft(snapshot).path_of(PROJECT) or "MEMORY.md"
+    changes = [
+        Change(step="promote", kind="add", path=path, entry=one.entry, why=f"said in {one.said_in}") for one in found
+    ]
+    files = apply_changes(snapshot.read([path]), changes)
+    told = "".join(f"- {one.entry.title} (said in {one.said_in})\n" for one in found)
+    return commit_files(workspace, ref, base, files, f"{TITLE}\n\n{told}", now, in_actions=False)
 
 
 def _plan(
@@ -152,30 +161,3 @@ def _plan(
         if key not in rejected and not find_forgotten(tombstones, Located(entry, "", 1, PROJECT)):
             found.append(SharedEntry(entry, said_in, tuple(sources)))
     return tuple(found)
-
-
-def _commit(workspace: Workspace, ref: str, base: str, found: Iterable[SharedEntry], now: datetime) -> str:
-    from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
-
-    snapshot = workspace.at(base)
-    path = Draft(snapshot).path_of(PROJECT) or "MEMORY.md"
-    changes = [
-        Change(step="promote", kind="add", path=path, entry=one.entry, why=f"said in {one.said_in}") for one in found
-    ]
-    told = "".join(f"- {one.entry.title} (said in {one.said_in})\n" for one in found)
-    return commit_series(
-        workspace.repo,
-        ref=ref,
-        expected=base,
-        commits=[PlannedCommit(apply_changes(snapshot.read([path]), changes), f"{TITLE}\n\n{told}")],
-        identity=choose_identity(workspace.config.publish, in_actions=False),
-        when=now,
-    )
-
-
-def _foreign(workspace: Workspace, base: str, tip: str) -> str:
-    """Who else committed on the branch of the request, "" if nobody did."""
-    from memory_ci.gitrepo.writer import choose_identity
-
-    ours = choose_identity(workspace.config.publish, in_actions=False).email
-    return next((who for who in list_committers(workspace.repo, base, tip).values() if who != ours), "")

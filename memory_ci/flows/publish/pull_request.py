@@ -7,28 +7,33 @@ held, in keys that a forge does not show.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from datetime import UTC
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, date
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
-from memory_ci.flows.publish.before_after import compare_answers
+from memory_ci.flows.past_index import Past
+from memory_ci.flows.past_tasks import load_tasks
 from memory_ci.flows.publish.carry_over import Carried
-from memory_ci.flows.publish.landing import Run, is_gitlab
+from memory_ci.flows.publish.landing import Run
 from memory_ci.flows.record.apply import trim_plan
+from memory_ci.flows.serve.options import RetrieveOptions
+from memory_ci.flows.serve.retrieve import View, injected_ids, retrieve
 from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.lifecycle.queue import ASKED
-from memory_ci.records.candidate import Suggestion
-from memory_ci.records.config import Config, PublishConfig, Quotes
+from memory_ci.records.config import Config, PublishConfig
+from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
 from memory_ci.records.question import Question
+from memory_ci.records.retrieval import Task
 from memory_ci.rendering.pull_request import (
     TITLE,
     Boxes,
@@ -36,6 +41,7 @@ from memory_ci.rendering.pull_request import (
     Effect,
     Links,
     Proposed,
+    TaskAnswers,
     obey,
     parse_boxes,
     parse_held,
@@ -44,13 +50,15 @@ from memory_ci.rendering.pull_request import (
     render_pull_request,
     render_title,
 )
+from memory_ci.retrieval.similar_tasks import TaskQuery, find_similar
 from memory_ci.store.edits import format_entry
 
 CLOSED = "was closed without a merge"
 KEY_LENGTH = 8
-MAX_KEYS = 2_000
-"""Keys that the text of a pull request has room for; of the rest there is one key for all."""
-
+MAX_KEYS = 2_000  # Keys that the text of a pull request has room for; of the rest there is one key for all.
+TASKS = 3
+MAX_ASKED = 30  # Entries whose tasks are looked for.
+MAX_ENTRIES = 2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
 
 NEEDED = {
     "labels": "It needs pull-requests: write (GitLab: api, role Reporter)",
@@ -128,12 +136,13 @@ def find_answer(built: Built, standing: RequestState) -> str:
 
 def update_request(run: Run, settings: Config, built: Built, done: Published, standing: RequestState) -> Published:
     """The pull request opened, or brought up to date; without a forge the branch alone."""
-    forge = standing.forge
-    if forge is None:
-        why = f"the branch {settings.publish.branch} is pushed; no token for a forge: {_left_to_do(run)}"
-        return replace(done, reason=why if built.tip != built.base else "nothing to propose")
     if built.tip == built.base:
         return replace(done, reason="nothing to propose")
+    forge = standing.forge
+    if forge is None:
+        asked, by_hand = "GitLab was asked for its merge request with the push", "open its pull request by hand"
+        left = asked if "GITLAB_CI" in run.environ else by_hand
+        return replace(done, reason=f"the branch {settings.publish.branch} is pushed; no token for a forge: {left}")
     proposed = _proposed(run, settings, built, standing)
     title, body = render_title(proposed), render_pull_request(proposed)
     known, wanted = standing.open, settings.publish
@@ -164,9 +173,7 @@ def _arrange(forge: Proposals, request: Proposal, wanted: PublishConfig, *, is_n
 
 def close_request(standing: RequestState) -> str:
     """Close the open request, if there is one, and say in its text that it was us; where it is. It keeps its branch.
-
-    Raises EngineError (`forge-…`).
-    """
+    Raises EngineError (`forge-…`)."""
     forge, found = standing.forge, standing.open
     if forge is None or found is None:
         return ""
@@ -179,25 +186,14 @@ def close_request(standing: RequestState) -> str:
     return found.url
 
 
-def _left_to_do(run: Run) -> str:
-    """What becomes of the branch where no forge can be asked."""
-    if is_gitlab(run.environ):
-        return "GitLab was asked for its merge request with the push"
-    return "open its pull request by hand"
-
-
 def _list_held(built: Built) -> Iterator[tuple[str, str]]:
     """(key, title) of all that is proposed: what a step does to which words, which words people wrote, the episodes."""
-    for step in built.plan.steps:
-        for change in step.changes:
-            entry = change.entry
-            yield _key(f"{step.step} {content_key(entry.title, entry.body)}"), entry.title
-    for entry in built.carried.entries:
-        yield _key(f"written {content_key(entry.title, entry.body)}"), entry.title
-    for path in built.carried.paths:
-        yield _key(f"written {path}"), path
-    for file in built.plan.episodes:
-        yield _key(f"episode {file.path}"), file.path
+    entries = [(step.step, change.entry) for step in built.plan.steps for change in step.changes]
+    for what, entry in (*entries, *(("written", entry) for entry in built.carried.entries)):
+        yield _key(f"{what} {content_key(entry.title, entry.body)}"), entry.title
+    episodes = (("episode", file.path) for file in built.plan.episodes)
+    for what, path in (*(("written", path) for path in built.carried.paths), *episodes):
+        yield _key(f"{what} {path}"), path
 
 
 def list_keys(built: Built) -> frozenset[str]:
@@ -211,45 +207,40 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
 
-def _declined(built: Built, declined: Proposal) -> Declined:
-    """What is proposed again of a request that people closed."""
-    known = parse_held(declined.body)
-    return Declined(declined.number, tuple(title for key, title in _list_held(built) if key in known))
-
-
 def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) -> Proposed:
     """What the text of the pull request says."""
     workspace = Workspace(run.workspace.repo, settings)
-    effect = Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars)
-    suggestions = _list_suggestions(built, settings.evidence.quotes)
+    said = [one for one in list_suggestions(built.plan.judged) if one.is_accepted]
+    said += [one.suggestion for one in built.questions if one.suggestion and one.suggestion.weight]
+    if settings.evidence.quotes != "full":
+        said = [replace(one, candidate=replace(one.candidate, quotes=())) for one in said]
+    declined, again = standing.declined, None
+    if declined is not None:
+        known = parse_held(declined.body)
+        again = Declined(declined.number, tuple(title for key, title in _list_held(built) if key in known))
     added = [one.entry for step in built.plan.steps for one in step.changes if one.kind == "add"]
     keys = {content_key(entry.title, entry.body): entry.id for entry in added}
-    accepted = {keys[one.key]: one.key for one in suggestions if one.is_accepted and one.key in keys}
+    accepted = {keys[one.key]: one.key for one in said if one.is_accepted and one.key in keys}
+    server, project = run.environ.get("GITHUB_SERVER_URL", "https://github.com"), run.environ.get("CI_PROJECT_URL", "")
+    links = Links(f"{project}/-/merge_requests/", f"{project}/-/commit/") if project else Links()
+    if name := run.environ.get("GITHUB_REPOSITORY", ""):
+        links = Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
         kept=(*((one.title, one.id) for one in built.carried.entries), *((path, "") for path in built.carried.paths)),
         rejected=tuple(line for line in built.rejected if not TOMBSTONE.match(line) and not ASKED.match(line)),
         lost=built.lost,
-        effect=effect,
-        links=_links(run),
+        effect=Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars),
+        links=links,
         held=tuple(sorted(list_keys(built))),
         accepted=accepted,
-        suggestions=tuple(one for one in suggestions if one.key not in accepted.values()),
+        suggestions=tuple(one for one in said if one.key not in accepted.values()),
         questions=tuple(one for one in built.questions if one.kind != "candidate"),
-        declined=_declined(built, standing.declined) if standing.declined else None,
+        declined=again,
         answers=compare_answers(workspace, built.base, built.tip, added, run.now.astimezone(UTC).date()),
         read=standing.read,
         unclear=standing.unclear,
     )
-
-
-def _list_suggestions(built: Built, quotes: Quotes) -> tuple[Suggestion, ...]:
-    """What people accepted, and the candidates of which this week asks."""
-    found = [one for one in list_suggestions(built.plan.judged) if one.is_accepted]
-    shown = (*found, *(one.suggestion for one in built.questions if one.suggestion and one.suggestion.weight))
-    if quotes == "full":
-        return shown
-    return tuple(replace(one, candidate=replace(one.candidate, quotes=())) for one in shown)
 
 
 def _size(workspace: Workspace, rev: str) -> tuple[int, int]:
@@ -258,9 +249,39 @@ def _size(workspace: Workspace, rev: str) -> tuple[int, int]:
     return len(served), sum(len(format_entry(entry)) for entry in served)
 
 
-def _links(run: Run) -> Links:
-    server, name = run.environ.get("GITHUB_SERVER_URL", "https://github.com"), run.environ.get("GITHUB_REPOSITORY", "")
-    if name:
-        return Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
-    project = run.environ.get("CI_PROJECT_URL", "")
-    return Links(f"{project}/-/merge_requests/", f"{project}/-/commit/") if project else Links("", "")
+def compare_answers(
+    workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
+) -> tuple[TaskAnswers, ...]:
+    """The answers of `base` and `tip` to the past tasks that are most like the entries `added`, by words alone.
+
+    None without such a task, in a shallow clone, and where memory has more than MAX_ENTRIES.
+    """
+    places = {rev: workspace.at(rev).places for rev in (base, tip)}
+    asked = list(added)[:MAX_ASKED]
+    if not asked or len(places[tip]) > MAX_ENTRIES:
+        return ()
+    past = Past(workspace)  # both commits hold most files alike
+
+    def answer(rev: str, tasks: Sequence[Task]) -> list[tuple[str, ...]]:
+        """The ids that each task is given by the memory of a commit."""
+        options = RetrieveOptions(at=rev, walk=0)
+        with past.index(rev) as index:
+            view = View(workspace, today, index, rev)
+            return [injected_ids(retrieve(workspace, one.title, options, today, opened=view)) for one in tasks]
+
+    with suppress(RepositoryError):
+        kept = load_tasks(workspace, base)
+        like = [one for entry in asked for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)]
+        ranked = sorted(like, key=lambda one: (-one.score, one.task.sha))
+        tasks = list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
+        before, after = (answer(rev, tasks) if tasks else [] for rev in (base, tip))
+        return tuple(
+            TaskAnswers(
+                task,
+                gained=tuple(places[tip][key].entry.title for key in new if key not in old and key in places[tip]),
+                lost=tuple(places[base][key].entry.title for key in old if key not in new and key in places[base]),
+                kept=len(set(old) & set(new)),
+            )
+            for task, old, new in zip(tasks, before, after, strict=True)
+        )
+    return ()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from memory_ci.flows.anchors import JudgedView, judge_views
 from memory_ci.flows.dead_names import find_dead_names
 from memory_ci.flows.workspace import Workspace
 from memory_ci.lifecycle.anchors import may_hide, parse_anchor
 from memory_ci.lifecycle.verdicts import judge_entry, truth_factor
-from memory_ci.records.anchor import Anchor, Verdict
+from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.retrieval import Hit, Withheld
 
@@ -41,24 +41,25 @@ def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:
 
 def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
     """The hits of which none of the code they cite is there any more."""
-    judged = [(hit, truth.get(hit.located.entry, ())) for hit in hits]
-    return tuple(Withheld(hit, _why(verdicts)) for hit, verdicts in judged if judge_entry(verdicts) == "gone")
+    gone = []
+    for hit in hits:
+        verdicts = truth.get(hit.located.entry, ())
+        if judge_entry(verdicts) == "gone":
+            why = "; ".join(dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts))
+            gone.append(Withheld(hit, f"gone: {why}"))
+    return tuple(gone)
 
 
 def soften(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
     """The verdicts on an entry. Any edit changes a file that is cited whole: the entry fades with the share of it."""
-    found = [(parse_anchor(cite), verdicts.get((entry.id, cite))) for cite in entry.cites]
-    return [_soften(verdict, anchor, entry) for anchor, verdict in found if anchor is not None and verdict is not None]
-
-
-def _soften(verdict: Verdict, anchor: Anchor, entry: Entry) -> Verdict:
-    if verdict.kind == "changed" and verdict.edited:
-        note = f"{EDITED}: {verdict.edited:.0%} of its lines"
-        return msgspec.structs.replace(verdict, kind="fresh", note=note)
-    if verdict.kind == "gone" and not may_hide(anchor, entry):
-        return msgspec.structs.replace(verdict, kind="changed")
-    return verdict
-
-
-def _why(verdicts: Sequence[Verdict]) -> str:
-    return "gone: " + "; ".join(dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts))
+    softened = []
+    for cite in entry.cites:
+        anchor, verdict = parse_anchor(cite), verdicts.get((entry.id, cite))
+        if anchor is None or verdict is None:
+            continue
+        if verdict.kind == "changed" and verdict.edited:
+            verdict = replace(verdict, kind="fresh", note=f"{EDITED}: {verdict.edited:.0%} of its lines")
+        elif verdict.kind == "gone" and not may_hide(anchor, entry):
+            verdict = replace(verdict, kind="changed")
+        softened.append(verdict)
+    return softened

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -14,7 +14,7 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.workspace import Workspace
-from memory_ci.index.embedders import Embedder, Vectors
+from memory_ci.index.embedders import Vectors
 from memory_ci.index.embedders.remote import UNHURRIED
 from memory_ci.index.embedders.selection import require_embedder
 from memory_ci.index.vectors import missing, store
@@ -24,11 +24,7 @@ from memory_ci.store.files import write_file
 MAX_NOTE = 10_000
 MAX_REASON = 500
 
-STEP = 1024
-"""Texts between two visits to the index: each visit writes all vectors of the model anew."""
-
-
-HINT = "Check the rights and the space there, and whether another process holds the index."
+STEP = 1024  # Texts between two visits to the index: each visit writes all vectors of the model anew.
 
 
 class LaneNote(msgspec.Struct, frozen=True):
@@ -83,7 +79,8 @@ def build_vectors(
     while True:
         with synced_index(workspace) as index:
             if index.is_temporary:
-                raise RepositoryError(f"the index could not be kept: {index.reason}", slug="write-failed", hint=HINT)
+                hint = "Check the rights and the space there, and whether another process holds the index."
+                raise RepositoryError(f"the index could not be kept: {index.reason}", slug="write-failed", hint=hint)
             if hashes:
                 store(index, embedder.model_id, hashes, vectors)
             lost = missing(index, embedder.model_id)
@@ -92,16 +89,11 @@ def build_vectors(
         if not lost:
             return VectorsReport(embedder.model_id, done)
         hashes = tuple(lost)[:STEP]
-        vectors = _embed(workspace, embedder, [lost[name] for name in hashes], today)
-
-
-def _embed(workspace: Workspace, embedder: Embedder, texts: Sequence[str], today: date | None) -> Vectors:
-    try:
-        vectors = embedder.embed(texts)
-    except EngineError as error:
+        try:
+            vectors = embedder.embed([lost[name] for name in hashes])
+        except EngineError as error:
+            if today:
+                note_lane(workspace, today, error.message)
+            raise
         if today:
-            note_lane(workspace, today, error.message)
-        raise
-    if today:
-        note_lane(workspace, today)
-    return vectors
+            note_lane(workspace, today)

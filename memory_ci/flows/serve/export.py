@@ -6,6 +6,7 @@ The block is derived: the same memory gives the same bytes on any day. It is nev
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -36,9 +37,7 @@ FENCE = Fence(
 )
 MAX_CHARS = 4_000
 MAX_ENTRIES = 12
-WIDTH = 300
-"""Characters of one line, of which the title comes first."""
-
+WIDTH = 300  # Characters of one line, of which the title comes first.
 STALE_HINT = "Run `memory-ci export --to agents-md`, and commit the file."
 
 
@@ -51,10 +50,8 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
-    """Bring the block up to date in a file, by default the configured one.
-
-    Raises RepositoryError: bare-repository, not-a-file, write-failed.
-    """
+    """Bring the block up to date in a file, by default the configured one. Raises RepositoryError: bare-repository,
+    not-a-file, write-failed."""
     root = work_tree(workspace)
     place = path or root / workspace.config.export.path
     lines = build_lines(load_files(workspace, list_memory_files(workspace, None)))
@@ -79,7 +76,7 @@ def find_stale(workspace: Workspace, view: str | None, files: Iterable[LoadedFil
     """That the block of the configured file is not what memory says now; `files` are the memory of the view."""
     path = workspace.config.export.path
     root = workspace.repo.root
-    if root is None or not (root / path).is_file() or FENCE.find(read_text(root / path)) is None:
+    if root is None or not (root / path).is_file() or not FENCE.find(read_text(root / path)):
         return  # a commit waits for this, and most repositories have none
     for content in read_files(workspace.repo, list_view(workspace, view, [path]), MAX_FILE_BYTES):
         text = (content.data or b"").decode("utf-8", "surrogateescape")
@@ -103,18 +100,11 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
     )
     used = sorted(rest, key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
     lines = [*norms, *map(_line, used[:MAX_ENTRIES])]
-    kept = list(_fitting(lines, MAX_CHARS))
+    sizes = accumulate(len(line) + 1 for line in lines)
+    kept = [line for line, size in zip(lines, sizes, strict=True) if size <= MAX_CHARS]
     left = len(lines) - len(kept) + max(len(used) - MAX_ENTRIES, 0)
     more = [f"- {plural(left, 'more entry')}: `memory-ci list`."] if left else []
     return ("## What this project has learned", "", *kept, *more) if kept else ()
-
-
-def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            return
-        yield line
 
 
 def _norms(file: LoadedFile) -> Iterator[str]:

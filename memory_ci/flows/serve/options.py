@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import date
 
 import msgspec
@@ -11,9 +10,7 @@ from memory_ci.index.search import RANKED_SCOPES, Filters
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 
-MAX_LIMIT = 1_000
-MAX_CHARS = 1_000_000
-MAX_WALK = 1
+MAX_LIMIT, MAX_CHARS, MAX_WALK = 1_000, 1_000_000, 1
 NARROWEST: tuple[ScopeName, ...] = ("session",)
 """What an unknown role may see where no role is configured: the entries of its own job."""
 
@@ -70,17 +67,17 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchR
     room = min(max_chars, options.total_chars) - options.reserved
     far = config.retrieve.walk if options.walk is None else options.walk
     walk = min(max(far, 0), MAX_WALK)
-    scopes, role_note = _find_scopes(options, config.roles)
-    notes = (
-        f"--limit {options.limit} is out of range, {limit} is taken." if limit != options.limit else "",
-        f"--max-chars {wanted} is out of range, {max_chars} is taken." if max_chars != wanted else "",
-        f"--walk {far} is out of range, {walk} is taken." if walk != far else "",
-        role_note,
-    )
-    return SearchRequest(limit, room, _filters(options, scopes, today), tuple(filter(None, notes)), walk)
-
-
-def _filters(options: RetrieveOptions, scopes: Sequence[ScopeName], today: date) -> Filters:
+    numbers = (("limit", options.limit, limit), ("max-chars", wanted, max_chars), ("walk", far, walk))
+    notes = [f"--{name} {asked} is out of range, {taken} is taken." for name, asked, taken in numbers if asked != taken]
+    scopes = tuple(scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes)
+    if options.role is not None:
+        seen = config.roles.get(options.role)
+        if (
+            seen is None
+        ):  # It gets the least that any role gets: the one of fewest scopes, the first by name of several.
+            seen = min(sorted(config.roles.items()), key=lambda item: len(item[1]), default=("", NARROWEST))[1]
+            notes.append(f"The role {options.role!r} is not configured; it sees {', '.join(seen) or 'nothing'} only.")
+        scopes = tuple(scope for scope in scopes if scope in seen)
     filters: Filters = {
         "paths": options.paths,
         "scopes": scopes,
@@ -92,22 +89,6 @@ def _filters(options: RetrieveOptions, scopes: Sequence[ScopeName], today: date)
         "occurred_between": options.occurred_between,
         "today": today,
     }
-    return {**filters, "statuses": options.statuses} if options.statuses else filters
-
-
-def _find_scopes(
-    options: RetrieveOptions, roles: Mapping[str, tuple[ScopeName, ...]]
-) -> tuple[tuple[ScopeName, ...], str]:
-    """The ranked scopes that are asked for and that the role may see, and a note if nobody knows the role.
-
-    It then gets the least that any role gets: the one of fewest scopes, the first by name of several.
-    """
-    asked = tuple(scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes)
-    if options.role is None:
-        return asked, ""
-    seen, note = roles.get(options.role), ""
-    if seen is None:
-        least = min(roles, key=lambda name: (len(roles[name]), name), default=None)
-        seen = roles[least] if least is not None else NARROWEST
-        note = f"The role {options.role!r} is not configured; it sees {', '.join(seen) or 'nothing'} only."
-    return tuple(scope for scope in asked if scope in seen), note
+    if options.statuses:
+        filters["statuses"] = options.statuses
+    return SearchRequest(limit, room, filters, tuple(notes), walk)

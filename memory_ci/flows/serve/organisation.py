@@ -31,17 +31,14 @@ from memory_ci.retrieval.rank import Place, diversify, place_of, rank
 from memory_ci.retrieval.relevance import lexical_lane
 from memory_ci.retrieval.verdict import drop_weak, margin
 
-DEPTH = 100
-"""Matches that are ranked; a share of one budget holds a few."""
+DEPTH = 100  # Matches that are ranked; a share of one budget holds a few.
 
 
 def search_org(
     task: str, index: str, audiences: tuple[str, ...], top: int, environ: Mapping[str, str], today: date
 ) -> tuple[Hit, ...]:
-    """What the repositories of these audiences know of a task, best first.
-
-    Raises EngineError: org-missing, org-damaged, org-digest; UsageError (bad-org-index).
-    """
+    """What the repositories of these audiences know of a task, best first. Raises EngineError: org-missing,
+    org-damaged, org-digest; UsageError (bad-org-index)."""
     with closing(open_engine(find_index(index, environ))) as engine:
         hits = _find(engine, Config(), task, RetrieveOptions(), OrgFilters(today=today), audiences)
     return tuple(hits[:top])
@@ -121,22 +118,22 @@ def _find(
         found[place_of(place)] = one
         matches.append(Match(place, one.lexical))
     weights = weights_of(config, options, FeedbackWeights(filters.today or date.max, config.prominence.decay))
-    hits = diversify(
-        [_weigh(hit, config.org.weight) for hit in rank(matches, weights, lexical_lane(task, matches, {}))]
-    )
+    by = config.org.weight
+    weighed = [
+        replace(hit, score=hit.score * by, factors=(*hit.factors, ("organisation", by)))
+        for hit in rank(matches, weights, lexical_lane(task, matches, {}))
+    ]
+    hits = diversify(weighed)
     near = bool(matches) and margin(task, matches, terms, corpus) >= 0
     best = hits if options.all_matches else drop_weak(hits, is_near=near, is_exempt=lambda _: False)
     # The sync has screened them, but by what was known then, and a file can have been changed since.
-    return [_marked(hit, found[place_of(hit.located)]) for hit in best if not any(find_unsafe(hit.located))]
-
-
-def _weigh(hit: Hit, weight: float) -> Hit:
-    return replace(hit, score=hit.score * weight, factors=(*hit.factors, ("organisation", weight)))
-
-
-def _marked(hit: Hit, match: OrgMatch) -> Hit:
-    place = replace(hit.located, path=match.located.path)
-    return replace(hit, located=place, repository=match.repository.name, link=match.repository.link)
+    safe = []
+    for hit in best:
+        if not any(find_unsafe(hit.located)):
+            one = found[place_of(hit.located)]
+            place = replace(hit.located, path=one.located.path)
+            safe.append(replace(hit, located=place, repository=one.repository.name, link=one.repository.link))
+    return safe
 
 
 def _own_addresses(workspace: Workspace) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.flows.serve.options import RetrieveOptions, SearchRequest
+from memory_ci.flows.workspace import Workspace
 from memory_ci.index.database import Index
 from memory_ci.index.search import (
     SHOWN_STATUSES,
@@ -105,23 +106,38 @@ def find_ranked(
     corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
     terms = build_terms(task, corpus, (*names, *(options.paths or ())))
     matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
-    standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
-    weights = weights_of(config, options, standing)
     strength, near = verdict(matches, terms, corpus), margin(task, matches, terms, corpus)
-    lane = lexical_lane(task, matches, _find_neighbours(index, matches))
-    found = Ranked(tuple(matches), weights, (), strength, near, standing, lane)
-    found = _with_vectors(found, index, config, task, asked, options, embedder) if embedder else found
-    return replace(found, hits=tuple(_ranked(found, found.matches, found.weights)[:depth]))
+    relevance = lexical_lane(task, matches, _find_neighbours(index, matches))
+    cosines: Lane = {}
+    mode, reason = (embedder.mode, embedder.reason) if embedder else ("lexical", "")
+    if embedder is not None and embedder.embedder is not None:
+        from memory_ci.evidence.content import redact
+        from memory_ci.index.vectors import vector_matches
+
+        words = redact(task).text
+        answer = vector_matches(index, embedder.embedder, words, depth=max(200, 2 * depth), **asked.filters)
+        others = [located for place, located in answer.located.items() if place not in relevance]
+        matches = [*matches, *(Match(located, 0.0) for located in others)]
+        cosines, mode, reason = answer.matches, "degraded" if answer.reason else "hybrid", answer.reason
+    located = {place_of(match.located): match.located for match in matches}
+    standing = find_feedback_weights(index, config, [place.entry for place in located.values()], today)
+    if cosines:
+        near += max(cosines.values()) - COSINE_SHIFT
+        ways, weight = config.retrieve.fusion, config.retrieve.vector_weight
+        relevance = fuse(ways, relevance, cosines, lambda place: standing.traits(located[place].entry), weight=weight)
+    weights = weights_of(config, options, standing)
+    found = Ranked(tuple(matches), weights, (), strength, near, standing, relevance, cosines, mode, reason)
+    return replace(found, hits=tuple(_ranked(found, found.matches, weights)[:depth]))
 
 
 def find_about(
     index: Index, config: Config, path: str, asked: SearchRequest, options: RetrieveOptions, today: date
 ) -> Ranked:
     """What is known of one file: the entries that cite it, then those of the nearest team scope. No words are asked."""
-    filters: Filters = {"statuses": SHOWN_STATUSES, **asked.filters, "paths": None}
-    of_team: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
     from memory_ci.lifecycle.anchors import parse_anchor  # 3 ms that a task spares
 
+    filters: Filters = {"statuses": SHOWN_STATUSES, **asked.filters, "paths": None}
+    of_team: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
     naming = list_naming(index, path, **filters)
     anchors = ((place, parse_anchor(cite)) for place in naming for cite in place.entry.cites)
     citing = list(dict.fromkeys(place for place, anchor in anchors if anchor is not None and anchor.path == path))
@@ -130,49 +146,9 @@ def find_about(
     near = [place for place in team if len(place.scope.where) == nearest and place not in citing]
     matches = tuple(Match(place, 1.0) for place in (*citing, *near))
     standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
-    weights = weights_of(config, options, standing)
     relevance = {place_of(place): 1.0 for place in citing} | {place_of(place): NEAR for place in near}
-    found = Ranked(matches, weights, (), "HIT", 0.0, standing, relevance)
-    return replace(found, hits=tuple(_ranked(found, matches, weights)[:LEAST_JUDGED]))
-
-
-def _with_vectors(
-    found: Ranked,
-    index: Index,
-    config: Config,
-    task: str,
-    asked: SearchRequest,
-    options: RetrieveOptions,
-    embedder: EmbedderChoice,
-) -> Ranked:
-    """What the words found, together with what the vectors find."""
-    if embedder.embedder is None:
-        return replace(found, mode=embedder.mode, reason=embedder.reason)
-    from memory_ci.evidence.content import redact
-    from memory_ci.index.vectors import vector_matches
-
-    depth = max(200, 2 * max(LEAST_JUDGED, 2 * asked.limit))
-    answer = vector_matches(index, embedder.embedder, redact(task).text, depth=depth, **asked.filters)
-    others = tuple(Match(located, 0.0) for place, located in answer.located.items() if place not in found.relevance)
-    located = {place_of(match.located): match.located for match in (*found.matches, *others)}
-    standing = find_feedback_weights(index, config, [place.entry for place in located.values()], found.standing.today)
-
-    def traits(place: Place) -> Traits:
-        return standing.traits(located[place].entry)
-
-    mode, weight = config.retrieve.fusion, config.retrieve.vector_weight
-    fused = fuse(mode, found.relevance, answer.matches, traits, weight=weight) if answer.matches else found.relevance
-    return replace(
-        found,
-        matches=(*found.matches, *others),
-        weights=weights_of(config, options, standing),
-        margin=found.margin + max(answer.matches.values()) - COSINE_SHIFT if answer.matches else found.margin,
-        standing=standing,
-        relevance=fused,
-        cosines=answer.matches,
-        mode="degraded" if answer.reason else "hybrid",
-        reason=answer.reason,
-    )
+    found = Ranked(matches, weights_of(config, options, standing), (), "HIT", 0.0, standing, relevance)
+    return replace(found, hits=tuple(_ranked(found, matches, found.weights)[:LEAST_JUDGED]))
 
 
 def _ranked(found: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
@@ -191,7 +167,11 @@ def weigh_again(found: Ranked, truth: Callable[[Entry], float]) -> list[Hit]:
 
 def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """(the best `limit`, what others of them supersede): diversified, corrections first."""
-    served, superseded = put_corrections_first(diversify(hits), _contradicted)
+
+    def contradicted(entry: Entry) -> list[str]:
+        return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
+
+    served, superseded = put_corrections_first(diversify(hits), contradicted)
     return served[:limit], superseded
 
 
@@ -214,10 +194,6 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
         touched=standing.touched,
         session=options.session,
     )
-
-
-def _contradicted(entry: Entry) -> list[str]:
-    return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
 class FeedbackWeights(msgspec.Struct, frozen=True):
@@ -253,12 +229,14 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
 
 
 def find_feedback_weights(index: Index, config: Config, entries: Iterable[Entry], today: date) -> FeedbackWeights:
-    """The feedback on `entries` in the index, by one query, and one more if some supersede others.
-
-    Raises UsageError (missing-extra) for `fsrs`.
-    """
+    """The feedback on `entries` in the index, by one query, and one more if some supersede others. Raises UsageError
+    (missing-extra) for `fsrs`."""
     chosen = {entry.id: entry for entry in entries}
-    heirs = _find_heirs(index, chosen.values())
+    heirs: Heirs = {}  # Of feedback on entries that no file has any more.
+    if merged := [entry for entry in chosen.values() if entry.supersedes]:
+        from memory_ci.lifecycle.episodes import find_heirs
+
+        heirs = find_heirs(merged, list_held(index, (older for entry in merged for older in entry.supersedes)))
     with_ignored = config.episodes.ignored_policy == "split"
     told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
     if not told:
@@ -271,16 +249,6 @@ def find_feedback_weights(index: Index, config: Config, entries: Iterable[Entry]
     shares: dict[object, int] = {job_of(said): count for said, count in told if said.kind == "ignored"}
     utilities = replay_some(feedback, shares, heirs)
     return make_standing(chosen.values(), pass_on(feedback, heirs), utilities, config, today)
-
-
-def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
-    """The entries that inherit feedback on entries that no file has any more."""
-    merged = [entry for entry in entries if entry.supersedes]
-    if not merged:
-        return {}
-    from memory_ci.lifecycle.episodes import find_heirs
-
-    return find_heirs(merged, list_held(index, (older for entry in merged for older in entry.supersedes)))
 
 
 def make_standing(
@@ -312,7 +280,28 @@ def _find_neighbours(index: Index, matches: Iterable[Match]) -> Mapping[Place, S
 
 def may_be_judged(place: Located) -> bool:
     """Whether the tree can tell anything of an entry: it is of this repository, and has cites or seems to name code."""
-    entry = place.entry
-    if place.scope.name == "global":
-        return False
-    return bool(entry.cites) or NAMES_CODE.search(f"{entry.title}\n{entry.body}") is not None
+    entry, is_own = place.entry, place.scope.name != "global"
+    return is_own and (bool(entry.cites) or NAMES_CODE.search(f"{entry.title}\n{entry.body}") is not None)
+
+
+def judge_hits(
+    workspace: Workspace,
+    hits: Sequence[Hit],
+    tree: str | None,
+    weigh: Callable[[Callable[[Entry], float]], list[Hit]],
+    *,
+    stale: bool,
+) -> tuple[list[Hit], tuple[Withheld, ...]]:
+    """(the hits as `weigh` has them by the truth of what they cite in `tree`, those withheld because it is gone).
+
+    Global memory cites other repositories: it is not judged here.
+    """
+    citing = [hit.located for hit in hits if may_be_judged(hit.located)]
+    if not citing:
+        return list(hits), ()
+    from memory_ci.flows.serve.anchor_verdicts import judge_located, list_gone, weigh_truth  # 10 ms that others spare
+
+    truth = judge_located(workspace, citing, tree)
+    weighed = weigh(partial(weigh_truth, truth, stale=stale))
+    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in weighed]
+    return judged, () if stale else list_gone(hits, truth)

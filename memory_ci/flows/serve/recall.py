@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from itertools import islice
@@ -25,7 +25,6 @@ from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read
 from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
-from memory_ci.records.config import EpisodesConfig
 from memory_ci.records.episode import Action, Episode, Factor, Outcome, Ranking, Recalled, RecalledEpisode, Situation
 from memory_ci.records.names import SHA_WIDTH, SHORT_ID
 from memory_ci.records.retrieval import SimilarTask, Task
@@ -44,9 +43,7 @@ from memory_ci.text import plural
 
 MAX_LIMIT = 100
 MAX_CHANGES = 3  # Of history that are named below the episodes.
-MAX_EMBEDDED = 100
-"""Episodes that are embedded for a question: about a second of the local model's work."""
-
+MAX_EMBEDDED = 100  # Episodes that are embedded for a question: about a second of the local model's work.
 WORDS = "tf-idf"
 
 
@@ -81,7 +78,8 @@ def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[
         now = min(now, datetime.combine(moment.today, time.max, UTC))  # the end of that day, but nothing yet to come
     ranking = wanted.ranking or workspace.config.episodes.ranking
     asked = replace(wanted, ranking=ranking, limit=min(max(wanted.limit, 1), MAX_LIMIT), now=now)
-    told = _load(workspace, moment)
+    is_before = moment is not None and moment.commit is None
+    told = Episodes((), ()) if is_before else load_episodes(workspace, moment.commit if moment else None)
     episodes = [episode for episode in combine(told.tellings) if _is_asked(episode, asked)]
     recalled = _rank(workspace, asked, episodes, told, moment, environ)
     notes = (moment.note if moment else "", *_explain(told, wanted.limit, asked), *recalled.notes)
@@ -106,37 +104,30 @@ def _search_history(
         is_asked = first <= task.merged_on <= last and (not asked.outcomes or task.outcome in asked.outcomes)
         return task.is_merged and is_asked and not is_told
 
+    def told_by_git(found: SimilarTask) -> RecalledEpisode:
+        """A merged change as the episode that it would have."""
+        task = found.task
+        episode = Episode(
+            id=f"commit-{task.sha[:SHA_WIDTH]}" if task.number is None else f"pr-{task.number}",
+            occurred_at=datetime.combine(task.merged_on, time.min, UTC),
+            situation=Situation(summary=task.title),
+            action=Action(pr=task.number, commit=task.sha, files=task.touched),
+            outcome=task.outcome,
+            text=task.quote,
+        )
+        return RecalledEpisode(episode, found.score, tuple(Factor(name, value) for name, value in found.factors))
+
     room = min(MAX_CHANGES, asked.limit - len(hits))
     with suppress(RepositoryError):
         if room > 0 and (tip := read_tips(workspace.repo).commit) is not None:
             kept = load_tasks(workspace, tip)
-            return tuple(map(_told_by_git, find_answers(asked.query, kept.tasks, kept.prompts, room, is_wanted)))
+            return tuple(map(told_by_git, find_answers(asked.query, kept.tasks, kept.prompts, room, is_wanted)))
     return ()
-
-
-def _told_by_git(found: SimilarTask) -> RecalledEpisode:
-    """A merged change as the episode that it would have."""
-    task = found.task
-    episode = Episode(
-        id=f"commit-{task.sha[:SHA_WIDTH]}" if task.number is None else f"pr-{task.number}",
-        occurred_at=datetime.combine(task.merged_on, time.min, UTC),
-        situation=Situation(summary=task.title),
-        action=Action(pr=task.number, commit=task.sha, files=task.touched),
-        outcome=task.outcome,
-        text=task.quote,
-    )
-    return RecalledEpisode(episode, found.score, tuple(Factor(name, value) for name, value in found.factors))
 
 
 def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:
     """Whether a session may see an episode: one that is no session's, or its own."""
     return all_sessions or episode.context.get("session", "") in ("", session)
-
-
-def _load(workspace: Workspace, moment: PastMoment | None) -> Episodes:
-    if moment is not None and moment.commit is None:
-        return Episodes((), ())
-    return load_episodes(workspace, moment.commit if moment else None)
 
 
 def _is_asked(episode: Episode, asked: RecallQuery) -> bool:
@@ -157,51 +148,38 @@ def _rank(
     environ: Mapping[str, str] | None,
 ) -> Recalled:
     if asked.ranking == "mempalace":
-        return Recalled("mempalace", hits=_by_relevance(asked, episodes, told, workspace.config.episodes))
+        replayed = replay(list_feedback(told.tellings), workspace.config.episodes.ignored_policy)
+        utilities = {entry_id: utility.value for entry_id, utility in replayed.items()}
+        ranked = rank_mempalace(asked.query, episodes, utilities, asked.now)
+        return Recalled("mempalace", hits=tuple(islice((hit for hit in ranked if is_safe(hit.episode)), asked.limit)))
     if asked.ranking == "t4dm":
-        return _by_score(workspace, asked, episodes, environ)
+        safe = (pair for pair in find_pool(asked.query, episodes) if is_safe(pair[0]))
+        pool, likeness, note = list(islice(safe, POOL * asked.limit)), WORDS, ""
+        if environ is not None and pool:
+            pool, likeness, note = _compare_vectors(workspace, asked.query, pool, environ)
+        notes = (f"Words alone were compared: {note}.",) if note else ()
+        return Recalled("t4dm", likeness, tuple(rank_t4dm(pool, asked.now)[: asked.limit]), notes)
     near = [pair for pair in find_near(asked.query, episodes) if is_safe(pair[0])]
     still = _count_still(workspace, [episode for episode, _ in near], moment.commit if moment else "HEAD")
     return Recalled("similar", WORDS, rank_similar(near, still, asked.limit))
 
 
-def _by_relevance(
-    asked: RecallQuery, episodes: Sequence[Episode], told: Episodes, settings: EpisodesConfig
-) -> tuple[RecalledEpisode, ...]:
-    replayed = replay(list_feedback(told.tellings), settings.ignored_policy)
-    utilities = {entry_id: utility.value for entry_id, utility in replayed.items()}
-    ranked = rank_mempalace(asked.query, episodes, utilities, asked.now)
-    return tuple(islice((hit for hit in ranked if is_safe(hit.episode)), asked.limit))
-
-
-def _by_score(
-    workspace: Workspace, asked: RecallQuery, episodes: Sequence[Episode], environ: Mapping[str, str] | None
-) -> Recalled:
-    safe = (pair for pair in find_pool(asked.query, episodes) if is_safe(pair[0]))
-    pool = list(islice(safe, POOL * asked.limit))
-    likeness, notes = WORDS, tuple[str, ...]()
-    if environ is not None and pool:
-        pool, likeness, notes = _compare_vectors(workspace, asked.query, pool, environ)
-    return Recalled("t4dm", likeness, tuple(rank_t4dm(pool, asked.now)[: asked.limit]), notes)
-
-
 def _compare_vectors(
     workspace: Workspace, query: str, pool: list[Near], environ: Mapping[str, str]
-) -> tuple[list[Near], str, tuple[str, ...]]:
-    """The pool with cosines of vectors in place of those of words, and the model; as it was, where there is none."""
+) -> tuple[list[Near], str, str]:
+    """The pool with cosines of vectors in place of those of words, and the model; as it was, and why, without one."""
     choice = choose_embedder(workspace.config.retrieve, environ)
     if choice.embedder is None or len(pool) > MAX_EMBEDDED:
-        reason = choice.reason if choice.mode == "degraded" else ""
-        return pool, WORDS, (f"Words alone were compared: {reason}.",) if reason else ()
+        return pool, WORDS, choice.reason if choice.mode == "degraded" else ""
     try:
         asked = choice.embedder.embed([query], "query")
         known = choice.embedder.embed([prompt_of(episode) for episode, _ in pool])
     except MemoryCIError as error:
-        return pool, WORDS, (f"Words alone were compared: {error.message}.",)
+        return pool, WORDS, error.message
     rows = (known.data[at : at + known.dim] for at in range(0, len(known.data), known.dim))
     cosines = (max(0.0, sum(map(mul, asked.data, row))) for row in rows)
     compared = [(episode, cosine) for (episode, _), cosine in zip(pool, cosines, strict=True)]
-    return compared, choice.embedder.model_id, ()
+    return compared, choice.embedder.model_id, ""
 
 
 def is_safe(episode: Episode) -> bool:
@@ -217,21 +195,16 @@ def _count_still(workspace: Workspace, episodes: Sequence[Episode], rev: str | N
     if commit is None or not episodes:
         return {}
     present = frozenset(map(readable_path, tree_at(workspace.repo, commit).files.values()))
-    missing = [episode for episode in episodes if not present.issuperset(episode.action.files)]
-    renames = _list_renames(workspace, missing, commit)
+    missing = [one.action.commit for one in episodes if not present.issuperset(one.action.files)]
+    asked = [f"{sha}^{{commit}}" for sha in missing if re.fullmatch(SHORT_ID, sha)]
+    known = [found for found in find_objects(workspace.repo, asked) if found]  # as far as their commits are here
+    renames = list_renames(workspace.repo, known, commit) if known else {}
     return {
         episode.id: sum(
             path in present or follow_renames(path, renames, present) is not None for path in episode.action.files
         )
         for episode in episodes
     }
-
-
-def _list_renames(workspace: Workspace, episodes: Iterable[Episode], commit: str) -> dict[str, str]:
-    """The renames since the oldest of some episodes, as far as their commits are here."""
-    shas = [episode.action.commit for episode in episodes if re.fullmatch(SHORT_ID, episode.action.commit)]
-    known = [found for found in find_objects(workspace.repo, [f"{sha}^{{commit}}" for sha in shas]) if found]
-    return list_renames(workspace.repo, known, commit) if known else {}
 
 
 def _explain(told: Episodes, limit: int, asked: RecallQuery) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import date
 from functools import partial
@@ -15,18 +15,26 @@ from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
 from memory_ci.flows.index import synced_index
-from memory_ci.flows.serve.options import RetrieveOptions, SearchRequest, make_sound
-from memory_ci.flows.serve.ranking import Ranked, arrange, find_about, find_ranked, may_be_judged, weigh_again
+from memory_ci.flows.serve.options import RetrieveOptions, make_sound
+from memory_ci.flows.serve.ranking import (
+    Ranked,
+    arrange,
+    find_about,
+    find_ranked,
+    judge_hits,
+    may_be_judged,
+    weigh_again,
+)
 from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.database import Index
-from memory_ci.index.search import list_entries, list_findings, list_prose
+from memory_ci.index.search import SHOWN_STATUSES, Filters, list_entries, list_findings, list_prose
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hit, Norm, Retrieval, Withheld
+from memory_ci.records.retrieval import Hit, Norm, Retrieval
 from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
@@ -37,11 +45,8 @@ if TYPE_CHECKING:
     from memory_ci.flows.serve.session_note import Given
     from memory_ci.index.embedders.selection import EmbedderChoice
 
-MOST_ABOUT = 5
-"""Entries that are given of one file."""
-
-MAX_NAMES = 5
-"""Definitions of a diff that are asked."""
+MOST_ABOUT = 5  # Entries that are given of one file.
+MAX_NAMES = 5  # Definitions of a diff that are asked.
 
 
 class View(msgspec.Struct, frozen=True):
@@ -70,17 +75,16 @@ def retrieve(
     for words alone.
     Raises RepositoryError: unknown-revision, shallow-clone, unrelated-histories; UsageError: option-conflict.
     """
-    if held_out := _find_held_out(workspace, options):
+    held_out, is_new = _ask_session(workspace, options)
+    if held_out or (options.about is not None and not is_new(options.about)):
         return Retrieval(task=task, mode="lexical", held_out=held_out)
-    is_new = _find_new(workspace, options)
-    if options.about is not None and not is_new(options.about):
-        return Retrieval(task=task, mode="lexical")
     with nullcontext(opened) if opened else open_view(workspace, options, today) as view:
         config = view.workspace.config
         asked = make_sound(options, config, view.today)
         always = [] if options.about else _norms(view.index, view.today, config.prominence.decay)
         fresh = list(filter(is_new, always))
-        norms, norms_dropped = fit_norms(fresh, _norms_room(config, asked.max_chars), norm_cost)
+        norms_room = min(config.retrieve.institutional_max_chars, asked.max_chars // 2)
+        norms, norms_dropped = fit_norms(fresh, norms_room, norm_cost)
         over = frozenset(norm.entry_id for norm in norms_dropped if norm.entry_id)
         if over and not options.scopes:
             scopes = (*(asked.filters["scopes"] or ()), "institutional")
@@ -91,10 +95,15 @@ def retrieve(
             found = find_ranked(view.index, config, task, asked, options, view.today, embedder, names)
         else:
             found = find_about(view.index, config, options.about, asked, options, view.today)
-        found = replace(found, hits=tuple(hit for hit in found.hits if _is_ranked(hit, over)))
+        # Institutional memory is not ranked, but for what found no room in its budget.
+        hits = [one for one in found.hits if one.located.scope.name != "institutional" or one.located.entry.id in over]
+        found = replace(found, hits=tuple(hits))
         _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
-    judged, gone = _judge(view, found, options)
+    tree = view.commit if options.tree is None else options.tree
+    if options.tree is not None:
+        resolve_commit(view.workspace.repo, options.tree)
+    judged, gone = judge_hits(view.workspace, found.hits, tree, partial(weigh_again, found), stale=options.stale)
     ranked, superseded = arrange(judged, min(asked.limit, MOST_ABOUT) if options.about else asked.limit)
     is_named = partial(_is_named, options.paths or ())
     is_all = options.all_matches or options.about is not None
@@ -102,7 +111,7 @@ def retrieve(
     weak = len(ranked) - len(best)
     fresh_hits = list(filter(is_new, best))
     known = len(always) - len(fresh) + len(best) - len(fresh_hits)
-    best = _name_edits(view, fresh_hits, options)
+    best = _name_edits(view.workspace, fresh_hits, tree)
     answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
     room = asked.max_chars - context_cost(answer) - (MAX_LEFT_OUT if norms_dropped or asked.walk else 0)
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
@@ -115,21 +124,26 @@ def retrieve(
         norms_dropped=tuple(norm for norm in norms_dropped if norm.entry_id not in shown),
         hits_dropped=dropped,
         withheld=(*gone, *superseded),
-        notes=(
-            *filter(None, (view.note, *asked.notes)),
-            *_explain(found),
-            *_explain_silence(task, kept, dropped, gone, weak, known, asked.max_chars - room, options.about),
-        ),
+        notes=tuple(filter(None, (view.note, *asked.notes))),
         findings=findings,
         verdict=found.verdict,
         weak=weak,
         known=known,
     )
+    silence = _explain_silence(answer, found, len(gone), asked.max_chars - room, options.about)
+    answer = replace(answer, notes=(*answer.notes, *silence))
     if asked.walk and kept:
-        answer = _walk(workspace, answer, asked, options, today, room)
+        from memory_ci.flows.serve.walk import add_related  # nobody pays for this who does not walk
+
+        with open_view(workspace, options, today) as here:  # anew: git was asked meanwhile, without a lock
+            there = here.workspace, here.index
+            answer = add_related(answer, *there, asked, room, tree=tree, stale=options.stale)
         answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
     answer = _add_hints(answer, view, options, asked.max_chars, is_new)
-    if not (environ and environ.get("MEMORY_CI_ORG_INDEX") and _is_of_all(options, asked)):
+    # What holds beyond this repository: of today, and by a role that sees it.
+    narrower = (options.about, options.at, options.base, options.occurred_between, *options.statuses)
+    is_of_all = all(one is None for one in narrower) and "global" in (asked.filters["scopes"] or ())
+    if not (environ and environ.get("MEMORY_CI_ORG_INDEX") and is_of_all):
         return answer
     from memory_ci.flows.serve.organisation import add_organisation  # for those whose job names one
 
@@ -138,10 +152,8 @@ def retrieve(
 
 
 def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
-    """The definitions around the lines that the work tree changes since `rev`, the most changed first.
-
-    Raises RepositoryError (unknown-revision).
-    """
+    """The definitions around the lines that the work tree changes since `rev`, the most changed first. Raises
+    RepositoryError (unknown-revision)."""
     from memory_ci.gitrepo.log import list_hunk_headings  # two that other tasks spare
     from memory_ci.lifecycle.symbols import list_definitions
 
@@ -150,40 +162,23 @@ def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
     return tuple(name for name, _ in names.most_common(MAX_NAMES))
 
 
-def _norms_room(config: Config, max_chars: int) -> int:
-    return min(config.retrieve.institutional_max_chars, max_chars // 2)
-
-
 def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
     """What does not fit the budget of institutional memory: it is found by its words like any entry."""
     norms = _norms(index, today, config.prominence.decay)
-    return fit_norms(norms, _norms_room(config, config.retrieve.max_chars), norm_cost)[1]
+    room = min(config.retrieve.institutional_max_chars, config.retrieve.max_chars // 2)
+    return fit_norms(norms, room, norm_cost)[1]
 
 
-def _is_ranked(hit: Hit, over: Set[str]) -> bool:
-    """Institutional memory is not ranked, but for what found no room in its budget."""
-    return hit.located.scope.name != "institutional" or hit.located.entry.id in over
-
-
-def _find_new(workspace: Workspace, options: RetrieveOptions) -> Callable[[Given], bool]:
-    """Whether the session that asks was not given something before; str: what is known of that file."""
+def _ask_session(workspace: Workspace, options: RetrieveOptions) -> tuple[str, Callable[[Given], bool]]:
+    """The mark of the session that asks, if it is one of those that are given nothing, else ""; and whether something
+    is new to it (str: what is known of that file)."""
     if options.session is None or options.all_matches or options.at is not None or options.base is not None:
-        return lambda _: True
-    from memory_ci.flows.serve.session_note import fingerprint, list_given
+        return "", lambda _: True
+    from memory_ci.flows.serve.session_note import fingerprint, is_held_out, list_given, mark_session
 
+    share, mark = workspace.config.retrieve.holdout, mark_session(options.session)
     given = list_given(workspace, options.session)
-    return lambda item: fingerprint(item) not in given
-
-
-def _find_held_out(workspace: Workspace, options: RetrieveOptions) -> str:
-    """The mark of the session that asks, if it is one of those that are given nothing, else ""."""
-    share = workspace.config.retrieve.holdout
-    if not share or options.session is None or options.all_matches or (options.at or options.base) is not None:
-        return ""
-    from memory_ci.flows.serve.session_note import is_held_out, mark_session
-
-    mark = mark_session(options.session)
-    return mark if is_held_out(mark, share) else ""
+    return mark if is_held_out(mark, share) else "", lambda item: fingerprint(item) not in given
 
 
 @contextmanager
@@ -203,48 +198,18 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         yield View(moment.workspace, moment.today, index, moment.commit if options.at else None, moment.note)
 
 
-def _judge(view: View, found: Ranked, options: RetrieveOptions) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(the candidates weighed by the truth of what they cite, those withheld because it is gone).
-
-    The tree is the one that the options name, else that of the view. Global memory cites other repositories: it is not
-    judged here.
-    """
-    if options.tree is not None:
-        resolve_commit(view.workspace.repo, options.tree)
-    citing = [hit.located for hit in found.hits if may_be_judged(hit.located)]
-    if not citing:
-        return list(found.hits), ()
-    from memory_ci.flows.serve.anchor_verdicts import judge_located, list_gone, weigh_truth  # 10 ms that others spare
-
-    truth = judge_located(view.workspace, citing, view.commit if options.tree is None else options.tree)
-    ranked = weigh_again(found, partial(weigh_truth, truth, stale=options.stale))
-    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in ranked]
-    return judged, () if options.stale else list_gone(found.hits, truth)
-
-
-def _name_edits(view: View, hits: list[Hit], options: RetrieveOptions) -> list[Hit]:
+def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
     """The hits, those that are marked with what changed the code that they cite."""
     if all(verdict.kind not in MARKED for hit in hits for verdict in hit.verdicts):
         return hits
     from memory_ci.flows.edits import with_edits  # for those that are marked
 
-    return with_edits(view.workspace, hits, view.commit if options.tree is None else options.tree)
+    return with_edits(workspace, hits, tree)
 
 
 def _is_named(paths: Iterable[str], hit: Hit) -> bool:
     """Whether an entry cites one of the files at hand, or one below a directory at hand."""
     return any(f"{one.path}/".startswith(f"{path.rstrip('/')}/") for one in hit.verdicts for path in paths)
-
-
-def _walk(
-    workspace: Workspace, answer: Retrieval, asked: SearchRequest, options: RetrieveOptions, today: date, room: int
-) -> Retrieval:
-    """The answer and what is related to its hits. The view is opened again: git was asked meanwhile, without a lock."""
-    from memory_ci.flows.serve.walk import add_related  # nobody pays for this who does not walk
-
-    with open_view(workspace, options, today) as view:
-        tree = view.commit if options.tree is None else options.tree
-        return add_related(answer, view.workspace, view.index, asked, room, tree=tree, is_stale_shown=options.stale)
 
 
 def _find_embedder(
@@ -266,18 +231,6 @@ def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ran
     note_lane(workspace, today, "" if found.cosines else found.reason)
 
 
-def _is_of_all(options: RetrieveOptions, asked: SearchRequest) -> bool:
-    """Whether what holds beyond this repository is asked for: of today, and by a role that sees it."""
-    narrower = (options.about, options.at, options.base, options.occurred_between, *options.statuses)
-    return all(one is None for one in narrower) and "global" in (asked.filters["scopes"] or ())
-
-
-def _explain(found: Ranked) -> Iterator[str]:
-    """Why the vectors did not answer, or not for all."""
-    if found.mode == "degraded":
-        yield f"Words alone were asked: {found.reason}."
-
-
 def _add_hints(
     answer: Retrieval, view: View, options: RetrieveOptions, max_chars: int, is_new: Callable[[Given], bool]
 ) -> Retrieval:
@@ -287,7 +240,7 @@ def _add_hints(
     """
     if not view.workspace.config.retrieve.hints or options.at is not None or options.about is not None:
         return answer
-    from memory_ci.flows.serve.hints import FEW, find_hints  # 3 ms that others spare
+    from memory_ci.flows.serve.similar import FEW, find_hints  # 3 ms that others spare
 
     if len(answer.hits) >= FEW:
         return answer
@@ -297,30 +250,24 @@ def _add_hints(
     return told if total <= max_chars else answer
 
 
-def _explain_silence(
-    task: str,
-    kept: tuple[Hit, ...],
-    dropped: tuple[Hit, ...],
-    gone: tuple[Withheld, ...],
-    weak: int,
-    known: int,
-    besides: int,
-    about: str | None,
-) -> Iterator[str]:
-    """What the caller should know of what is not shown."""
-    if about is not None and not kept and not dropped and not known:
+def _explain_silence(answer: Retrieval, found: Ranked, gone: int, besides: int, about: str | None) -> Iterator[str]:
+    """What the caller should know of what did not answer, and of what is not shown."""
+    is_nothing, weak, known = not answer.hits and not answer.hits_dropped, answer.weak, answer.known
+    if found.mode == "degraded":
+        yield f"Words alone were asked: {found.reason}."
+    if about is not None and is_nothing and not known:
         yield f"Nothing is known of {about}."
-    if task.strip() and not build_terms(task):
+    if answer.task.strip() and not build_terms(answer.task):
         yield "The task has no words to search for."
-    if weak and not kept and not dropped:
+    if weak and is_nothing:
         yield f"Nothing close ({weak} weak {'match' if weak == 1 else 'matches'}; `--all` shows them)."
     if known:
         yield f"This session was given {plural(known, 'entry')} before; `--all` shows {'it' if known == 1 else 'them'}."
-    if dropped and not kept:
-        least = min(map(entry_cost, dropped)) + besides
-        yield f"{plural(len(dropped), 'entry')} found, but no room: with the smallest it takes {least} characters."
+    if answer.hits_dropped and not answer.hits:
+        found_, least = plural(len(answer.hits_dropped), "entry"), min(map(entry_cost, answer.hits_dropped)) + besides
+        yield f"{found_} found, but no room: with the smallest it takes {least} characters."
     if gone:
-        yield f"Withheld, because the code cited is gone: {plural(len(gone), 'entry')}. --stale shows them."
+        yield f"Withheld, because the code cited is gone: {plural(gone, 'entry')}. --stale shows them."
 
 
 def _degraded(index: Index, view: View) -> tuple[Finding, ...]:
@@ -334,25 +281,49 @@ def _degraded(index: Index, view: View) -> tuple[Finding, ...]:
 
 def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
     """Institutional memory in file order: entries without their front matter, and prose that says something."""
-    entries = [
-        Norm(p.path, p.line, _norm_text(p.entry), p.entry.id, prominence(p.entry, today, decay))
-        for p in list_entries(index, scopes=("institutional",), statuses=("active", "compacted"))
-    ]
-    prose = [replace(norm, text=_said(norm.text), prominence=1.0) for norm in list_prose(index, "institutional")]
-    return sorted([*entries, *(norm for norm in prose if norm.text)], key=lambda norm: (norm.path, norm.line))
+    norms = []
+    for place in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
+        entry = place.entry  # Title and body; what was declined is worded so that nobody follows it.
+        declined = "[tried and rejected] " if entry.adoption == "rejected" else ""
+        instead = f"\n\nDone instead: {entry.instead}" if entry.instead else ""
+        text = f"## {declined}{entry.title}\n\n{entry.body}".rstrip() + instead
+        norms.append(Norm(place.path, place.line, text, entry.id, prominence(entry, today, decay)))
+    for norm in list_prose(index, "institutional"):
+        text = strip_comments(norm.text).strip()
+        if any(line.strip() and not line.startswith("#") for line in text.splitlines()):  # a heading alone is no norm
+            norms.append(replace(norm, text=text, prominence=1.0))
+    return sorted(norms, key=lambda norm: (norm.path, norm.line))
 
 
-def _norm_text(entry: Entry) -> str:
-    """Title and body; what was declined is worded so that nobody follows it."""
-    declined = "[tried and rejected] " if entry.adoption == "rejected" else ""
-    instead = f"\n\nDone instead: {entry.instead}" if entry.instead else ""
-    return f"## {declined}{entry.title}\n\n{entry.body}".rstrip() + instead
+def find_visible(workspace: Workspace, prefix: str, options: RetrieveOptions, today: date) -> Located:
+    """The entry whose id starts with `prefix`, among those that `retrieve` could give to who asks: not retired, not
+    withheld as unsafe. Another one is as unknown as one that does not exist. Raises UsageError: unknown-entry,
+    ambiguous-entry."""
+    from memory_ci.flows.lookup import find_entry  # an answer to a task spares it
+
+    filters: Filters = {**make_sound(options, workspace.config, today).filters}
+    filters["scopes"] = (*(filters["scopes"] or ()), "institutional")
+    filters.setdefault("statuses", SHOWN_STATUSES)
+    with synced_index(workspace) as index:
+        located = list_entries(index, **filters)
+    try:
+        return find_entry(located, prefix)
+    except UsageError as error:
+        if error.slug != "unknown-entry":
+            raise
+        raise UsageError(error.message, slug=error.slug, hint="What retrieve gives has its id.") from error
 
 
-def _said(prose: str) -> str:
-    """Prose without comments, "" if only headings are left: an introduction is not a norm."""
-    text = strip_comments(prose).strip()
-    return text if any(line.strip() and not line.startswith("#") for line in text.splitlines()) else ""
+def show_visible(workspace: Workspace, prefix: str, options: RetrieveOptions, today: date) -> Retrieval:
+    """That entry as an answer, marked where the code that it cites has changed. Raises UsageError: unknown-entry,
+    ambiguous-entry."""
+    from memory_ci.flows.edits import with_edits
+    from memory_ci.flows.serve.anchor_verdicts import judge_located
+
+    place = find_visible(workspace, prefix, options, today)
+    truth = judge_located(workspace, [place], None) if may_be_judged(place) else {}
+    hits = with_edits(workspace, [Hit(place, 1.0, (), verdicts=truth.get(place.entry, ()))], None)
+    return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))
 
 
 def noted_ids(answer: Retrieval) -> tuple[str, ...]:

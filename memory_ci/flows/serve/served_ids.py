@@ -6,6 +6,7 @@ It is kept in the git directory of the work tree, so that reading memory leaves 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -39,10 +40,8 @@ def record_path(workspace: Workspace) -> Path:
 
 
 def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> None:
-    """Add ids to the record. What was noted before an earlier commit is dropped: that commit has carried it.
-
-    Raises RepositoryError (write-failed).
-    """
+    """Add ids to the record. What was noted before an earlier commit is dropped: that commit has carried it. Raises
+    RepositoryError (write-failed)."""
     head = find_commit(workspace.repo, "HEAD") or ""
     kept = _read(workspace, head)
     known = set(list_untold(workspace)) if kept else set()
@@ -64,8 +63,7 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
     ids = () if source == "merge" else list_untold(workspace)
     held_out = [one.removeprefix(HELD_OUT) for one in ids if one.startswith(HELD_OUT)]
     is_held_out = add_trailer(workspace, message_file, HOLDOUT, held_out)
-    given = [one for one in ids if not one.startswith(HELD_OUT)]
-    is_given = add_trailer(workspace, message_file, TRAILER, given)
+    is_given = add_trailer(workspace, message_file, TRAILER, [one for one in ids if not one.startswith(HELD_OUT)])
     if is_given and (surface := find_setting(workspace.repo, SURFACE_SETTING)):
         add_trailer(workspace, message_file, SURFACE, [surface])
     return is_given or is_held_out
@@ -103,12 +101,8 @@ def _read(workspace: Workspace, head: str) -> list[RetrievalRecord]:
         lines = record_path(workspace).read_bytes().splitlines()
     except OSError:
         return []
-    records = (_decode(line) for line in lines)
-    return [record for record in records if record is not None and record.head == head]
-
-
-def _decode(line: bytes) -> RetrievalRecord | None:
-    try:
-        return msgspec.json.decode(line, type=RetrievalRecord)
-    except msgspec.DecodeError:
-        return None
+    records = []
+    for line in lines:
+        with suppress(msgspec.DecodeError):
+            records.append(msgspec.json.decode(line, type=RetrievalRecord))
+    return [record for record in records if record.head == head]

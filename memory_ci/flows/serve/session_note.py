@@ -27,9 +27,7 @@ Given = Hit | Norm | SimilarTask | str
 """What a session is given; str: a line of hints, or the path of a file of which it was told all that is known."""
 
 CLEARED = "-"
-HELD_OUT = "held-out"
-"""The session is given nothing, so that it can be compared with others (`retrieve.holdout`)."""
-
+HELD_OUT = "held-out"  # The session is given nothing, so that it can be compared with others (`retrieve.holdout`).
 MAX_BYTES = 1 << 20  # Some 60,000 lines; what is longer is not one session's.
 DAYS_KEPT = 30
 LIVE = timedelta(hours=8)
@@ -39,8 +37,7 @@ LIVE = timedelta(hours=8)
 class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A prompt of a session, whether a person steers by it, and how many notes there were; files that it edited; ids of
     entries that it was given; or its end. `branch` is what HEAD stood for (a full name, or a commit), `head` the commit
-    that it was at.
-    """
+    that it was at."""
 
     agent: str
     session: str
@@ -92,19 +89,11 @@ def read_head(workspace: Workspace) -> str:
 def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:
     """Note what an answer gives to a session, and the file it is about. Raises RepositoryError (write-failed)."""
     if answer.held_out:
-        known = list_given(workspace, session)
-        _append(workspace, session, [] if HELD_OUT in known else [HELD_OUT], now)
+        _append(workspace, session, {HELD_OUT} - list_given(workspace, session), now)
         return
-    files = [about] if about is not None else []
-    given: tuple[Given, ...] = (
-        *answer.norms,
-        *answer.hits,
-        *answer.organisation,
-        *answer.hints.changes,
-        *answer.hints.habits,
-        *files,
-    )
-    _append(workspace, session, map(fingerprint, given), now)
+    entries = (*answer.norms, *answer.hits, *answer.organisation)
+    hints = (*answer.hints.changes, *answer.hints.habits, *([about] if about is not None else ()))
+    _append(workspace, session, map(fingerprint, (*entries, *hints)), now)
 
 
 def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
@@ -140,11 +129,9 @@ def alone(workspace: Workspace) -> Iterator[None]:
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
     """Note that a session lives, or ended; of one that did very much its prompts alone. Raises RepositoryError
-    (write-failed).
-    """
-    is_detail = bool(sign.edited or sign.given)
+    (write-failed)."""
     with suppress(OSError):
-        if is_detail and note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
+        if (sign.edited or sign.given) and note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
             return
     _append(workspace, sign.session, [msgspec.json.encode(sign).decode()], sign.at)
 
@@ -157,13 +144,12 @@ def note_end(workspace: Workspace, agent: str, session: str, now: datetime) -> N
 
 def list_signs(workspace: Workspace, session: str) -> list[Sign]:
     """The signs of life of a session, the first first."""
-    return list(_parse_signs(note_path(workspace, session)))
+    return _parse_signs(note_path(workspace, session))
 
 
 def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
     """The signs of each session of this work tree that gave one within the last hours."""
-    notes = note_path(workspace, "").parent
-    told = (list(_parse_signs(path)) for path in sorted(notes.glob("*")))
+    told = map(_parse_signs, sorted(note_path(workspace, "").parent.glob("*")))
     return [signs for signs in told if signs and now - LIVE <= signs[-1].at]
 
 
@@ -180,11 +166,13 @@ def list_heard(workspace: Workspace) -> dict[str, datetime]:
     return {sign.agent: sign.at for sign in sorted(signs, key=lambda sign: sign.at)}
 
 
-def _parse_signs(path: Path) -> Iterator[Sign]:
+def _parse_signs(path: Path) -> list[Sign]:
+    signs = []
     for line in _read(path):
         if line.startswith("{"):
             with suppress(msgspec.DecodeError):
-                yield msgspec.json.decode(line, type=Sign)
+                signs.append(msgspec.json.decode(line, type=Sign))
+    return signs
 
 
 def _read(path: Path) -> list[str]:
@@ -202,8 +190,7 @@ def fingerprint(given: Given) -> str:
         return _hash("task", given.task.label, given.task.outcome)
     if isinstance(given, Norm):
         return _hash(given.entry_id or given.path, given.text)
-    entry = given.located.entry
-    kinds = sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts)
+    entry, kinds = given.located.entry, sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts)
     return _hash(entry.id, entry.title, entry.body, entry.adoption or "", entry.instead or "", entry.status, *kinds)
 
 
@@ -228,14 +215,17 @@ def _hash(*parts: str) -> str:
 
 
 def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datetime) -> None:
-    data = "".join(f"{line}\n" for line in lines).encode()
-    path = note_path(workspace, session)
+    data, path = "".join(f"{line}\n" for line in lines).encode(), note_path(workspace, session)
     if not data:
         return
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            _remove_old(path.parent, now)
+            oldest = now.timestamp() - DAYS_KEPT * 86_400
+            for other in path.parent.iterdir():
+                with suppress(OSError):
+                    if other.stat().st_mtime < oldest:
+                        other.unlink()
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             os.write(handle, data)  # in one piece, whatever other hooks write
@@ -243,12 +233,3 @@ def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datet
             os.close(handle)
     except OSError as error:
         raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error
-
-
-def _remove_old(directory: Path, now: datetime) -> None:
-    """Remove the notes of sessions that nothing was given to for DAYS_KEPT days."""
-    oldest = now.timestamp() - DAYS_KEPT * 86_400
-    for path in directory.iterdir():
-        with suppress(OSError):
-            if path.stat().st_mtime < oldest:
-                path.unlink()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
-from memory_ci.flows.guard.fmt import format_memory
+from memory_ci.flows.guard.fix import format_memory
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.store.edits import format_entry
 from tests.flows.project import Project

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.flows.org.verify import org_status, verify_org
+from memory_ci.flows.org.sync import org_status, verify_org
 from memory_ci.flows.serve.organisation import search_org
 from memory_ci.index.org import open_engine, state_directory
 from memory_ci.index.org.sqlite import SqliteEngine

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError
-from memory_ci.flows.org import shared_entries
-from memory_ci.flows.org.sync import in_order, load_state
-from memory_ci.flows.org.verify import org_status, verify_org
+from memory_ci.flows.org import targets
+from memory_ci.flows.org.sync import in_order, load_state, org_status, verify_org
 from memory_ci.index.org import open_engine
 from memory_ci.index.org.sqlite import SqliteEngine
 from memory_ci.store.document import load_file
@@ -75,7 +74,7 @@ def test_a_remote_repository_is_read_without_the_rest_of_it(org: Organisation, m
     pay.commit("Other", {".memory-ci.yaml": "scopes:\n  project: [notes/team.md]\n"})
     pay.commit("Move", {"notes/team.md": pay.show("HEAD", "MEMORY.md").replace("charges", "teams")})
     held: list[str] = []
-    read = shared_entries._read
+    read = targets._read
 
     def spy(target: object, repo: object, tip: str, repository: object) -> object:
         counted = subprocess.run(["git", "rev-list", "--all", "--count"], cwd=repo.cwd, capture_output=True, text=True)  # type: ignore[attr-defined]
@@ -84,7 +83,7 @@ def test_a_remote_repository_is_read_without_the_rest_of_it(org: Organisation, m
         held.extend(subprocess.run(ask, cwd=repo.cwd, capture_output=True, text=True).stdout.splitlines())  # type: ignore[attr-defined]
         return read(target, repo, tip, repository)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(shared_entries, "_read", spy)
+    monkeypatch.setattr(targets, "_read", spy)
     org.write(as_remote(pay))
     org.sync()
     missing = [line for line in held if line.startswith("?")]
@@ -243,7 +242,7 @@ def test_a_repository_that_breaks_us_is_named_and_stops_no_other(
             raise RecursionError("too deep")
         return load_file(path, data, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(shared_entries, "load_file", broken)
+    monkeypatch.setattr(targets, "load_file", broken)
     assert org.sync().failed == (("shop", "RecursionError: too deep"),)
     assert org.titles() == ["A note on charges"]
 
@@ -268,14 +267,14 @@ def test_what_a_killed_run_left_is_removed(org: Organisation) -> None:
 
 
 def test_too_much_of_one_repository_is_cut_and_counted(org: Organisation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_entries, "MAX_ENTRIES", 2)
-    monkeypatch.setattr(shared_entries, "MAX_BYTES", 2_000)
+    monkeypatch.setattr(targets, "MAX_ENTRIES", 2)
+    monkeypatch.setattr(targets, "MAX_BYTES", 2_000)
     pay = org.add("pay", "A note", "B note", "C note")
     pay.commit("Large", {"src/MEMORY.md": "x" * 3_000})
     org.write("pay")
     report = org.sync()
     assert (report.entries, report.cut) == (2, 2)
-    monkeypatch.setattr(shared_entries, "LONGEST", 5)
+    monkeypatch.setattr(targets, "LONGEST", 5)
     org.add("shop", "A long note")
     org.write("pay", "shop")
     assert org.sync().entries == 2

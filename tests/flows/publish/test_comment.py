@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.flows.publish.ci import CiOptions, list_outputs, run_ci
+from memory_ci.flows.publish.ci import DONE, MARKER, CiOptions, list_outputs, run_ci
 from memory_ci.flows.publish.ci_event import CiJob
-from memory_ci.flows.publish.comment import DONE, MARKER
 from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, Project
 from tests.flows.remote import GitHubDouble, make_remote

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -123,53 +124,57 @@ def titles_on(remote: Remote, rev: str) -> set[str]:
     return {one.title for one in parse_memory_file("MEMORY.md", remote.show(rev, "MEMORY.md").encode()).entries}
 
 
-@pytest.mark.parametrize("double", [GitHubDouble, GitLabDouble])
-def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(
-    project: Project, remote: Remote, tmp_path: Path, double: type[GitHubDouble]
-) -> None:
-    forge = double(remote, tmp_path / "forge")
+class Waiting(NamedTuple):
+    """A request of two entries, by title: the one that somebody takes out, and the one that stays."""
+
+    forge: GitHubDouble
+    publish: Publisher
+    pull: dict[str, Any]
+    gone: str
+    kept: str
+
+
+@pytest.fixture(params=[GitHubDouble, GitLabDouble])
+def proposed(project: Project, remote: Remote, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Waiting]:
+    forge: GitHubDouble = request.param(remote, tmp_path / "forge")
     with serve(forge) as server:
         publish = Publisher(project, forge.environ(server.url))
         publish("pr")
         (pull,) = forge.pulls
-        gone, kept = sorted(titles_on(remote, UPDATE))
-        click(pull, gone, " ")
-        for _ in range(2):  # the second finds it in the file alone
-            publish("pr")
-            assert titles_on(remote, UPDATE) == {kept}
-            assert gone[:40] in remote.show(UPDATE, REJECTED_FILE)
-        assert "### Added: 1 entry" in pull["body"]
-        click(pull, gone[:40], "x")
-        for _ in range(2):
-            publish("pr")
-            assert titles_on(remote, UPDATE) == {gone, kept}
-        assert REJECTED_FILE not in remote.git("ls-tree", "-r", "--name-only", UPDATE)
-        assert len(forge.pulls) == 1
+        yield Waiting(forge, publish, pull, *sorted(titles_on(remote, UPDATE)))
 
 
-@pytest.mark.parametrize("double", [GitHubDouble, GitLabDouble])
-def test_a_comment_says_what_a_click_says_once_and_not_by_strangers(
-    project: Project, remote: Remote, tmp_path: Path, double: type[GitHubDouble]
-) -> None:
-    forge = double(remote, tmp_path / "forge")
-    with serve(forge) as server:
-        publish = Publisher(project, forge.environ(server.url))
+def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(remote: Remote, proposed: Waiting) -> None:
+    forge, publish, pull, gone, kept = proposed
+    click(pull, gone, " ")
+    for _ in range(2):  # the second finds it in the file alone
         publish("pr")
-        (pull,) = forge.pulls
-        gone, kept = sorted(titles_on(remote, UPDATE))
-        keys = {one.title: one.id for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries}
-        forge.comment(f"/memory drop {keys[kept]}", is_stranger=True)
-        if double is GitHubDouble:  # a member who may not write
-            forge.comment(f"/memory drop {keys[kept]}", login="reader")
-        forge.comment(f"```\n/memory drop {keys[kept]}\n```\n<!--\n/memory drop {keys[kept]}\n-->")
-        forge.comment(f"No.\r\n`/memory drop {keys[gone][:8]}`\r\n> /memory drop {keys[kept]}\n/memory forget it")
-        for is_new in (True, False):
-            publish("pr")
-            assert titles_on(remote, UPDATE) == {kept}
-            assert ("`/memory forget it`" in pull["body"]) is is_new
-        click(pull, gone[:40], "x")
+        assert titles_on(remote, UPDATE) == {kept}
+        assert gone[:40] in remote.show(UPDATE, REJECTED_FILE)
+    assert "### Added: 1 entry" in pull["body"]
+    click(pull, gone[:40], "x")
+    for _ in range(2):
         publish("pr")
-        assert titles_on(remote, UPDATE) == {gone, kept}, "a comment is obeyed once: the click came after it"
+        assert titles_on(remote, UPDATE) == {gone, kept}
+    assert REJECTED_FILE not in remote.git("ls-tree", "-r", "--name-only", UPDATE)
+    assert len(forge.pulls) == 1
+
+
+def test_a_comment_says_what_a_click_says_once_and_not_by_strangers(remote: Remote, proposed: Waiting) -> None:
+    forge, publish, pull, gone, kept = proposed
+    keys = {one.title: one.id for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries}
+    forge.comment(f"/memory drop {keys[kept]}", is_stranger=True)
+    if not isinstance(forge, GitLabDouble):  # a member who may not write
+        forge.comment(f"/memory drop {keys[kept]}", login="reader")
+    forge.comment(f"```\n/memory drop {keys[kept]}\n```\n<!--\n/memory drop {keys[kept]}\n-->")
+    forge.comment(f"No.\r\n`/memory drop {keys[gone][:8]}`\r\n> /memory drop {keys[kept]}\n/memory forget it")
+    for is_new in (True, False):
+        publish("pr")
+        assert titles_on(remote, UPDATE) == {kept}
+        assert ("`/memory forget it`" in pull["body"]) is is_new
+    click(pull, gone[:40], "x")
+    publish("pr")
+    assert titles_on(remote, UPDATE) == {gone, kept}, "a comment is obeyed once: the click came after it"
 
 
 def test_the_request_says_what_agents_are_told_before_and_after_and_what_it_cost(

@@ -10,8 +10,8 @@ import pytest
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.flows.forgotten import REJECTED_FILE
+from memory_ci.flows.publish.carry_over import COVERED, is_covered, move_plan
 from memory_ci.flows.publish.publish import PublishOptions, publish
-from memory_ci.flows.publish.replan import COVERED, is_covered, move_plan
 from memory_ci.flows.record.apply import apply_plan
 from memory_ci.gitrepo.history import find_cursor
 from memory_ci.records.entry import Entry
