@@ -19,7 +19,16 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, as_dict, as_list, as_text, decode, parse_time
+from memory_ci.sources.transcripts.builder import (
+    Place,
+    SessionBuilder,
+    as_dict,
+    as_list,
+    as_text,
+    decode,
+    parse_time,
+    recount,
+)
 from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = re.compile(r"[0-9a-f]{12}")
@@ -139,25 +148,18 @@ def _endings() -> Iterator[str]:
 
 def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) -> Session:
     """The events after line `start`, and what a model says of the session; counts of records are of the whole file."""
-    builder = SessionBuilder(session.agent, session.id, session.format, path)
+    builder = SessionBuilder(session.agent, session.format, path, session.id)
     part = [event for event in session.events if (event.origin.line or 0) > start]
     builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
-    at = parse_time(metadata.get("created_at"))
-    for section, text, paths in _summary_texts(as_dict(metadata.get("summary"))):
-        builder.add("agent", "text", text, Place(1, at), paths=paths, labels=(SUMMARY, ("section", section)))
-    built, whole = builder.build(), session.counts
-    counts = replace(
-        built.counts,
-        records=whole.records,
-        bad_lines=whole.bad_lines,
-        unknown=whole.unknown,
-        duplicates=whole.duplicates,
-    )
+    builder.place = Place(1, parse_time(metadata.get("created_at")))
+    for section, text, paths in _summary_texts(as_dict(metadata, "summary")):
+        builder.add("agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section)))
+    built = builder.build()
     return replace(
         session,
         events=built.events,
-        counts=counts,
-        branch=session.branch or as_text(metadata.get("branch")),
+        counts=recount(session.counts, built.events),
+        branch=session.branch or as_text(metadata, "branch"),
         started=built.started,
         ended=built.ended,
     )
