@@ -61,7 +61,7 @@ def sessions_command(
 
 
 def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:
-    from memory_ci.flows.sessions.purge import places_of, purge
+    from memory_ci.flows.sessions.capture import places_of, purge
 
     if bool(ids) == is_every:
         raise click.UsageError("--purge needs the ids of sessions, or --all.")
@@ -78,7 +78,7 @@ def _say_none(places: Iterable[str]) -> None:
 
 
 def _list_captured(as_json: bool) -> None:
-    from memory_ci.flows.sessions.purge import list_captured, places_of
+    from memory_ci.flows.sessions.capture import list_captured, places_of
 
     stored = list_captured(workspace())
     if not stored:

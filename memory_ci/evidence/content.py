@@ -42,13 +42,10 @@ def says_something(text: str) -> bool:
     >>> [says_something(text) for text in ("ok, go on", "👍 +1", "/compact", "no, retry once")]
     [False, False, False, True]
     """
-    return not _is_command(text) and any(not word.isdecimal() and word not in FILLER for word in words(text))
-
-
-def _is_command(text: str) -> bool:
-    """A command to the agent's own program, with nothing but paths: `/compact`, `/add src/a.py`."""
     first, *others = text.split() or [""]
-    return first.startswith("/") and "/" not in first[1:] and all("/" in word or "." in word for word in others)
+    # a command to the agent's own program, with nothing but paths: `/compact`, `/add src/a.py`
+    is_command = first.startswith("/") and "/" not in first[1:] and all("/" in word or "." in word for word in others)
+    return not is_command and any(not word.isdecimal() and word not in FILLER for word in words(text))
 
 
 def is_answer(turn: str, said: str) -> bool:
@@ -116,20 +113,15 @@ def redact(text: str) -> Redacted:
     A round only shortens the unmasked text, so the rounds end; nearly always the second finds nothing.
     """
     kinds: list[str] = []
-    while found := _find(text):
-        text = _masked(text, found)
+    while found := _find(text):  # spans in order that do not overlap
+        pieces, seen = [], 0
+        for _, start, end, mask in found:
+            pieces += [text[seen:start], mask]
+            seen = end
+        text = "".join([*pieces, text[seen:]])
         kinds += (kind for kind, *_ in found)
     credentials = sum(kind not in ("email", "home") for kind in kinds)
     return Redacted(text, len(kinds), tuple(sorted(set(kinds))), credentials)
-
-
-def _masked(text: str, found: list[tuple[str, int, int, str]]) -> str:
-    """`text` with every span replaced, in one pass: they are in order, and do not overlap."""
-    pieces, seen = [], 0
-    for _, start, end, mask in found:
-        pieces += [text[seen:start], mask]
-        seen = end
-    return "".join([*pieces, text[seen:]])
 
 
 def _find(text: str) -> list[tuple[str, int, int, str]]:

@@ -112,7 +112,8 @@ def find_reason_to_leave_out(event: Event, policy: ExtractionConfig, mark: Mark 
         return "vetoed"
     is_kept = "keep" in marks
     row = next(row for row in INTAKE if event.kind in row.kinds and event.actor in row.actors)
-    if not _is_let_in(row, event) and not (is_kept and row.can_keep):
+    is_let_in = row.since is not None and SEVERITIES.index(event.severity) >= SEVERITIES.index(row.since)
+    if not is_let_in and not (is_kept and row.can_keep):
         return row.reason
     return next((rule.reason for rule in RULES if not (is_kept and rule.can_keep) and rule.holds(event, policy)), None)
 
@@ -134,10 +135,6 @@ def message_words(text: str) -> str:
     subject, _, body = text.partition("\n")
     lines = _prose([NUMBER.sub("", subject), *body.splitlines()])
     return " ".join(" ".join(lines).split()).casefold()
-
-
-def _is_let_in(row: Intake, event: Event) -> bool:
-    return row.since is not None and SEVERITIES.index(event.severity) >= SEVERITIES.index(row.since)
 
 
 def _strongest(found: Iterable[str]) -> Mark | None:

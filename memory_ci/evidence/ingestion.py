@@ -32,6 +32,7 @@ READERS: dict[EventKind, Callable[[str], str]] = {
     "interrupt": interrupt_words,
     "tool_result": failure_lines,
 }
+"""The part of a text that may be read: of a failure what failed, else their author's own words."""
 
 
 class Admitted(NamedTuple):
@@ -57,13 +58,36 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "")
         text = _cut(event.text)
         if text != event.text:
             left_out.append(LeftOut(event.origin, "too-long"))
-        # The part of `text` that may be read: of a failure what failed, of other kinds their author's own words.
         reader = READERS.get(event.kind)
         redacted = redact(reader(text) if reader else text)
         redactions += redacted.credentials
-        pieces.append(_evidence(event, redacted.text, f"e{len(pieces) + 1}", trust, before))
+        pieces.append(
+            Evidence(
+                id=f"e{len(pieces) + 1}",
+                kind=event.kind,
+                text=redacted.text,
+                trust=trust,
+                origin=event.origin,
+                at=event.at,
+                actor=event.actor,
+                session=event.session,
+                tool=event.tool,
+                ok=event.ok,
+                paths=tuple(path for path in event.paths if not find_secrets(path)),
+                labels=tuple((key, redact(value).text) for key, value in event.labels if key != REFUSED),
+                before=before,
+            )
+        )
     about = _describe(called.splitlines(), events, {left.origin: left.reason for left in left_out}, pieces)
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
+
+
+def _cut(text: str) -> str:
+    """The lines of `text` that fit whole, else the words: half a credential would not be known as one."""
+    if len(text) <= MAX_LENGTH:
+        return text
+    ends = (text.rfind(blank, 0, MAX_LENGTH) for blank in "\n ")
+    return text[: next((end for end in ends if end > 0), MAX_LENGTH)]
 
 
 def _describe(
@@ -76,12 +100,8 @@ def _describe(
     named = [name for name in dict.fromkeys([*names, *untold[:NAMED]]) if name and name not in told]
     folders = Counter(path.rpartition("/")[0] or "." for commit in commits for path in commit.paths)
     places = ", ".join(folder for folder, _ in folders.most_common(NAMED) if len(folder) <= NAME_WIDTH)
-    return "\n".join(
-        [
-            *(shorten(redact(name).text, NAME_WIDTH) for name in named),
-            *([f"in {redact(places).text}"] if places else []),
-        ]
-    )
+    lines = [shorten(redact(name).text, NAME_WIDTH) for name in named]
+    return "\n".join([*lines, f"in {redact(places).text}"] if places else lines)
 
 
 def _subject(one: Event | Evidence) -> str:
@@ -162,29 +182,3 @@ def _without_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
             if at != best:
                 del kept[at]
     return kept
-
-
-def _evidence(event: Event, text: str, address: str, trust: Trust, before: str) -> Evidence:
-    return Evidence(
-        id=address,
-        kind=event.kind,
-        text=text,
-        trust=trust,
-        origin=event.origin,
-        at=event.at,
-        actor=event.actor,
-        session=event.session,
-        tool=event.tool,
-        ok=event.ok,
-        paths=tuple(path for path in event.paths if not find_secrets(path)),
-        labels=tuple((key, redact(value).text) for key, value in event.labels if key != REFUSED),
-        before=before,
-    )
-
-
-def _cut(text: str) -> str:
-    """The lines of `text` that fit whole, else the words: half a credential would not be known as one."""
-    if len(text) <= MAX_LENGTH:
-        return text
-    ends = (text.rfind(blank, 0, MAX_LENGTH) for blank in "\n ")
-    return text[: next((end for end in ends if end > 0), MAX_LENGTH)]

@@ -67,25 +67,26 @@ def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bo
         return EvidenceWindow(pieces=evidence.pieces, tokens=total)
     taken = _take(_ranked(evidence.pieces, is_hit), evidence.pieces, budget_tokens)
     kept = tuple(taken[at] for at in sorted(taken))
+    totals = Counter(piece.session or "" for piece in evidence.pieces)
     missing = Counter(piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken)
-    shortened = sum(piece.text != evidence.pieces[at].text for at, piece in taken.items())
+    left_out = dict(sorted(missing.items()))
+    told = [
+        f"{count} of {plural(totals[of], 'turn')} of session {of} left out"
+        if of
+        else f"{count} of {plural(totals[of], 'piece')} outside sessions left out"
+        for of, count in left_out.items()
+    ]
+    if shortened := sum(piece.text != evidence.pieces[at].text for at, piece in taken.items()):
+        told.append(f"{plural(shortened, 'long piece')} shortened")
     return EvidenceWindow(
-        pieces=kept,
-        notice=_notice(missing, Counter(piece.session or "" for piece in evidence.pieces), shortened),
-        left_out=dict(sorted(missing.items())),
-        shortened=shortened,
-        tokens=sum(map(cost, kept)),
+        pieces=kept, notice="; ".join(told), left_out=left_out, shortened=shortened, tokens=sum(map(cost, kept))
     )
 
 
 def cost(piece: Evidence) -> int:
     """Tokens that `piece` takes in a prompt, where it stands as JSON with `<` and `>` escaped; an upper estimate."""
-    beside = (
-        piece.tool or "",
-        piece.before,
-        *piece.paths[:SHOWN_PATHS],
-        *(f"{key} {value}" for key, value in piece.labels),
-    )
+    labels = (f"{key} {value}" for key, value in piece.labels)
+    beside = (piece.tool or "", piece.before, *piece.paths[:SHOWN_PATHS], *labels)
     return PIECE_TOKENS + _text_cost(piece.text) + sum(estimate_tokens(text) + 2 for text in beside)
 
 
@@ -123,16 +124,12 @@ def _ranked(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> Iterat
         sessions[piece.session or ""].append(at)
     ranks = [_ranks([pieces[at] for at in places], is_hit) for places in sessions.values()]
     for rank in Rank:
-        yield [
-            _in_turn([at for at, found in zip(places, of_session, strict=True) if found is rank], rank)
-            for places, of_session in zip(sessions.values(), ranks, strict=True)
-        ]
-
-
-def _in_turn(places: list[int], rank: Rank) -> list[int]:
-    """Newest first; but a frame begins with its first piece, without which the last words say little."""
-    newest = places[::-1]
-    return newest[-1:] + newest[:-1] if rank is Rank.FRAME else newest
+        queues = []
+        for places, of_session in zip(sessions.values(), ranks, strict=True):
+            newest = [at for at, found in zip(places, of_session, strict=True) if found is rank][::-1]
+            # newest first; but a frame begins with its first piece, without which the last words say little
+            queues.append(newest[-1:] + newest[:-1] if rank is Rank.FRAME else newest)
+        yield queues
 
 
 def _ranks(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> list[Rank]:
@@ -172,34 +169,19 @@ def _take(ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: 
 
 
 def _fitted(piece: Evidence, room: int, share: int) -> Evidence | None:
-    """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened."""
+    """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened.
+
+    Of the labels those come first that our own readers set, then trailers.
+    """
     if cost(piece) <= min(room, PIECE_TOKENS + share):
         return piece
-    few = replace(piece, before="", paths=_few_paths(piece.paths), labels=_few_labels(piece.labels))
+    paths = [path for path in piece.paths if len(path) <= MAX_BESIDE_LENGTH]
+    labels = [label for label in piece.labels if sum(map(len, label)) <= MAX_BESIDE_LENGTH]
+    labels.sort(key=lambda label: label[0] not in OWN_LABELS)
+    few = replace(piece, before="", paths=tuple(paths[:MAX_BESIDE]), labels=tuple(labels[:MAX_BESIDE]))
     left = min(share, room - cost(few) + _text_cost(piece.text))
     if left >= _text_cost(piece.text):
         return few
     if left < MIN_TEXT_TOKENS:
         return None
     return replace(few, text=shorten_middle(piece.text, lambda short: _text_cost(short) <= left))
-
-
-def _few_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(path for path in paths if len(path) <= MAX_BESIDE_LENGTH)[:MAX_BESIDE]
-
-
-def _few_labels(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Those that our own readers set first, then trailers."""
-    fitting = [label for label in labels if sum(map(len, label)) <= MAX_BESIDE_LENGTH]
-    return tuple(sorted(fitting, key=lambda label: label[0] not in OWN_LABELS)[:MAX_BESIDE])
-
-
-def _notice(missing: Counter[str], totals: Counter[str], shortened: int) -> str:
-    """What the window lacks, in one line."""
-    told = [
-        f"{count} of {plural(totals[of], 'turn')} of session {of} left out"
-        if of
-        else f"{count} of {plural(totals[of], 'piece')} outside sessions left out"
-        for of, count in sorted(missing.items())
-    ]
-    return "; ".join([*told, *([f"{plural(shortened, 'long piece')} shortened"] if shortened else [])])

@@ -88,7 +88,8 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
         return None
     given = _read_arguments(told)
     named = [one for key in PATHS if (one := _text(given, key)) and "\0" not in one and len(one) < MAX_NAME]
-    command = _read_command(given)
+    said = given.get("command") or given.get("input") or given.get("patch")  # a shell command or a patch
+    command = " ".join(map(str, said)) if isinstance(said, list) else said if isinstance(said, str) else ""
     patched = PATCHED.findall(command)
     edited = [*(named if EDITS.search(_text(told, "tool_name", "toolName")) else ()), *patched]
     caller = next((known for variable, known in CALLERS.items() if variable in environ), agent)
@@ -140,13 +141,6 @@ def _read_arguments(told: Mapping[str, Any]) -> Mapping[str, Any]:
         except ValueError:
             given = {"command": given}
     return given if isinstance(given, dict) else {}
-
-
-def _read_command(given: Mapping[str, Any]) -> str:
-    """The shell command or the patch in a tool's arguments."""
-    command = given.get("command") or given.get("input") or given.get("patch")
-    text = " ".join(map(str, command)) if isinstance(command, list) else command
-    return text if isinstance(text, str) else ""
 
 
 def _find_key(told: Mapping[str, Any]) -> str:

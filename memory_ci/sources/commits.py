@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from memory_ci.records.event import Event, Origin
+from memory_ci.records.event import Actor, Event, EventKind, Origin
 from memory_ci.records.history import Commit, MergedChange
 
 MAX_FILES = 100  # Files that a summary of a change names.
@@ -13,7 +13,21 @@ MAX_FILES = 100  # Files that a summary of a change names.
 
 def commit_events(change: MergedChange) -> tuple[Event, ...]:
     """One event per commit of `change`, oldest first, the merge commit included."""
-    return tuple(_event(commit, seq) for seq, commit in enumerate(change.commits))
+    return tuple(
+        Event(
+            seq=seq,
+            at=commit.committed_at,
+            actor="human",
+            kind="commit",
+            text=commit.message,
+            origin=Origin(kind="commit", id=commit.sha),
+            author=author_of(commit),
+            paths=tuple(file.path for file in commit.files),
+            labels=commit.trailers,
+            is_merge=len(commit.parents) > 1,
+        )
+        for seq, commit in enumerate(change.commits)
+    )
 
 
 def diff_event(change: MergedChange) -> Event:
@@ -37,18 +51,27 @@ def author_of(commit: Commit) -> str:
     return f"{commit.author} <{commit.email}>"
 
 
-def _event(commit: Commit, seq: int) -> Event:
+def file_event(
+    change: MergedChange,
+    path: str,
+    kind: EventKind,
+    text: str,
+    actor: Actor = "human",
+    *,
+    line: int | None = None,
+    labels: tuple[tuple[str, str], ...] = (),
+) -> Event:
+    """What a file of the change says, as of its tip."""
     return Event(
-        seq=seq,
-        at=commit.committed_at,
-        actor="human",
-        kind="commit",
-        text=commit.message,
-        origin=Origin(kind="commit", id=commit.sha),
-        author=author_of(commit),
-        paths=tuple(file.path for file in commit.files),
-        labels=commit.trailers,
-        is_merge=len(commit.parents) > 1,
+        seq=0,
+        at=change.tip.committed_at,
+        actor=actor,
+        kind=kind,
+        text=text,
+        origin=Origin(kind="commit", id=change.tip.sha, path=path, line=line),
+        author=author_of(change.tip),
+        paths=(path,),
+        labels=labels,
     )
 
 
@@ -61,26 +84,12 @@ def adr_paths_added(change: MergedChange, patterns: Iterable[str]) -> tuple[str,
 
     `*` and `?` stay inside one path segment, `**/` is any number of segments, `[0-9]` is a class.
     """
-    globs = [re.compile("".join(_translate(token) for token in TOKEN.findall(pattern))) for pattern in patterns]
+
+    def translate(token: str) -> str:
+        if token.startswith("[") and len(token) > 1:
+            return token.replace("[!", "[^", 1)
+        return WILDCARDS.get(token) or re.escape(token)
+
+    globs = [re.compile("".join(map(translate, TOKEN.findall(pattern)))) for pattern in patterns]
     added = (file.path for commit in change.commits for file in commit.files if file.status == "A")
     return tuple(dict.fromkeys(path for path in added if any(glob.fullmatch(path) for glob in globs)))
-
-
-def adr_event(change: MergedChange, path: str, text: str) -> Iterator[Event]:
-    """The event of one added decision record; `text` is the file as of the tip of `change`."""
-    yield Event(
-        seq=0,
-        at=change.tip.committed_at,
-        actor="human",
-        kind="adr",
-        text=text,
-        origin=Origin(kind="commit", id=change.tip.sha, path=path),
-        author=author_of(change.tip),
-        paths=(path,),
-    )
-
-
-def _translate(token: str) -> str:
-    if token.startswith("[") and len(token) > 1:
-        return token.replace("[!", "[^", 1)
-    return WILDCARDS.get(token) or re.escape(token)

@@ -12,14 +12,23 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from io import BytesIO
-from itertools import count, takewhile
-from typing import Any, BinaryIO
+from itertools import chain, count, takewhile
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, as_dict, as_list, as_text, decode, parse_time
+from memory_ci.sources.transcripts.builder import (
+    Place,
+    SessionBuilder,
+    as_dict,
+    as_list,
+    as_text,
+    decode,
+    parse_time,
+    recount,
+)
 from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = re.compile(r"[0-9a-f]{12}")
@@ -28,9 +37,11 @@ STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
 """Where metadata says how many lines of the transcript are older than the checkpoint, newest name first."""
 
 SUMMARY = ("part", "summary")  # The label of what a model wrote about the session.
+SESSION = re.compile(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
+"""Where a session's transcript lies in the folder of a checkpoint."""
+
 ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
-ReadStream = Callable[[BinaryIO, str], Sequence[Session]]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,49 +52,31 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-def read_checkpoint(
-    list_paths: ListPaths, read: ReadFile, checkpoint: str, parse: ReadStream = read_stream
-) -> Checkpoint:
+def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> Checkpoint:
     """The checkpoint with this id, of 12 hexadecimal digits.
 
-    `list_paths` gives the paths below a folder of the branch, `read` a file's content or None; `parse` knows the
-    formats of transcripts. Nothing is raised for what is missing or broken: it stands in `problems`.
+    `list_paths` gives the paths below a folder of the branch, `read` a file's content or None. Nothing is raised for
+    what is missing or broken: it stands in `problems`.
     """
     if not CHECKPOINT.fullmatch(checkpoint):
         return Checkpoint(id=checkpoint, problems=(f"{checkpoint!r} is no checkpoint id",))
-    reader = _Reader(read, parse)
+    reader = _Reader(read)
     folder = f"{checkpoint[:2]}/{checkpoint[2:]}/"
-    sessions = tuple(
-        found for place in _session_folders(folder, list_paths(folder), reader) for found in reader.sessions(place)
-    )
+    named = as_list(reader.metadata(f"{folder}{METADATA}"), "sessions")
+    listed = (as_text(session, "transcript").lstrip("/") for session in named)
+    inside = {path for path in (*list_paths(folder), *listed) if path.startswith(folder)}
+    numbers = {path: found[1] for path in inside if (found := SESSION.fullmatch(path, len(folder)))}
+    places = sorted(numbers, key=lambda path: int(numbers[path] or -1))  # the checkpoint's own is the first
+    sessions = tuple(one for path in places for one in reader.sessions(path.removesuffix(TRANSCRIPT)))
     problems = reader.problems if sessions or reader.problems else [f"{folder} holds no session"]
     return Checkpoint(id=checkpoint, sessions=sessions, problems=tuple(problems))
-
-
-def _session_folders(folder: str, paths: Sequence[str], reader: _Reader) -> list[str]:
-    """The folders of the sessions that are there or that the checkpoint's metadata names, in order."""
-    named = as_list(reader.metadata(f"{folder}{METADATA}").get("sessions"))
-    listed = (as_text(as_dict(session).get("transcript")).lstrip("/") for session in named)
-    transcripts = {path for path in (*paths, *listed) if path.startswith(folder) and path.endswith(f"/{TRANSCRIPT}")}
-    found = {path.removesuffix(TRANSCRIPT) for path in transcripts}
-    return sorted(
-        (place for place in found if _number(folder, place) is not None), key=lambda x: _number(folder, x) or 0
-    )
-
-
-def _number(folder: str, place: str) -> int | None:
-    """The number of a session's folder; the checkpoint's own comes first, any other folder is none."""
-    name = place.removeprefix(folder).rstrip("/")
-    if not name:
-        return -1
-    return int(name) if name.isascii() and name.isdigit() else None
 
 
 class _Reader:
     """Reads files of the branch, and collects what is wrong with them."""
 
-    def __init__(self, read: ReadFile, parse: ReadStream) -> None:
-        self.read, self.parse = read, parse
+    def __init__(self, read: ReadFile) -> None:
+        self.read = read
         self.problems: list[str] = []
 
     def metadata(self, path: str) -> dict[str, Any]:
@@ -98,30 +91,27 @@ class _Reader:
         return as_dict(value)
 
     def sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
-        """The sessions of one folder, cut to the checkpoint's part, with the line after which that starts."""
-        transcript = self._transcript(folder)
-        if transcript is None:
+        """The sessions of one folder, cut to the checkpoint's part, with the line after which that starts.
+
+        A transcript goes on in other files, a line break between two.
+        """
+        endings = chain([""], (f".{number:03d}" for number in count(1)))
+        chunks = (self.read(f"{folder}{TRANSCRIPT}{ending}") for ending in endings)
+        found = [chunk for chunk in takewhile(lambda chunk: chunk is not None, chunks) if chunk is not None]
+        if not found:
             self.problems.append(f"{folder}{TRANSCRIPT} is missing")
             return
-        self._verify(folder, transcript)
-        metadata = self.metadata(f"{folder}{METADATA}")
-        start = self._start(folder, metadata, transcript.count(b"\n") + (not transcript.endswith(b"\n")))
-        found = self.parse(BytesIO(transcript), f"{folder}{TRANSCRIPT}")
-        if not found:
-            self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
-        for session in found:
-            yield _part_of(session, start, metadata, f"{folder}{METADATA}"), start
-
-    def _transcript(self, folder: str) -> bytes | None:
-        """The transcript with the files that it goes on in, a line break between two."""
-        chunks = (self.read(f"{folder}{TRANSCRIPT}{ending}") for ending in _endings())
-        found = list(takewhile(lambda chunk: chunk is not None, chunks))
-        return b"\n".join(chunk for chunk in found if chunk is not None) if found else None
-
-    def _verify(self, folder: str, transcript: bytes) -> None:
+        transcript = b"\n".join(found)
         stated = self.read(f"{folder}{HASH}")
         if stated is not None and stated.strip() != b"sha256:" + sha256(transcript).hexdigest().encode():
             self.problems.append(f"{folder}{HASH} is not the hash of the transcript")
+        metadata = self.metadata(f"{folder}{METADATA}")
+        start = self._start(folder, metadata, transcript.count(b"\n") + (not transcript.endswith(b"\n")))
+        sessions = read_stream(BytesIO(transcript), f"{folder}{TRANSCRIPT}")
+        if not sessions:
+            self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
+        for session in sessions:
+            yield _part_of(session, start, metadata, f"{folder}{METADATA}"), start
 
     def _start(self, folder: str, metadata: dict[str, Any], lines: int) -> int:
         """How many lines are older than the checkpoint; 0, and a problem, for what cannot be."""
@@ -132,32 +122,20 @@ class _Reader:
         return 0
 
 
-def _endings() -> Iterator[str]:
-    yield ""
-    yield from (f".{number:03d}" for number in count(1))
-
-
 def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) -> Session:
     """The events after line `start`, and what a model says of the session; counts of records are of the whole file."""
-    builder = SessionBuilder(session.agent, session.id, session.format, path)
+    builder = SessionBuilder(session.agent, session.format, path, session.id)
     part = [event for event in session.events if (event.origin.line or 0) > start]
     builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
-    at = parse_time(metadata.get("created_at"))
-    for section, text, paths in _summary_texts(as_dict(metadata.get("summary"))):
-        builder.add("agent", "text", text, Place(1, at), paths=paths, labels=(SUMMARY, ("section", section)))
-    built, whole = builder.build(), session.counts
-    counts = replace(
-        built.counts,
-        records=whole.records,
-        bad_lines=whole.bad_lines,
-        unknown=whole.unknown,
-        duplicates=whole.duplicates,
-    )
+    builder.place = Place(1, parse_time(metadata.get("created_at")))
+    for section, text, paths in _summary_texts(as_dict(metadata, "summary")):
+        builder.add("agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section)))
+    built = builder.build()
     return replace(
         session,
         events=built.events,
-        counts=counts,
-        branch=session.branch or as_text(metadata.get("branch")),
+        counts=recount(session.counts, built.events),
+        branch=session.branch or as_text(metadata, "branch"),
         started=built.started,
         ended=built.ended,
     )
@@ -165,11 +143,10 @@ def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) 
 
 def _summary_texts(summary: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Section, text and paths of each thing that a summary says."""
-    learnings = as_dict(summary.get("learnings"))
+    learnings = as_dict(summary, "learnings")
     sections = summary | {f"learnings.{name}": value for name, value in learnings.items()}
     for section, value in sections.items():
         for item in value if isinstance(value, list) else [value]:
-            text = as_text(item) or as_text(as_dict(item).get("finding"))
-            path = as_text(as_dict(item).get("path"))
-            if text.strip():
+            path = as_text(item, "path")
+            if (text := as_text(item) or as_text(item, "finding")).strip():
                 yield section, text, (path,) if path else ()

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from memory_ci.records.event import Actor, Event, EventKind, Origin
+from memory_ci.records.event import Actor, Event, EventKind
 from memory_ci.records.history import MergedChange
-from memory_ci.sources.commits import author_of
+from memory_ci.sources.commits import file_event
 
 PREMORTEM = ".premortem.md"
 ASSUMPTIONS = ".assumptions.jsonl"
@@ -51,15 +51,18 @@ def job_events(change: MergedChange, path: str, text: str, before: str = "") -> 
     if not path.endswith(".jsonl"):
         if text != before:
             said, by_model = _split_risks(text) if kind == "premortem" else (text, "")
-            yield _event(change, path, kind, said, None, ())
+            yield file_event(change, path, kind, said)
             if by_model:
-                yield _event(change, path, kind, by_model, None, (), "agent")
+                yield file_event(change, path, kind, by_model, actor="agent")
         return
     old = frozenset(before.split("\n"))
     for number, line in list(enumerate(text.split("\n"), start=1))[-MAX_LINES:]:
-        record = None if line in old else _record(line)
-        if record and (said := _words(record)):
-            yield _event(change, path, kind, said, number, _labels(record), "agent" if record.get("by") else "human")
+        record = {} if line in old else _record(line)
+        said = "\n".join(value for key in SAYS if isinstance(value := record.get(key), str) and value.strip())
+        if said:
+            labels = [(key, value) for key in ("state", "milestone") if isinstance(value := record.get(key), str)]
+            actor: Actor = "agent" if record.get("by") else "human"
+            yield file_event(change, path, kind, said, actor, line=number, labels=tuple(labels))
 
 
 def _split_risks(text: str) -> tuple[str, str]:
@@ -88,39 +91,9 @@ def _split_items(section: str) -> list[str]:
     return [section[start:end] for start, end in pairwise(starts)]
 
 
-def _record(line: str) -> dict[str, object] | None:
+def _record(line: str) -> dict[str, object]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _words(record: dict[str, object]) -> str:
-    return "\n".join(value for key in SAYS if isinstance(value := record.get(key), str) and value.strip())
-
-
-def _labels(record: dict[str, object]) -> tuple[tuple[str, str], ...]:
-    return tuple((key, value) for key in ("state", "milestone") if isinstance(value := record.get(key), str))
-
-
-def _event(
-    change: MergedChange,
-    path: str,
-    kind: EventKind,
-    text: str,
-    line: int | None,
-    labels: tuple[tuple[str, str], ...],
-    actor: Actor = "human",
-) -> Event:
-    return Event(
-        seq=0,
-        at=change.tip.committed_at,
-        actor=actor,
-        kind=kind,
-        text=text,
-        origin=Origin(kind="commit", id=change.tip.sha, path=path, line=line),
-        author=author_of(change.tip),
-        paths=(path,),
-        labels=labels,
-    )
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -41,20 +41,14 @@ def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
     for check in sorted(request.checks, key=lambda check: (place.get(check.sha, -1), check.at)):
         if check.sha in place:
             by_name.setdefault(check.name, []).append(check)
-    for checks in by_name.values():
-        if pair := _last_mended(checks):
-            yield pair
-
-
-def _last_mended(checks: Iterable[Check]) -> tuple[Check, Check] | None:
-    """`checks` of one name in the order of commits; of two on one commit the later holds."""
-    last = list({check.sha: check for check in checks}.values())
-    pairs = [(one, next_) for one, next_ in pairwise(last) if next_.is_success > one.is_success]
-    return pairs[-1] if pairs else None
+    for checks in by_name.values():  # in the order of commits; of two on one commit the later holds
+        last = list({check.sha: check for check in checks}.values())
+        yield from [(one, after) for one, after in pairwise(last) if after.is_success > one.is_success][-1:]
 
 
 def _request_event(request: PullRequest) -> Event:
-    labels = [_label(name) for name in request.labels]
+    marks = [(MARK.fullmatch(name), name) for name in request.labels]
+    labels = [("Memory", mark[1].lower()) if mark else ("label", name) for mark, name in marks]
     labels += [("permission", request.permission), ("state", request.state)]
     if request.state == "closed":
         labels.append(("outcome", "closed-unmerged"))
@@ -74,6 +68,14 @@ def _request_event(request: PullRequest) -> Event:
 
 def _review_event(request: PullRequest, review: Review) -> Event:
     address = f"{request.number}#{review.id}"
+    labels = {
+        "permission": review.permission,
+        "state": review.state,
+        "reply-to": review.in_reply_to,
+        "line": review.line,
+        "resolved": None if review.is_resolved is None else "yes" if review.is_resolved else "no",
+        "outcome": "requested-then-made" if _was_made(request, review) else None,
+    }
     return Event(
         seq=0,
         at=review.at,
@@ -83,23 +85,10 @@ def _review_event(request: PullRequest, review: Review) -> Event:
         origin=Origin("review", address),
         author=review.author,
         paths=(review.path,) if review.path else (),
-        labels=tuple(_review_labels(request, review)),
+        labels=tuple((key, str(value)) for key, value in labels.items() if value not in (None, "")),
         uid=f"review:{address}",
         is_outside=is_outside(request, review.permission),
     )
-
-
-def _review_labels(request: PullRequest, review: Review) -> Iterator[tuple[str, str]]:
-    yield "permission", review.permission
-    yield "state", review.state
-    if review.in_reply_to:
-        yield "reply-to", review.in_reply_to
-    if review.line is not None:
-        yield "line", str(review.line)
-    if review.is_resolved is not None:
-        yield "resolved", "yes" if review.is_resolved else "no"
-    if _was_made(request, review):
-        yield "outcome", "requested-then-made"
 
 
 def _was_made(request: PullRequest, review: Review) -> bool:
@@ -139,8 +128,3 @@ def is_outside(request: PullRequest, permission: Permission) -> bool:
     those around a fork are not.
     """
     return permission == "read" or (request.is_fork and permission != "write")
-
-
-def _label(name: str) -> tuple[str, str]:
-    match = MARK.fullmatch(name)
-    return ("Memory", match[1].lower()) if match else ("label", name)

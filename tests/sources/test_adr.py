@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.history import FileChange
-from memory_ci.sources.commits import adr_event, adr_paths_added
+from memory_ci.sources.commits import adr_paths_added, file_event
 from tests.make import make_change, make_commit
 
 PATTERNS = ExtractionConfig().adr_paths
@@ -48,6 +48,6 @@ def test_a_character_class_may_be_negated() -> None:
 
 
 def test_the_event_of_a_record_says_where_it_stands() -> None:
-    (event,) = adr_event(make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "# Title\n")
+    event = file_event(make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "adr", "# Title\n")
     assert (event.kind, event.seq, event.text, event.paths) == ("adr", 0, "# Title\n", ("docs/adr/1.md",))
     assert str(event.origin) == f"commit:{'d' * 40} docs/adr/1.md"

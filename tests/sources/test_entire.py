@@ -51,6 +51,12 @@ def test_a_checkpoint_without_a_start_is_the_whole_session() -> None:
     assert found.problems == ()
 
 
+def test_a_session_whose_number_is_out_of_all_bounds_is_none() -> None:
+    named = {"sessions": [{"transcript": f"/{FOLDER}/{'9' * 5000}/full.jsonl"}]}
+    found = checkpoint(branch() | {ROOT: json.dumps(named).encode()})
+    assert texts(found) == ["turn 1", "turn 2", "turn 3", "turn 4"]
+
+
 @pytest.mark.parametrize("name", ["transcript_lines_at_start", "checkpoint_transcript_start"])
 def test_only_the_part_after_the_start_belongs_to_the_checkpoint(name: str) -> None:
     found = checkpoint(branch() | {f"{FOLDER}/0/metadata.json": json.dumps({name: 2}).encode()})

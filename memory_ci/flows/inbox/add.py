@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -70,9 +70,8 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     for finding in (*find_unsafe(new), *find_forgotten(tombstones_here(workspace), new)):
         slug = "forgotten" if finding.code == "forgotten" else "refused-text"
         raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
-    for known in _find_same_body(workspace, entry):
-        if is_kept(new, known):
-            return Added(known.path, known.entry, is_new=False)
+    if known := _find_known(workspace, new):
+        return Added(known.path, known.entry, is_new=False)
     path = fragment_path(entry.id)
     is_accepted = any(line.startswith("accepted ") for line in entry.evidence)  # by a person, who commits it
     if any(line.startswith("session:") for line in entry.evidence) and not (is_accepted or dry_run):
@@ -117,12 +116,15 @@ def quote_person(
     return replace(entry, evidence=(evidence,), cites=tuple(cites))
 
 
-def _find_same_body(workspace: Workspace, entry: Entry) -> Iterator[Located]:
-    """The entries of files in which the body of `entry` stands, but for case and blanks: few need to be parsed."""
-    words = " ".join(entry.body.lower().split())
+def _find_known(workspace: Workspace, new: Located) -> Located | None:
+    """An entry that says the same where it is for; few files hold its words, but for case and blanks."""
+    words = " ".join(new.entry.body.lower().split())
     for path, data in _read_kept(workspace).items():
         if words in " ".join(data.decode("utf-8", "replace").lower().split()):
-            yield from load_file(path, data, workspace.config.scopes).entries
+            for known in load_file(path, data, workspace.config.scopes).entries:
+                if is_kept(new, known):
+                    return known
+    return None
 
 
 def _read_kept(workspace: Workspace) -> dict[str, bytes]:

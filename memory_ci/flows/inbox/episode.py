@@ -69,13 +69,22 @@ def create_episode(
     """
     work_tree(workspace)
     about = situation or Situation()
-    if len(context) > MAX_CONTEXT:
-        raise UsageError(f"a context of {len(context)} parts", slug="bad-context", hint=f"Keep {MAX_CONTEXT} of them.")
-    for said in ({"domain": about.domain, "topic": about.topic, "session": session or ""}, context):
-        _check_words(said)
+    text = " ".join(content.split())
+    _refuse_unfit(text, {"domain": about.domain, "topic": about.topic, "session": session or ""}, context)
     kept = {key: _keep(workspace, key, value) for key, value in context.items()}
-    episode = _draft(_check_text(content), about, kept, session, now)
-    episode = replace(episode, outcome=outcome, valence=_check_valence(valence))
+    named = {RENAMED.get(key, key): value for key, value in kept.items() if value and key not in ("file", "tool")}
+    # two sessions may write the same text, each for itself
+    said = f"{session}\n{text}" if session else text
+    episode = Episode(
+        id=f"note-{hashlib.sha256(said.encode('utf-8', 'replace')).hexdigest()[:12]}",
+        occurred_at=now.replace(microsecond=0),
+        situation=replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
+        context=named | ({"session": session} if session else {}),
+        action=Action(files=tuple(filter(None, [kept.get("file")])), tools=tuple(filter(None, [kept.get("tool")]))),
+        text=text,
+        outcome=outcome,
+        valence=_check_valence(valence),
+    )
     if not is_safe(episode):
         raise FindingsError("not noted: an agent must not be given this text", slug="refused-text", hint=UNSAFE_HINT)
     known = _find(workspace, episode.id)
@@ -104,36 +113,20 @@ def mark_important(
     return Noted(telling_path(amendment), replace(known, valence=valence), is_new=True)
 
 
-def _draft(text: str, about: Situation, kept: Mapping[str, str], session: str | None, now: datetime) -> Episode:
-    context = {RENAMED.get(key, key): value for key, value in kept.items() if value and key not in ("file", "tool")}
-    return Episode(
-        id=f"note-{_fingerprint(text, session)}",
-        occurred_at=now.replace(microsecond=0),
-        situation=replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
-        context=context | ({"session": session} if session else {}),
-        action=Action(files=_only(kept.get("file")), tools=_only(kept.get("tool"))),
-        text=text,
-    )
-
-
-def _check_text(content: str) -> str:
-    """A text in one line. Raises UsageError (empty-episode, episode-too-long)."""
-    text = " ".join(content.split())
+def _refuse_unfit(text: str, said: Mapping[str, str], context: Mapping[str, str]) -> None:
+    """Raises UsageError (empty-episode, episode-too-long, bad-context)."""
+    if len(context) > MAX_CONTEXT:
+        raise UsageError(f"a context of {len(context)} parts", slug="bad-context", hint=f"Keep {MAX_CONTEXT} of them.")
+    for key, value in (*said.items(), *context.items()):
+        if not KEY.fullmatch(key) or len(value) > MAX_WORD or printable(value) != value:
+            message = f"{printable(key[:40])!r} is not kept as it stands"
+            hint = f"A name, and at most {MAX_WORD} characters in one line."
+            raise UsageError(message, slug="bad-context", hint=hint)
     if not text:
         raise UsageError("there is nothing to note", slug="empty-episode", hint="Say in a line what happened.")
     if len(text) > MAX_CONTENT:
         message = f"the text has {len(text):,} characters, over the limit of {MAX_CONTENT:,}"
         raise UsageError(message, slug="episode-too-long", hint="Say what was asked and what solved it.")
-    return text
-
-
-def _check_words(said: Mapping[str, str]) -> None:
-    """Raises UsageError (bad-context)."""
-    for key, value in said.items():
-        if not KEY.fullmatch(key) or len(value) > MAX_WORD or printable(value) != value:
-            message = f"{printable(key[:40])!r} is not kept as it stands"
-            hint = f"A name, and at most {MAX_WORD} characters in one line."
-            raise UsageError(message, slug="bad-context", hint=hint)
 
 
 def _check_valence(valence: float) -> float:
@@ -154,16 +147,6 @@ def _keep(workspace: Workspace, key: str, value: str) -> str:
         )
     is_local = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute() or value.startswith("~")
     return "" if is_local or (key == "file" and ".." in PurePosixPath(value).parts) else value
-
-
-def _only(value: str | None) -> tuple[str, ...]:
-    return (value,) if value else ()
-
-
-def _fingerprint(text: str, session: str | None) -> str:
-    """A digest of the text, and of its session if it is private to one: two sessions may write the same text."""
-    said = f"{session}\n{text}" if session else text
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _find(workspace: Workspace, episode_id: str) -> Episode | None:

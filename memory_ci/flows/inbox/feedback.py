@@ -71,13 +71,13 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
         replay(events, policy, heirs=heirs).get(said.id, Utility(NO_FEEDBACK, 0)) for events in (known, (*known, said))
     )
     amends = episode.id if episode else ""
-    values = before.value, after.value, told.findings
+    values = amends, before.value, after.value, told.findings
     if event_key(said) in map(event_key, known):
-        return GivenFeedback(said, "", False, amends, *values)
+        return GivenFeedback(said, "", False, *values)
     amendment = make_amendment(said.at, amends, feedback=(said,))
     if not dry_run:
         save_telling(workspace, amendment)
-    return GivenFeedback(said, telling_path(amendment), True, amends, *values)
+    return GivenFeedback(said, telling_path(amendment), True, *values)
 
 
 def name_work(workspace: Workspace, session: str | None) -> str:
@@ -113,15 +113,12 @@ def _find(located: Sequence[Located], prefix: str) -> Located:
     try:
         return find_entry(located, prefix)
     except UsageError as error:
-        near = _near([place.entry.id for place in located], prefix.lower())
+        ids = sorted((place.entry.id for place in located), reverse=True)
+        starts = {one[: len(prefix)]: one for one in ids}
+        near = [starts[start] for start in difflib.get_close_matches(prefix.lower(), starts)]
         if error.slug != "unknown-entry" or not near:
             raise
         raise UsageError(error.message, slug=error.slug, hint=f"Near it: {', '.join(near)}.") from error
-
-
-def _near(ids: Sequence[str], prefix: str) -> list[str]:
-    starts = {entry_id[: len(prefix)]: entry_id for entry_id in sorted(ids, reverse=True)}
-    return [starts[start] for start in difflib.get_close_matches(prefix, starts)]
 
 
 def _safe(name: str, text: str) -> str:

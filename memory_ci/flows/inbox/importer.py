@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.extraction.tombstones import Tombstones
@@ -19,7 +22,7 @@ from memory_ci.flows.screening import find_credentials, find_unsafe
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory, repository_path, work_tree
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import plan_fold
-from memory_ci.records.entry import PROJECT, Entry, Located
+from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.automemory import INDEX, find_memories, mentioned_files
@@ -93,7 +96,11 @@ def import_memory(workspace: Workspace, paths: Sequence[Path], options: ImportOp
     judged = [(item, next(_objections(item, forgotten), None)) for item in items]
     new, known = _sort(workspace, root, [item for item, objection in judged if objection is None])
     if not options.dry_run:
-        _write(root, _cite(workspace, new), replace=options.replace)
+        cited = cite_named(workspace, [item.place.entry for item in new], "HEAD")
+        places = [replace(item.place, entry=entry) for item, entry in zip(new, cited, strict=True)]
+        written = [replace(item, place=place) for item, place in zip(new, places, strict=True)]
+        for path, text in _render(written, options.replace).items():
+            write_file(root / path, text, root)
     left = [finding for _, found in read for finding in found.findings]
     return ImportReport(
         imported=tuple(map(_taken, new)),
@@ -129,15 +136,10 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
         return LegacyFile(findings=(not_understood(path, 1, f"cannot be read: {error.strerror}"),))
     if source != "claude-code":
         return find_sections(path, data, source, today)
-    return find_memories(path, data, today, is_listed=file.name in {INDEX, *_listed_beside(file)})
-
-
-def _listed_beside(file: Path) -> frozenset[str]:
-    """The topic files that the index in the same directory names."""
-    try:
-        return mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
-    except OSError:
-        return frozenset()
+    named: frozenset[str] = frozenset()
+    with suppress(OSError):
+        named = mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
+    return find_memories(path, data, today, is_listed=file.name in {INDEX, *named})
 
 
 def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning: LegacyLearning) -> _Item:
@@ -149,7 +151,7 @@ def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning:
         raise UsageError(f"{path} is not of the scope {options.scope!r}", slug="bad-scope", hint=hint)
     target = path if options.replace else fragment_path(learning.entry.id)
     body = demote_headings(learning.entry.body)
-    entry = msgspec.structs.replace(learning.entry, body=body, scope=None if options.replace else scope.target)
+    entry = replace(learning.entry, body=body, scope=None if options.replace else scope.target)
     return _Item(file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target)
 
 
@@ -166,13 +168,17 @@ def _objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
         yield Finding(place.path, place.line, "entry-not-writable", message, error.hint)
         return
     for finding in find_credentials("", text.encode()):  # the keys that are not ours, too
-        yield msgspec.structs.replace(finding, path=place.path, line=place.line)
+        yield replace(finding, path=place.path, line=place.line)
 
 
 def _sort(workspace: Workspace, root: Path, items: Sequence[_Item]) -> tuple[list[_Item], tuple[Taken, ...]]:
     """What is new; and what memory has, had once, or is given by an earlier item of this run."""
     located = load_memory(workspace, None).located
-    gone = _past_ids(workspace, root, located) - {place.entry.id for place in located}
+    # Ids that were given before: merged into another entry, waiting in the inbox unread, or removed by a person.
+    merged = {old for place in located for old in place.entry.supersedes}
+    unread = {file.stem for file in (root / INBOX).glob("*.md")}
+    removed = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
+    gone = (merged | unread | removed) - {place.entry.id for place in located}
     past = [item for item in items if item.place.entry.id in gone]
     waiting = {str(number): item for number, item in enumerate(items) if item.place.entry.id not in gone}
     fragments = [Located(item.place.entry, key, 0, item.place.scope) for key, item in waiting.items()]
@@ -188,15 +194,6 @@ def _sort(workspace: Workspace, root: Path, items: Sequence[_Item]) -> tuple[lis
     return [item for key, item in waiting.items() if key in places and places[key].kind == "move"], tuple(known)
 
 
-def _past_ids(workspace: Workspace, root: Path, located: Sequence[Located]) -> frozenset[str]:
-    """Ids that were given before: merged into another entry, waiting in the inbox unread, or removed by a person."""
-    merged = {old for place in located for old in place.entry.supersedes}
-    waiting = {file.stem for file in (root / INBOX).glob("*.md")}
-    if find_commit(workspace.repo, "HEAD") is None:
-        return frozenset(merged | waiting)
-    return list_past_ids(workspace, "HEAD") | merged | waiting
-
-
 def _taken(item: _Item, target: str | None = None, entry_id: str | None = None) -> Taken:
     place = item.place
     return Taken(
@@ -208,41 +205,26 @@ def _taken(item: _Item, target: str | None = None, entry_id: str | None = None) 
     )
 
 
-def _cite(workspace: Workspace, items: Sequence[_Item]) -> list[_Item]:
-    cited = cite_named(workspace, [item.place.entry for item in items], "HEAD")
-    structs = msgspec.structs
-    return [
-        structs.replace(item, place=structs.replace(item.place, entry=entry))
-        for item, entry in zip(items, cited, strict=True)
-    ]
+def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
+    """The files to write: each entry one of the inbox; or a file without the texts that became entries, with those.
 
-
-def _write(root: Path, items: Sequence[_Item], *, replace: bool) -> None:
-    """Each entry into a file of the inbox; or those of a file into it, all computed before any is written."""
-    if replace:
-        by_target: dict[str, list[_Item]] = {}
-        for item in items:
-            by_target.setdefault(item.target, []).append(item)
-        texts = {path: _replaced(path, group) for path, group in by_target.items()}
-    else:
-        texts = {item.target: format_entry(item.place.entry).encode() for item in items}
-    for path, text in texts.items():
-        write_file(root / path, text, root)
-
-
-def _replaced(path: str, items: Sequence[_Item]) -> bytes:
-    """The file without the texts that became entries, and with those entries. Raises UnreadableMemoryError."""
-    data = items[0].file.read_bytes()
-    taken = {number for item in items for number in range(item.learning.line, item.learning.last + 1)}
-    rest = [line for number, line in enumerate(data.split(b"\n"), start=1) if number not in taken]
-    before, cut = parse_memory_file(path, data), parse_memory_file(path, b"\n".join(rest))
-    added = [item.place.entry for item in items]
-    edited = edit_file(cut, added=added)
-    if sorted(edited.entries, key=_by_id) != sorted((*before.entries, *added), key=_by_id):
-        hint = "Import to the inbox instead: leave --replace out."
-        raise UnreadableMemoryError(f"{path} would not read back with its entries", slug="unsafe-rewrite", hint=hint)
-    return render_memory_file(edited)
-
-
-def _by_id(entry: Entry) -> str:
-    return entry.id
+    Raises UnreadableMemoryError.
+    """
+    if not is_replacing:
+        return {item.target: format_entry(item.place.entry).encode() for item in items}
+    texts = {}
+    for path in dict.fromkeys(item.target for item in items):
+        group = [item for item in items if item.target == path]
+        data = group[0].file.read_bytes()
+        taken = {number for item in group for number in range(item.learning.line, item.learning.last + 1)}
+        rest = [line for number, line in enumerate(data.split(b"\n"), start=1) if number not in taken]
+        before, cut = parse_memory_file(path, data), parse_memory_file(path, b"\n".join(rest))
+        added = [item.place.entry for item in group]
+        edited = edit_file(cut, added=added)
+        by_id = attrgetter("id")
+        if sorted(edited.entries, key=by_id) != sorted((*before.entries, *added), key=by_id):
+            message = f"{path} would not read back with its entries"
+            hint = "Import to the inbox instead: leave --replace out."
+            raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=hint)
+        texts[path] = render_memory_file(edited)
+    return texts

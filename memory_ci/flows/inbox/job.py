@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.records.candidate import Request
 from memory_ci.records.episode import Assumption, Risk
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
-from memory_ci.records.retrieval import Hit
 from memory_ci.rendering.sessions import render_premortem
 from memory_ci.sources.jobs import ASSUMPTIONS, PREMORTEM
 from memory_ci.store.files import write_file
@@ -63,8 +62,12 @@ def write_premortem(
         hint = "Read it first; --force replaces it."
         raise UsageError(f"{path} is there already", slug="premortem-exists", hint=hint)
     known = retrieve(workspace, plan, RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS), today)
-    expected, warning = _expected(engine, plan)
-    text = render_premortem(plan, (*map(_known_risk, known.hits), *expected))
+    remembered = [
+        Risk(title=one.title, why=one.body, mitigation=one.instead or "", source=f"memory {one.id[:8]}")
+        for one in (hit.located.entry for hit in known.hits)
+    ]
+    expected, warning = _ask_model(engine, plan) if engine else ([], "")
+    text = render_premortem(plan, (*remembered, *expected))
     if not dry_run:
         write_file(path, text.encode(), work_tree(workspace))
     return JobFile(str(path), text, warning)
@@ -75,15 +78,8 @@ def read_plan(path: Path) -> str:
     return _read(path, MAX_PLAN_BYTES).decode("utf-8", "replace")
 
 
-def _known_risk(hit: Hit) -> Risk:
-    entry = hit.located.entry
-    return Risk(title=entry.title, why=entry.body, mitigation=entry.instead or "", source=f"memory {entry.id[:8]}")
-
-
-def _expected(engine: Engine | None, plan: str) -> tuple[tuple[Risk, ...], str]:
-    """What a model expects to go wrong, less what must not be written; and why there is nothing, if it failed."""
-    if engine is None:
-        return (), ""
+def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
+    """What a model expects to go wrong, less what must not be written; and which risks are not written, and why."""
     piece = Evidence(
         id="e1", kind="intent", text=plan, trust="T1", origin=Origin(kind="file", id="plan"), at=UNKNOWN_TIME
     )
@@ -91,25 +87,19 @@ def _expected(engine: Engine | None, plan: str) -> tuple[tuple[Risk, ...], str]:
         answer = engine.extract(Request(change="a plan", evidence=(piece,), task="premortem"))
         said = reply.parse_risks(answer.text)
     except EngineError as error:
-        return (), f"{error.message} [{error.slug}]"
+        return [], f"{error.message} [{error.slug}]"
     kept = [one for one in said.risks if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))]
-    refused = len(said.risks) - len(kept)
-    return tuple(map(_risk, kept[:MAX_RISKS])), _warning(refused, said.reasons)
-
-
-def _warning(refused: int, unread: Sequence[str]) -> str:
-    """Which risks are not written, and why."""
-    parts = []
-    if refused:
-        parts.append(f"{plural(refused, 'risk')} of the model left out: refused by the gate")
-    if unread:
-        reasons = ", ".join(dict.fromkeys(unread))
-        parts.append(f"{plural(len(unread), 'risk')} of the model left out: not readable ({reasons})")
-    return "; ".join(parts)
-
-
-def _risk(said: reply.ProposedRisk) -> Risk:
-    return Risk(title=said.title, why=said.why, signal=said.signal, mitigation=said.mitigation, source="a model")
+    warnings = []
+    if refused := len(said.risks) - len(kept):
+        warnings.append(f"{plural(refused, 'risk')} of the model left out: refused by the gate")
+    if said.reasons:
+        reasons = ", ".join(dict.fromkeys(said.reasons))
+        warnings.append(f"{plural(len(said.reasons), 'risk')} of the model left out: not readable ({reasons})")
+    risks = [
+        Risk(title=one.title, why=one.why, signal=one.signal, mitigation=one.mitigation, source="a model")
+        for one in kept[:MAX_RISKS]
+    ]
+    return risks, "; ".join(warnings)
 
 
 def append_assumption(workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool) -> JobFile:
@@ -120,9 +110,15 @@ def append_assumption(workspace: Workspace, where: Path, assumption: Assumption,
     """
     _refuse_unfit(assumption)
     path = where / ASSUMPTIONS
-    before, line = _read_log(path), msgspec.json.encode(assumption) + b"\n"
-    if _says(before, assumption):
-        return JobFile(str(path), line.decode(), is_new=False)
+    if path.is_symlink():  # what it leads to would be copied into a file that is committed
+        hint = "Replace it by a file."
+        raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
+    before = _read(path, MAX_LOG_BYTES) if path.exists() else b""
+    line = msgspec.json.encode(assumption) + b"\n"
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        last = msgspec.json.decode(before.rstrip().rpartition(b"\n")[2], type=Assumption)
+        if replace(last, at=assumption.at) == assumption:
+            return JobFile(str(path), line.decode(), is_new=False)
     separator = b"" if not before or before.endswith(b"\n") else b"\n"
     if not dry_run:
         write_file(path, before + separator + line, work_tree(workspace))
@@ -142,25 +138,9 @@ def _refuse_unfit(assumption: Assumption) -> None:
         raise FindingsError(f"not added: the text is refused ({reason})", slug="refused-text", hint=hint)
 
 
-def _read_log(path: Path) -> bytes:
-    if path.is_symlink():  # what it leads to would be copied into a file that is committed
-        hint = "Replace it by a file."
-        raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
-    return _read(path, MAX_LOG_BYTES) if path.exists() else b""
-
-
 def _read(path: Path, limit: int) -> bytes:
     try:
         return read_regular(path, limit)
     except OSError as error:
         message, hint = f"{path} cannot be read: {error.strerror}", "Put a regular file in its place."
         raise RepositoryError(message, slug="not-a-file", hint=hint) from error
-
-
-def _says(log: bytes, assumption: Assumption) -> bool:
-    """Whether the last line of a log is this assumption, but for its time."""
-    try:
-        last = msgspec.json.decode(log.rstrip().rpartition(b"\n")[2], type=Assumption)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    return replace(last, at=assumption.at) == assumption

@@ -32,7 +32,7 @@ from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Join
-from memory_ci.sources.commits import adr_event, adr_paths_added, author_of, commit_events, diff_event
+from memory_ci.sources.commits import adr_paths_added, author_of, commit_events, diff_event, file_event
 from memory_ci.sources.jobs import job_events, job_paths
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
@@ -218,7 +218,7 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
     """Decision records that the change added, and what its job wrote down before and while it worked."""
     tree, start = Tree(workspace.repo, merged.tip.sha), start_of(merged)
     for path, text in _texts(tree, adr_paths_added(merged, workspace.config.extraction.adr_paths)):
-        yield from adr_event(merged, path, drop_block(text))
+        yield file_event(merged, path, "adr", drop_block(text))
     paths = job_paths(merged)
     before = dict(_texts(Tree(workspace.repo, start), paths)) if start else {}
     for path, text in _texts(tree, paths):

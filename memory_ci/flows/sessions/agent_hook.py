@@ -40,15 +40,14 @@ def answer_hook(
     if event is None:
         return ""
     event = replace(event, session=asked.get("session") or event.session)
-    return format_answer(event, answer_event(event, now, environ, asks, asked))
+    return format_answer(event, _answer_event(event, now, environ, asks, asked))
 
 
-def answer_event(
-    event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool, asked: Mapping[str, Any] = {}
+def _answer_event(
+    event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool, asked: Mapping[str, Any]
 ) -> str:
-    """What the agent is told; "" for nothing. Raises MemoryCIError.
-
-    A session is given nothing twice before it changed or the agent forgot it.
+    """What the agent is told; "" for nothing. A session is given nothing twice before it changed or the agent forgot
+    it.
     """
     if event.is_inner or event.prompt.startswith(OURS):
         return ""

@@ -1,4 +1,7 @@
-"""Capture: one transcript, redacted and shortened, into a ref of this repository; what is too old is forgotten."""
+"""Capture: one transcript, redacted and shortened, into a ref of this repository; what is too old is forgotten.
+
+Purge: captured sessions taken out of this repository, and of a remote.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import json
 import os
 import re
 import stat
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,12 +24,26 @@ from memory_ci.flows.forgotten import tombstones_here
 from memory_ci.flows.sessions.marked_notes import read_notes
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import Repository, list_worktrees
-from memory_ci.gitrepo.sessionrefs import DIGEST, FULL, NOTES, delete, list_stored, read_stored, session_ref, store
+from memory_ci.gitrepo.sessionrefs import (
+    DIGEST,
+    FULL,
+    NOTES,
+    SESSIONS,
+    StoredSession,
+    delete,
+    delete_remote,
+    list_remote,
+    list_stored,
+    read_stored,
+    session_ref,
+    store,
+)
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
+MIN_ID = 8  # Characters that an id may be shortened to.
 HEAD_BYTES = 256 * 1024
 """How much of a transcript is looked through for the directory it was made in: agents say it in the first records."""
 
@@ -78,24 +97,18 @@ def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
 
     Raises UsageError (no-transcript), RepositoryError (bare-repository).
     """
-    from memory_ci.sources.transcripts.registry import default_places, find_transcripts, usual_places
+    from memory_ci.sources.transcripts.registry import default_places, find_transcripts, read_transcript, usual_places
 
     roots, top = _roots(workspace.repo), work_tree(workspace)
     files = find_transcripts(default_places(home, top))
     dated = sorted(((path.stat().st_mtime, path) for path in files), reverse=True)
-    fitting = (path for _, path in dated if not _find_elsewhere(path, "", roots) and _is_of(path, agent))
+    ours = (path for _, path in dated if not _find_elsewhere(path, "", roots))
+    fitting = (path for path in ours if not agent or any(one.agent == agent for one in read_transcript(path)))
     if (newest := next(fitting, None)) is None:
         message = f"no transcript {f'of {agent}, made in this project,' if agent else 'of this project'} is in "
         message += ", ".join(map(str, usual_places(home, top)))
         raise UsageError(message, slug="no-transcript", hint="Name the file: `memory-ci capture PATH`.")
     return newest
-
-
-def _is_of(path: Path, agent: str) -> bool:
-    """Whether a transcript holds a session of `agent`; without a name each does, and is not read."""
-    from memory_ci.sources.transcripts.registry import read_transcript
-
-    return not agent or any(session.agent == agent for session in read_transcript(path))
 
 
 def capture(
@@ -113,12 +126,15 @@ def keep(
     workspace: Workspace, path: Path, sessions: list[Session], now: datetime, *, dry_run: bool = False
 ) -> tuple[Captured, ...]:
     """Keep what was read of a transcript, as `capture` does. Raises RepositoryError: ref-moved, git-failed."""
-    if not dry_run:
-        delete_expired(workspace, now)
+    days = workspace.config.sessions.keep_days
+    begin = now - timedelta(days=days) if days else None  # before it nothing is kept
+    if begin and not dry_run:
+        delete(workspace.repo, [stored for stored in list_stored(workspace.repo) if stored.at < begin])
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     full = _read_full(workspace, path)
-    begin = _begin(workspace, now)
-    masked = tombstones_here(workspace).mask_all([_safe(session) for session in sessions])
+    # Its id and its agent come from the transcript, too.
+    safe = [replace(one, id=safe_id(one.id, _masked), agent=_masked(one.agent)) for one in sessions]
+    masked = tombstones_here(workspace).mask_all(safe)
     return tuple(_keep(workspace, session, written, full, begin, dry_run) for session in masked)
 
 
@@ -131,31 +147,14 @@ def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "", o
 
     _refuse_unfit(path)
     roots = _roots(workspace.repo)
-    _refuse_foreign(path, cwd, roots)
+    if elsewhere := _find_elsewhere(path, cwd, roots):
+        message = f"{path} is of a session in {elsewhere}, not in this repository"
+        raise UsageError(message, slug="foreign-transcript", hint="Run this in the repository of that session.")
     sessions = [one for one in read_transcript(path, None, roots, own) if one.events and agent in ("", one.agent)]
     if not sessions:
         hint = "`memory-ci help sessions` lists the formats; --agent must be the one that wrote it."
         raise UsageError(f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint)
     return sessions
-
-
-def delete_expired(workspace: Workspace, now: datetime) -> int:
-    """Delete the sessions that ended more than `sessions.keep_days` ago (0: none), and say how many."""
-    begin = _begin(workspace, now)
-    expired = [stored for stored in list_stored(workspace.repo) if begin and stored.at < begin]
-    delete(workspace.repo, expired)
-    return len(expired)
-
-
-def _begin(workspace: Workspace, now: datetime) -> datetime | None:
-    """The time before which nothing is kept; None if all is."""
-    days = workspace.config.sessions.keep_days
-    return now - timedelta(days=days) if days else None
-
-
-def _safe(session: Session) -> Session:
-    """The session under names that may be written: its id and its agent come from the transcript, too."""
-    return replace(session, id=safe_id(session.id, _masked), agent=_masked(session.agent))
 
 
 def _keep(
@@ -220,13 +219,6 @@ def _unreadable(message: str) -> UsageError:
     return UsageError(message, slug="transcript-unreadable", hint="Name a transcript file of an agent.")
 
 
-def _refuse_foreign(path: Path, cwd: str, roots: tuple[Path, ...]) -> None:
-    elsewhere = _find_elsewhere(path, cwd, roots)
-    if elsewhere:
-        message = f"{path} is of a session in {elsewhere}, not in this repository"
-        raise UsageError(message, slug="foreign-transcript", hint="Run this in the repository of that session.")
-
-
 def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
     """Where a session was, if not in one of the work trees; empty also if neither transcript nor hook says where."""
     if is_database(path):
@@ -235,7 +227,10 @@ def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
         return "" if next(read_database(path, path.name, roots), None) else "other projects"
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
-    place = _find_cwd(head) or cwd
+    place = cwd
+    with suppress(ValueError):
+        if found := CWD.search(head):  # the directory that it names first
+            place = str(json.loads(found[1])) or cwd
     if place and not _is_within(place, roots):
         return place
     project = PROJECT_HASH.search(head)
@@ -256,10 +251,40 @@ def _roots(repo: Repository) -> tuple[Path, ...]:
     return tuple(tree.path.resolve() for tree in list_worktrees(repo))
 
 
-def _find_cwd(head: bytes) -> str:
-    """The directory that a transcript names first; empty if it names none."""
-    found = CWD.search(head)
-    try:
-        return str(json.loads(found[1])) if found else ""
-    except ValueError:
-        return ""
+def list_captured(workspace: Workspace) -> tuple[StoredSession, ...]:
+    """The sessions that are kept in this repository."""
+    return list_stored(workspace.repo)
+
+
+def places_of(remote: str = "") -> tuple[str, ...]:
+    """Where captured sessions are looked for, in words: here, and on `remote` if one is named."""
+    return (SESSIONS, f"{SESSIONS} of {remote}") if remote else (SESSIONS,)
+
+
+def purge(
+    workspace: Workspace, ids: Sequence[str], *, every: bool = False, remote: str = "", dry_run: bool = False
+) -> tuple[str, ...]:
+    """Take sessions out of here, and of `remote` if one is named; the refs that are gone are returned.
+
+    An id is `<agent>:<id>`, the id alone, or at least eight characters that it begins with. Raises UsageError
+    (unknown-session) before anything is deleted, EngineError (remote-failed), RepositoryError (git-failed).
+    """
+    here = list_stored(workspace.repo)
+    there = list_remote(workspace.repo, remote) if remote else {}
+    refs = sorted({stored.ref for stored in here} | set(there))
+    chosen = frozenset(refs) if every else frozenset(ref for id_ in ids for ref in _matching(refs, id_))
+    if not dry_run:
+        delete_remote(workspace.repo, remote, sorted(chosen & there.keys()))  # first: it may fail, and be tried again
+        delete(workspace.repo, [stored for stored in here if stored.ref in chosen])
+    return tuple(sorted(chosen))
+
+
+def _matching(refs: Sequence[str], wanted: str) -> list[str]:
+    agent, _, uid = wanted.rpartition(":")
+    parts = [(ref, *ref.split("/")[-2:]) for ref in refs]
+    theirs = [(ref, one) for ref, of, one in parts if agent in ("", of)]
+    found = [ref for ref, one in theirs if one == uid or (len(uid) >= MIN_ID and one.startswith(uid))]
+    if not found:
+        hint = "`memory-ci sessions --captured` lists them."
+        raise UsageError(f"no captured session is named {wanted!r}", slug="unknown-session", hint=hint)
+    return found

@@ -51,7 +51,9 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
     """
     from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
 
-    may_ask = asks and not _is_headless(event, environ)
+    # A program may write the prompt: Claude Code tells, and `codex exec` runs no hooks.
+    is_headless = event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
+    may_ask = asks and not is_headless
     steers = may_ask and bool(find_steering(event.prompt))
     doubted = _list_doubted(where, event) if may_ask else ()
     sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers)
@@ -99,8 +101,3 @@ def _has_refused(where: Workspace, event: AgentEvent) -> bool:
         own = (session for session in read_own(where, path, event.agent) if session.id == event.session)
         return [turn.kind for session in own for turn in list_turns(session)][-1:] == ["rejection"]
     return False
-
-
-def _is_headless(event: AgentEvent, environ: Mapping[str, str]) -> bool:
-    """Whether a program wrote the prompt, where the agent tells: Claude Code does, and `codex exec` runs no hooks."""
-    return event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"

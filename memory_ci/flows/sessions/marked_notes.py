@@ -23,7 +23,6 @@ from memory_ci.gitrepo.checkouts import NO_HOOKS, is_under_way
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_commit, find_hooks
 from memory_ci.lifecycle.anchors import parse_anchor
-from memory_ci.records.config import Quotes
 from memory_ci.records.entry import Located
 from memory_ci.store.document import load_file, parse_memory_file
 from memory_ci.store.edits import format_entry
@@ -122,9 +121,8 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     Raises RepositoryError (git-failed, write-failed, outside-repository).
     """
     index = find_index(workspace, environ)
-    if is_under_way(workspace.repo) or index.parent.resolve() != workspace.repo.git_dir.resolve():
-        return ()
-    if index.name not in ("index", "index.lock"):
+    is_own = index.parent.resolve() == workspace.repo.git_dir.resolve() and index.name in ("index", "index.lock")
+    if not is_own or is_under_way(workspace.repo):
         return ()
     pending: dict[str, bytes] = {}
     for path, (note, is_brought) in _find_notes(workspace).items():
@@ -134,10 +132,13 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
             pending[path] = _read(note)
     staged = list_staged(workspace, index) if pending else frozenset[str]()
     keys = {*find_sessions(environ), *list_working(workspace, index, now)} if staged else set[str]()
-    root, chosen = work_tree(workspace), []
+    root, quotes, chosen = work_tree(workspace), workspace.config.evidence.quotes, []
     for path, data in pending.items():
         if staged and path not in staged and _is_part(workspace, data, keys, staged):
-            write_file(root / path, _trimmed(data, workspace.config.evidence.quotes), root)
+            if quotes != "full":
+                entries = parse_memory_file("", data).entries
+                data = "".join(format_entry(trim_evidence(entry, quotes)) for entry in entries).encode()
+            write_file(root / path, data, root)
             chosen.append(path)
     if chosen:
         names = b"".join(encode_path(path) + b"\0" for path in chosen)
@@ -146,23 +147,16 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     return tuple(chosen)
 
 
-def _trimmed(data: bytes, quotes: Quotes) -> bytes:
-    """A note as it may be committed."""
-    if quotes == "full":
-        return data
-    return "".join(format_entry(trim_evidence(entry, quotes)) for entry in parse_memory_file("", data).entries).encode()
-
-
 def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozenset[str]) -> bool:
     """Whether a note's session makes the commit or edited what is in it, or the note cites that; one that is about no
     file, of a session that edited none, goes with any."""
-    for entry in parse_memory_file("note.md", data).entries:
-        key = next(line for line in (*entry.evidence, MARK) if line.startswith(MARK))[len(MARK) :].partition("#")[0]
-        anchors = (parse_anchor(cite) for cite in entry.cites)
-        cited = {anchor.path for anchor in anchors if anchor}
-        edited = {path for sign in list_signs(workspace, key.partition(":")[2]) for path in sign.edited}
-        return key in keys or not cited.isdisjoint(staged) or not (cited or edited)
-    return False
+    entry = next(iter(parse_memory_file("note.md", data).entries), None)
+    if entry is None:
+        return False
+    key = next(line for line in (*entry.evidence, MARK) if line.startswith(MARK))[len(MARK) :].partition("#")[0]
+    cited = {anchor.path for anchor in map(parse_anchor, entry.cites) if anchor}
+    edited = {path for sign in list_signs(workspace, key.partition(":")[2]) for path in sign.edited}
+    return key in keys or not cited.isdisjoint(staged) or not (cited or edited)
 
 
 def _folder(workspace: Workspace) -> Path:

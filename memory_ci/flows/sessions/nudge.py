@@ -85,20 +85,22 @@ def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -
 
 def _is_idle(workspace: Workspace, rev: str) -> bool:
     """Whether `nudge.after` pieces of work or more went by since memory changed."""
-    if not workspace.config.nudge.after or not _keeps_memory(workspace):
+    root = workspace.repo.root
+    is_shallow = (workspace.repo.common_dir / "shallow").exists()
+    keeps_memory = root is not None and not is_shallow and any((root / sign).exists() for sign in SIGNS)
+    settings = workspace.config.nudge
+    if not settings.after or not keeps_memory:
         return False
     with suppress(RepositoryError):
         past = _look_back(workspace, rev)
-        if past.is_enough or not past.has_merges or workspace.config.nudge.unit == "changes":
+        if past.is_enough or not past.has_merges or settings.unit == "changes":
             return past.is_enough
-        return _count_commits(workspace, rev, past.changed)
+        # of what came since, the commits of merged branches one by one
+        asked = ("--no-merges", rev, *([f"^{past.changed}"] if past.changed else []))
+        with closing(_read_commits(workspace, *asked)) as commits:
+            work = (commit for commit in commits if _is_work(workspace, commit))
+            return len(list(islice(work, settings.after))) == settings.after
     return False
-
-
-def _keeps_memory(workspace: Workspace) -> bool:
-    root = workspace.repo.root
-    is_shallow = (workspace.repo.common_dir / "shallow").exists()
-    return root is not None and not is_shallow and any((root / sign).exists() for sign in SIGNS)
 
 
 class _Past(NamedTuple):
@@ -128,14 +130,6 @@ def _look_back(workspace: Workspace, rev: str) -> _Past:
             if count == settings.after:
                 return _Past(True, has_merges, None)
     return _Past(False, has_merges, None)
-
-
-def _count_commits(workspace: Workspace, rev: str, since: str | None) -> bool:
-    """Whether enough of what came since is work, the commits of merged branches one by one."""
-    wanted = workspace.config.nudge.after
-    asked = ("--no-merges", rev, *([f"^{since}"] if since else []))
-    with closing(_read_commits(workspace, *asked)) as commits:
-        return len(list(islice((commit for commit in commits if _is_work(workspace, commit)), wanted))) == wanted
 
 
 def _is_work(workspace: Workspace, commit: Commit) -> bool:

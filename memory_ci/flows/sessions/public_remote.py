@@ -68,8 +68,11 @@ def _find(workspace: Workspace, address: str, environ: Mapping[str, str], now: d
     web = find_web_address(address)
     if web == "":
         return Audience("members")  # a directory
-    path, key = _place(workspace), hashlib.sha256(address.encode()).hexdigest()[:16]
-    known = _read(path)
+    path = workspace.repo.common_dir / "memory-ci" / "remotes.json"
+    key = hashlib.sha256(address.encode()).hexdigest()[:16]
+    known: dict[str, KnownAudience] = {}
+    with suppress(OSError, msgspec.DecodeError):
+        known = msgspec.json.decode(path.read_bytes(), type=dict[str, KnownAudience])
     if key in known and now - HOLDS[known[key].readers] < known[key].at <= now:
         return Audience(known[key].readers)
     if not may_ask:
@@ -83,9 +86,9 @@ def _find(workspace: Workspace, address: str, environ: Mapping[str, str], now: d
 
 def _say_of_job(address: str, environ: Mapping[str, str]) -> Readers | None:
     """What a job says of the repository that it is for."""
-    if (name := environ.get("CI_PROJECT_PATH")) and _is_of(address, name):
+    if _is_of(address, environ.get("CI_PROJECT_PATH", "")):
         return "anybody" if environ.get("CI_PROJECT_VISIBILITY") == "public" else "members"
-    if (name := environ.get("GITHUB_REPOSITORY")) and _is_of(address, name):
+    if _is_of(address, environ.get("GITHUB_REPOSITORY", "")):
         with suppress(OSError, msgspec.DecodeError, TypeError, KeyError):
             event = msgspec.json.decode(read_regular(Path(environ["GITHUB_EVENT_PATH"]), MAX_BYTES))
             return "members" if event["repository"]["private"] is True else "anybody"
@@ -93,14 +96,5 @@ def _say_of_job(address: str, environ: Mapping[str, str]) -> Readers | None:
 
 
 def _is_of(address: str, name: str) -> bool:
-    return address.removesuffix("/").removesuffix(".git").lower().endswith((f"/{name.lower()}", f":{name.lower()}"))
-
-
-def _place(workspace: Workspace) -> Path:
-    return workspace.repo.common_dir / "memory-ci" / "remotes.json"
-
-
-def _read(path: Path) -> dict[str, KnownAudience]:
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, KnownAudience])
-    return {}
+    place = address.removesuffix("/").removesuffix(".git").lower()
+    return bool(name) and place.endswith((f"/{name.lower()}", f":{name.lower()}"))

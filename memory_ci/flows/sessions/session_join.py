@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +43,7 @@ EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
 MEMORABLE = timedelta(days=7)
 """How long after its end it is told that a session which edited the files of a change was not joined with it."""
 
+MIN_ID = 8  # Characters of a session's id that name it.
 MAX_TOLD = 5  # Changes that the line on sessions which were not joined names.
 GRACE = timedelta(hours=1)
 """How long before and after it a session still counts as the work of a commit."""
@@ -93,7 +94,13 @@ class SessionFinder:
                 seen.add(joined.session.key)
                 yield joined._replace(events=events)
         if not seen:
-            self._note_missed(merged, request)
+            branch = find_branch_of(merged, request)
+            judged = ((self._judge(one, commit), one) for commit in merged.commits for one in self._known)
+            for why, one in judged:
+                if why is not None:
+                    why = why or f"it was on {one.branch or 'no branch'}, not on {branch}"
+                    self._missed[merged.label] = f"{merged.label} ({one.key}: {why})"
+                    break
 
     def tell_missed(self) -> tuple[str, ...]:
         """How many of the changes have no session although a captured one edited their files, and why; one line."""
@@ -105,14 +112,19 @@ class SessionFinder:
         return (f"{count} had a captured session that was not joined: {named}{more}",)
 
     def _candidates(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+        """First those that commits name, then those that the change and the session name of each other."""
         for commit in merged.commits:
             yield from self._checkpoints(commit)
             yield from self._noted(commit)
             yield from self._named(commit)
         yield from self._committed(merged)
-        yield from self._linked(merged)
-        yield from self._near(merged, request)
-        yield from self._edited(merged, request)
+        for session in self._known:
+            if merged.number is not None and merged.number in session.pull_requests:
+                yield self._join(session, f"its transcript opened #{merged.number}", merged.tip)
+        if branch := find_branch_of(merged, request):
+            yield from self._near(merged, branch)
+        else:
+            yield from self._edited(merged)
 
     def _take(self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]) -> Iterator[Event]:
         """The events up to the merge that are not `given` yet, bound to the author of the commit.
@@ -139,15 +151,12 @@ class SessionFinder:
             self._read_until[session.key] = found or UNKNOWN_TIME
         return self._read_until[session.key]
 
-    # -- by trailer
-
     def _checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
         """Entire's checkpoints, by the trailer that its hook writes."""
         for value in _values(commit, "Entire-Checkpoint"):
             if self._entire is None:
-                self.problems.append(
-                    "commits name checkpoints of Entire, and entire/checkpoints/v1 is not here: fetch it"
-                )
+                why = "commits name checkpoints of Entire, and entire/checkpoints/v1 is not here: fetch it"
+                self.problems.append(why)
                 continue
             checkpoint = read_checkpoint(self._entire.list_paths, self._entire.read, value)
             self.problems += checkpoint.problems
@@ -157,7 +166,11 @@ class SessionFinder:
     def _named(self, commit: Commit) -> Iterator[JoinedSession]:
         """Sessions that a commit names by their key or id, or by a beginning of it that only one has."""
         for value in _values(commit, "Memory-Session"):
-            named = _list_named(self._known, value)
+            agent, _, uid = value.rpartition(":")
+            theirs = [session for session in self._known if agent in ("", session.agent)]
+            named = [session for session in theirs if session.id == uid]  # all copies of it
+            if not named and len(uid) >= MIN_ID:
+                named = [session for session in theirs if session.id.startswith(uid)]
             if (count := len({session.id for session in named})) > 1:
                 self.problems.append(f"Memory-Session: {value} begins the ids of {count} sessions: none was joined")
                 continue
@@ -166,63 +179,42 @@ class SessionFinder:
 
     def _noted(self, commit: Commit) -> Iterator[JoinedSession]:
         """The prompts that git-ai noted on a commit."""
-        if self._notes is None:
-            return
-        data = self._notes.read(commit.sha)
+        data = self._notes.read(commit.sha) if self._notes else None
         for session in read_stream(io.BytesIO(data), f"{commit.sha[:12]}.note") if data else ():
             yield JoinedSession(session, session.events, "a note of git-ai", commit)
 
-    # -- by what the change and the session say of each other
-
     def _committed(self, merged: MergedChange) -> Iterator[JoinedSession]:
         """Transcripts that the change itself brought. Who may say what in them depends on who brought them."""
-        if not self._workspace.config.sessions.read:
-            return
         brought = {
             file.path: commit
             for commit in merged.commits
             for file in commit.files
             if file.status != "D" and COMMITTED.fullmatch(file.path)
         }
-        if not brought:
+        if not brought or not self._workspace.config.sessions.read:
             return
         for path, data in self._contents(Tree(self._workspace.repo, merged.tip.sha), brought):
             for session in read_stream(io.BytesIO(data), path):
                 yield JoinedSession(session, session.events, "committed with the change", brought[path])
 
-    def _linked(self, merged: MergedChange) -> Iterator[JoinedSession]:
-        """Sessions whose own transcript says that they opened this pull request."""
-        for session in self._known:
-            if merged.number is not None and merged.number in session.pull_requests:
-                yield self._join(session, f"its transcript opened #{merged.number}", merged.tip)
-
-    def _near(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+    def _near(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
         """Sessions on the branch of the change, during which one of its commits was made."""
-        branch = find_branch_of(merged, request)
-        for session in self._known if branch else ():
-            commit = next((commit for commit in merged.commits if _is_during(session, commit.authored_at)), None)
-            if session.branch == branch and commit is not None:
+        for session in self._known:
+            if session.branch != branch or session.started is None or session.ended is None:
+                continue
+            begin, end = session.started - GRACE, session.ended + GRACE
+            if commit := next((one for one in merged.commits if begin <= one.authored_at <= end), None):
                 yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
 
-    def _edited(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+    def _edited(self, merged: MergedChange) -> Iterator[JoinedSession]:
         """Of a change whose branch nobody knows (pushed, or squashed by hand), the sessions that edited its files.
 
         The rule is that of commits which people make (`active_session.list_working`), as far as a digest tells.
         """
-        for commit in () if find_branch_of(merged, request) else merged.commits:
+        for commit in merged.commits:
             for session in self._known:
                 if self._judge(session, commit) == "":
                     yield self._join(session, f"edited what {commit.sha[:7]} holds", commit)
-
-    def _note_missed(self, merged: MergedChange, request: PullRequest | None) -> None:
-        branch = find_branch_of(merged, request)
-        for commit in merged.commits:
-            for session in self._known:
-                why = self._judge(session, commit)
-                if why is not None:
-                    why = why or f"it was on {session.branch or 'no branch'}, not on {branch}"
-                    self._missed[merged.label] = f"{merged.label} ({session.key}: {why})"
-                    return
 
     def _judge(self, session: Session, commit: Commit) -> str | None:
         """Why a session that edited a file of a commit is not known to have made it; "" if it is, None if it did not
@@ -264,14 +256,13 @@ class SessionFinder:
         caller names."""
         captured = self.captured.said if self._workspace.config.sessions.read else ()
         self.problems += self.captured.problems
-        return (*captured, *self._from_files())
-
-    def _from_files(self) -> Iterator[Session]:
+        known = list(captured)
         for place in self._extra:
             found = [session for path in find_transcripts([place]) for session in read_transcript(path)]
             if not found:
                 self.problems.append(f"{path_text(place)} holds no session that can be read")
-            yield from found
+            known += found
+        return tuple(known)
 
     @cached_property
     def _entire(self) -> _Tree | None:
@@ -316,29 +307,9 @@ def _values(commit: Commit, key: str) -> Iterator[str]:
         yield from split_ids(value)
 
 
-MIN_ID = 8
-"""Characters of a session's id that name it."""
-
-
-def _list_named(sessions: Iterable[Session], value: str) -> list[Session]:
-    """The sessions of that id, all copies of them; else those whose id begins so."""
-    agent, _, found = value.rpartition(":")
-    theirs = [session for session in sessions if agent in ("", session.agent)]
-    exact = [session for session in theirs if session.id == found]
-    if exact or len(found) < MIN_ID:
-        return exact
-    return [session for session in theirs if session.id.startswith(found)]
-
-
 def find_branch_of(merged: MergedChange, request: PullRequest | None) -> str:
     """The branch that a change was made on, "" where neither the forge nor its merge commit tells."""
     return request.branch if request else find_branch(merged.tip.message)
-
-
-def _is_during(session: Session, at: datetime) -> bool:
-    if session.started is None or session.ended is None:
-        return False
-    return session.started - GRACE <= at <= session.ended + GRACE
 
 
 class CapturedSessions:
@@ -369,7 +340,12 @@ class CapturedSessions:
             for session in read(io.BytesIO(data[: data.find(b"\n") + 1]), stored.id):
                 said[stored.ref] = session
                 self._places[session.key] = stored
-        self._tell(newest, end, said)
+        for stored in newest[:end]:
+            if stored.ref not in said:
+                self.problems.append(f"{stored.key} holds no digest of at most {self._limit} bytes that can be read")
+        if end < len(newest):
+            left = plural(len(newest) - end, "captured session")
+            self.problems.append(f"{left} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes")
         return tuple(said[ref] for ref in sorted(said))
 
     def whole(self, session: Session) -> Session:
@@ -378,11 +354,3 @@ class CapturedSessions:
         for _, data in read_stored(self._repo, [stored] if stored else [], self._limit):
             return next(read(io.BytesIO(data), session.id), session)
         return session
-
-    def _tell(self, newest: list[StoredSession], end: int, said: Mapping[str, Session]) -> None:
-        for stored in newest[:end]:
-            if stored.ref not in said:
-                self.problems.append(f"{stored.key} holds no digest of at most {self._limit} bytes that can be read")
-        if end < len(newest):
-            left = plural(len(newest) - end, "captured session")
-            self.problems.append(f"{left} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes")

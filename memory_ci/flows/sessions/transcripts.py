@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory_ci.errors import RepositoryError
 from memory_ci.evidence.content import redact
 from memory_ci.gitrepo.repo import find_repository
-from memory_ci.records.event import Event, Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import merge_sessions
 from memory_ci.sources.transcripts.registry import find_transcripts, read_transcript, usual_places
 
@@ -39,8 +39,15 @@ def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList
         found += sessions
         if not sessions and path in paths:
             skipped.append(path_text(path))
-    merged = tuple(_with_words(session) for session in merge_sessions(found))
-    return SessionList(merged, tuple(skipped), tuple(map(path_text, places)))
+    merged = (
+        replace(
+            session,
+            events=tuple(replace(one, text=redact(one.text).text) for one in session.events if one.actor == "human"),
+            path=redact(session.path).text,
+        )
+        for session in merge_sessions(found)
+    )
+    return SessionList(tuple(merged), tuple(skipped), tuple(map(path_text, places)))
 
 
 def _project(start: Path) -> Path:
@@ -63,13 +70,3 @@ def _files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
 def path_text(path: Path) -> str:
     """A path as text that can be printed and written, whatever bytes its name holds."""
     return os.fsencode(path).decode("utf-8", "replace")
-
-
-def _with_words(session: Session) -> Session:
-    """The session with nothing but the events of people."""
-    said = tuple(_redacted(event) for event in session.events if event.actor == "human")
-    return replace(session, events=said, path=redact(session.path).text)
-
-
-def _redacted(event: Event) -> Event:
-    return replace(event, text=redact(event.text).text)

@@ -14,8 +14,7 @@ from itertools import count
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, parse_time
-from memory_ci.sources.transcripts.prose import dated_name, read_lines
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, parse_time, read_lines
 
 CHAT = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
 START = re.compile(
@@ -59,54 +58,60 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The sessions of a history, one a chat, streamed; aider's times have no zone and are taken as UTC."""
-    reader = _Reader(name, None, set())
+    """The sessions of a history, one a chat, streamed; aider's times have no zone and are taken as UTC.
+
+    None is made of what stands before the first chat if it holds nothing. A chat that began in the same second as one
+    before it has a number in its id.
+    """
+    ids: set[str] = set()
+
+    def begin(started: datetime | None) -> _Reader:
+        wanted = dated_name(name, started)
+        numbered = (f"{wanted}-{number}" if number > 1 else wanted for number in count(1))
+        ids.add(found := next(one for one in numbered if one not in ids))
+        return _Reader(name, found, started)
+
+    reader = begin(None)
     for number, text in read_lines(stream):
-        started = CHAT.match(text or "") if reader.blanks else None
-        if started:
+        if started := CHAT.match(text or "") if reader.blanks else None:
             yield from reader.finish()
-            reader = _Reader(name, parse_time(started[1]), reader.ids)
+            reader = begin(parse_time(started[1]))
         else:
             reader.take(number, text)
     yield from reader.finish()
 
 
-class _Reader:
-    """One chat while it is read: the kind of the lines that are being collected, and what they answer."""
+class _Reader(SessionBuilder):
+    """One chat while it is read: the kind of the lines that are being collected, and what they answer.
 
-    def __init__(self, name: str, started: datetime | None, ids: set[str]) -> None:
-        self.ids, self.started = ids, started
-        self.builder = SessionBuilder("aider", self._free_id(dated_name(name, started)), "aider-md", name)
-        self.kind = ""
-        self.lines: list[str] = []
-        self.line = 0
-        self.blanks = 1
-        self.is_in_code = self.is_scripted = self.is_working = self.is_printing = False
-        self.echo = ""
-        self.echo_uid = ""
+    `echo` is what aider writes once more, under the id of the words that it repeats.
+    """
 
-    def _free_id(self, wanted: str) -> str:
-        """`wanted`, numbered if a chat before it in the file began in the same second."""
-        found = next(name for name in _numbered(wanted) if name not in self.ids)
-        self.ids.add(found)
-        return found
+    kind = echo = echo_uid = ""
+    line, blanks = 0, 1
+    is_in_code = is_scripted = is_working = is_printing = False
+
+    def __init__(self, path: str, session_id: str, started: datetime | None) -> None:
+        super().__init__("aider", "aider-md", path, session_id)
+        self.started, self.lines = started, list[str]()
 
     def finish(self) -> Iterator[Session]:
-        """The session; none for what stands before the first chat if it holds nothing."""
+        """The session, if it holds something."""
         self._flush()
-        if self.started or self.builder.events:
-            yield self.builder.build()
+        if self.started or self.events:
+            yield self.build()
 
     def take(self, number: int, text: str | None) -> None:
         """One line of the chat, None for a line that cannot be read."""
-        self.builder.record()
+        self.records += 1
         if text is None:
-            self.builder.bad_line()
+            self.bad_lines += 1
             return
         kind = self._kind_of(text)
         if kind != self.kind:
             self._flush()
-            self.kind, self.line = kind, number
+            self.kind, self.line, self.lines = kind, number, []
+            self.place = Place(number, self.started)
         self.lines.append(text)
         self.blanks = 0 if text.strip() else self.blanks + 1
 
@@ -128,69 +133,52 @@ class _Reader:
         return "text"
 
     def _flush(self) -> None:
-        lines, self.lines, kind, self.kind = self.lines, [], self.kind, ""
+        kind, self.kind = self.kind, ""
         if kind == "turn":
-            self._turn("\n".join(line.removeprefix("#### ").removesuffix("  ") for line in lines))
+            self._turn("\n".join(line.removeprefix("#### ").removesuffix("  ") for line in self.lines))
         elif kind == "tool":
-            self._tool([line.removeprefix(">").strip() for line in lines])
-        elif text := "\n".join(lines).strip():
-            self._reply(text)
-
-    def _reply(self, text: str) -> None:
-        if self.is_printing:
-            self.builder.add("tool", "tool_result", text, Place(self.line, self.started))
-        else:
-            self.builder.add("agent", "text", text, Place(self.line, self.started))
+            self._tool([line.removeprefix(">").strip() for line in self.lines])
+        elif text := "\n".join(self.lines).strip():
+            self.add("tool" if self.is_printing else "agent", "tool_result" if self.is_printing else "text", text)
+        self.lines = []
 
     def _tool(self, lines: list[str]) -> None:
-        for offset, text in enumerate(lines):
-            if not self.builder.events and SCRIPTED.match(text[:MAX_COMMAND]):
+        for line, text in enumerate(lines, self.line):
+            place = Place(line, self.started)
+            if not self.events and SCRIPTED.match(text[:MAX_COMMAND]):
                 self.is_scripted = True
             elif commit := COMMIT.fullmatch(text):
-                labels = (("sha", commit[1]),)
-                self.builder.add("agent", "commit", commit[2], Place(self.line + offset, self.started), labels=labels)
+                self.add("agent", "commit", commit[2], place, labels=(("sha", commit[1]),))
             elif text.startswith("^C") and self.is_working:
-                self.builder.add("human", "interrupt", text, Place(self.line + offset, self.started))
+                self.add("human", "interrupt", text, place)
                 self.is_working = False
             elif text.startswith("Tokens: "):
                 self.is_working = False
         if text := "\n".join(lines).strip():
-            self.builder.add("tool", "tool_result", text, Place(self.line, self.started))
+            self.add("tool", "tool_result", text)
 
     def _turn(self, text: str) -> None:
         command = COMMAND.match(text)
-        self.is_printing = bool(command and command["name"] in PRINTING)
-        if command:
-            self._command(command["name"], command["rest"].strip())
+        name, rest = (command["name"], command["rest"].strip()) if command else ("", "")
+        self.is_printing = name in PRINTING
+        if name in SPEAKING and rest:
+            self.echo, self.echo_uid = rest, f"{self.id}:{self.line}"
+            self._words(rest, uid=self.echo_uid)
+        elif name == UNDO:
+            self.add("human", "rejection", tool=UNDO)
+        elif name:
+            self.add("system", "tool_call", rest, tool=name)
         elif self.echo and text.strip() == self.echo:
-            self.builder.add("human", "text", text, Place(self.line), uid=self.echo_uid)
+            self.add("human", "text", text, Place(self.line), uid=self.echo_uid)
             self.echo = ""
         else:
             self._words(text)
 
-    def _command(self, name: str, rest: str) -> None:
-        if name in SPEAKING and rest:
-            self.echo, self.echo_uid = rest, f"{self.builder.id}:{self.line}"  # aider writes the words once more
-            self._words(rest, uid=self.echo_uid)
-        elif name == UNDO:
-            self.builder.add("human", "rejection", "", Place(self.line, self.started), tool=UNDO)
-        else:
-            self.builder.add("system", "tool_call", rest, Place(self.line, self.started), tool=name)
-
     def _words(self, text: str, uid: str = "") -> None:
+        """A turn; where it begins like what programs print no word of it is a person's."""
         self.is_working = True
-        if self.is_scripted or _is_output(text):
-            self.builder.add("injected", "text", text, Place(self.line, self.started), uid=uid)
-        elif text.strip():
-            self.builder.add("human", "text", text.strip(), Place(self.line, self.started), uid=uid)
-
-
-def _is_output(text: str) -> bool:
-    """Whether a turn begins like what programs print: then no word of it is a person's."""
-    first = next((line for line in text.split("\n") if line.strip()), "")
-    return first.startswith(FED_BACK) or bool(ERROR_LINE.match(first))
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name}-{number}" for number in count(2))
+        first = next((line for line in text.split("\n") if line.strip()), "")
+        if self.is_scripted or first.startswith(FED_BACK) or ERROR_LINE.match(first):
+            self.add("injected", "text", text, uid=uid)
+        else:
+            self.say("human", text.strip(), uid)

@@ -1,10 +1,10 @@
-"""What transcript readers share: JSON of any shape, numbering, addresses, times, counts; copies of a session merged."""
+"""What transcript readers share: JSON of any shape, lines, addresses, times, counts; copies of a session merged."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
@@ -27,11 +27,16 @@ from memory_ci.records.event import (
 from memory_ci.secrets import find_secrets
 from memory_ci.sources.agent_events import OURS
 
-MAX_OPEN = 50
-"""Calls of which the result may still come: one that is refused is looked for among them."""
-
+MAX_OPEN = 50  # Calls of which the result may still come: one that is refused is looked for among them.
 MAX_TOOL_TEXT = 2_000
 """Characters kept of what a tool was given or answered: it only corroborates, and is never quoted."""
+
+MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
+MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer one is counted as bad.
+MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.
+MAX_SECRET = 1_000  # Characters on both sides of a cut in which a credential that was cut is looked for.
+MAX_MISSED = 20  # Ids of a document that may be looked for in vain: each costs a pass over the file.
+UNSAFE = re.compile(r"[^\w.-]+")
 
 
 class Place(NamedTuple):
@@ -42,36 +47,46 @@ class Place(NamedTuple):
 
 
 class SessionBuilder:
-    """Collects the events of one session in the order of its file; `build` gives the frozen value."""
+    """Collects the events of one session in the order of its file; `build` gives the frozen value.
 
-    def __init__(self, agent: str, session_id: str, format_name: str, path: str) -> None:
-        self.agent, self.id, self.format, self.path = agent, session_id, format_name, path
-        self.branch = ""
+    A reader sets `place` for each record, `root` (the session's directory, where known), and `person` and `worker`,
+    which are a sub-agent where the session is one's. `tools` has the name of each call by its id.
+    """
+
+    def __init__(self, agent: str, format_name: str, path: str, session_id: str = "") -> None:
+        self.agent, self.id, self.format, self.path = agent, session_id or session_name(path), format_name, path
+        self.place = Place(1)
+        self.person: Actor = "human"
+        self.worker: Actor = "agent"
+        self.root = self.branch = ""
         self.pull_requests: list[int] = []
         self.events: list[Event] = []
+        self.tools: dict[str, str] = {}
+        self.records = self.bad_lines = self._duplicates = 0
         self._seen: set[str] = set()
         self._open: deque[Event] = deque(maxlen=MAX_OPEN)
         self._unknown: Counter[str] = Counter()
-        self._records = self._bad = self._duplicates = 0
 
-    def record(self) -> None:
-        """Count one line or object of the file."""
-        self._records += 1
-
-    def bad_line(self) -> None:
-        """Count a line that could not be read."""
-        self._bad += 1
-
-    def unknown(self, type_name: str) -> None:
+    def unknown(self, type_name: object, otherwise: str = "untyped") -> None:
         """Count a record of a type that this reader does not know."""
-        self._unknown[type_name[:60]] += 1
+        self._unknown[(as_text(type_name) or otherwise)[:60]] += 1
+
+    def say(self, actor: Actor, text: str, uid: str = "") -> None:
+        """Words, unless they are blank."""
+        if text.strip():
+            self.add(actor, "text", text, uid=uid)
+
+    def call(self, actor: Actor, text: str, uid: str, tool: str, paths: tuple[str, ...]) -> None:
+        """A call of a tool, whose result comes under the same `uid`."""
+        self.tools[uid] = tool
+        self.add(actor, "tool_call", text, uid=uid and f"{uid}:call", tool=tool, paths=paths)
 
     def add(
         self,
         actor: Actor,
         kind: EventKind,
-        text: str,
-        place: Place,
+        text: str = "",
+        place: Place | None = None,
         *,
         uid: str = "",
         tool: str | None = None,
@@ -94,20 +109,22 @@ class SessionBuilder:
         call = self._close(tool, paths) if kind in ("tool_result", "rejection") else None
         if kind == "rejection" and call and call.text:
             labels = (*labels, (REFUSED, call.text))
+        line, at = place or self.place
+        key = f"{self.agent}:{self.id}"
         self.events.append(
             Event(
                 seq=len(self.events),
-                at=place.at or UNKNOWN_TIME,
+                at=at or UNKNOWN_TIME,
                 actor=actor,
                 kind=kind,
                 text=text[:MAX_TOOL_TEXT] if kind in ("tool_call", "tool_result") else text,
-                origin=Origin(kind="session", id=f"{self.agent}:{self.id}", path=self.path, line=place.line),
+                origin=Origin(kind="session", id=key, path=self.path, line=line),
                 tool=tool,
                 ok=ok,
                 severity=severity or ("error" if kind == "tool_result" and ok is False else "info"),
                 paths=paths,
                 labels=labels,
-                session=f"{self.agent}:{self.id}",
+                session=key,
                 uid=uid,
             )
         )
@@ -125,19 +142,19 @@ class SessionBuilder:
     def build(self) -> Session:
         """The session, its events in the order of the file."""
         times = [event.at for event in self.events if event.at != UNKNOWN_TIME]
+        counts = SessionCounts(
+            records=self.records,
+            duplicates=self._duplicates,
+            bad_lines=self.bad_lines,
+            unknown=dict(sorted(self._unknown.items())),
+        )
         return Session(
             agent=self.agent,
             id=self.id,
             format=self.format,
             path=self.path,
             events=tuple(self.events),
-            counts=count_events(
-                self.events,
-                records=self._records,
-                bad_lines=self._bad,
-                duplicates=self._duplicates,
-                unknown=self._unknown,
-            ),
+            counts=recount(counts, self.events),
             branch=self.branch,
             started=min(times, default=None),
             ended=max(times, default=None),
@@ -145,14 +162,12 @@ class SessionBuilder:
         )
 
 
-def count_events(
-    events: Sequence[Event], *, records: int, bad_lines: int, duplicates: int, unknown: Mapping[str, int]
-) -> SessionCounts:
-    """What `events` hold, beside what only the reading of the file could count."""
+def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
+    """`counts` for these events; what only the reading of the file could count stays."""
     kinds = Counter((event.actor, event.kind) for event in events)
-    of_kind = Counter(event.kind for event in events)
-    return SessionCounts(
-        records=records,
+    of_kind, actors = Counter(event.kind for event in events), Counter(event.actor for event in events)
+    return replace(
+        counts,
         human_turns=kinds["human", "text"],
         mid_turn=sum(MID_TURN in event.labels for event in events),
         rejections=of_kind["rejection"],
@@ -160,31 +175,14 @@ def count_events(
         interrupts=of_kind["interrupt"],
         compactions=of_kind["compaction"],
         agent_texts=kinds["agent", "text"],
-        subagent_events=sum(event.actor == "subagent" for event in events),
+        subagent_events=actors["subagent"],
         tool_calls=of_kind["tool_call"],
         tool_results=of_kind["tool_result"],
-        injected=sum(event.actor == "injected" for event in events),
-        duplicates=duplicates,
-        bad_lines=bad_lines,
-        unknown=dict(sorted(unknown.items())),
+        injected=actors["injected"],
     )
 
 
-def parse_time(value: object) -> datetime | None:
-    """An ISO 8601 time as an aware value in UTC, or None for anything else; a time without a zone is taken as UTC."""
-    if not isinstance(value, str):
-        return None
-    try:
-        found = datetime.fromisoformat(value)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
-MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.
-MAX_SECRET = 1_000  # Characters on both sides of a cut in which a credential that was cut is looked for.
-MAX_MISSED = 20  # Ids of a document that may be looked for in vain: each costs a pass over the file.
+# -- JSON of any shape
 
 
 def decode(data: bytes) -> object:
@@ -203,31 +201,41 @@ def encode(value: object) -> str:
         return ""
 
 
-def as_dict(value: object) -> dict[str, Any]:
-    """`value` if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+def value_at(value: object, *keys: str) -> object:
+    """What stands in nested objects at `keys`; None if anything on the way is missing or no object."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def as_list(value: object) -> list[Any]:
-    """`value` if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
+def as_dict(value: object, *keys: str) -> dict[str, Any]:
+    """What stands at `keys` of `value` if it is an object, else an empty one."""
+    found = value_at(value, *keys)
+    return found if isinstance(found, dict) else {}
 
 
-def as_text(value: object) -> str:
-    """`value` if it is text, else an empty one."""
-    return value if isinstance(value, str) else ""
+def as_list(value: object, *keys: str) -> list[Any]:
+    """What stands at `keys` of `value` if it is a list, else an empty one."""
+    found = value_at(value, *keys)
+    return found if isinstance(found, list) else []
+
+
+def as_text(value: object, *keys: str) -> str:
+    """What stands at `keys` of `value` if it is text, else an empty one."""
+    found = value_at(value, *keys)
+    return found if isinstance(found, str) else ""
 
 
 def text_parts(value: object) -> list[str]:
     """The texts of a message's content: one string, or the `text` of each part that has any."""
     parts = [value] if isinstance(value, str | dict) else as_list(value)
-    texts = [as_text(part) or as_text(as_dict(part).get("text")) for part in parts]
+    texts = [as_text(part) or as_text(part, "text") for part in parts]
     return [text for text in texts if text.strip()]
 
 
-def joined_text(value: object) -> str:
-    """The texts of a message's content, a line break between two parts."""
-    return join_parts(text_parts(value), "\n")
+def joined_text(value: object, *keys: str) -> str:
+    """The texts of the content at `keys`, a line break between two parts."""
+    return join_parts(text_parts(value_at(value, *keys)), "\n")
 
 
 def join_parts(parts: list[str], separator: str) -> str:
@@ -246,10 +254,18 @@ def join_parts(parts: list[str], separator: str) -> str:
     return "".join(joined)
 
 
+def parse_time(value: object) -> datetime | None:
+    """An ISO 8601 time as an aware value in UTC, or None for anything else; a time without a zone is taken as UTC."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return found and (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 def touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, ...]:
     """The files that a tool call names in the arguments `names`, as `relative_paths`."""
-    given = as_dict(arguments)
-    return relative_paths((as_text(given.get(name)) for name in names), root)
+    return relative_paths((as_text(arguments, name) for name in names), root)
 
 
 def relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
@@ -265,27 +281,55 @@ def session_name(name: str) -> str:
     return name.rpartition("/")[2].rpartition(".")[0] or name
 
 
-def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each line that is a JSON object, with its number from 1; blank lines are passed over, all others counted."""
+def dated_name(name: str, started: datetime | None = None) -> str:
+    """`session_name` and the start, fit for a git ref.
+
+    >>> dated_name(".log.history.md", datetime(2026, 9, 1, 12, 30, 5))
+    'log.history-20260901T123005'
+    """
+    stem = UNSAFE.sub("-", session_name(name)).strip(".-") or "session"
+    return f"{stem}-{started:%Y%m%dT%H%M%S}" if started else stem
+
+
+# -- files, read within bounds
+
+
+def _bounded_lines(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes | None]]:
+    """Each line with its number from 1; None for one of more than `limit` bytes."""
     number = 0
-    while line := stream.readline(MAX_LINE + 1):
+    while line := stream.readline(limit + 1):
         number += 1
-        if not line.strip():
-            continue
-        builder.record()
-        whole = len(line) <= MAX_LINE
-        if not whole:
-            _skip_line(stream, line)
-        found = decode(line) if whole else None
-        if isinstance(found, dict):
-            yield number, found
+        yield number, line if len(line) <= limit else None
+        while len(line) >= limit and not line.endswith(b"\n"):
+            line = stream.readline(limit)
+
+
+def read_records(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Each line of a JSONL file that is not blank, with its number: its object, None for a line that is none."""
+    for number, line in _bounded_lines(stream, MAX_LINE):
+        if line is None or line.strip():
+            found = decode(line or b"")
+            yield number, found if isinstance(found, dict) else None
+
+
+def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str, Any]]:
+    """Each line that is a JSON object, where the builder's `place` says; all that are not blank are counted."""
+    for number, record in read_records(stream):
+        builder.records += 1
+        if record is None:
+            builder.bad_lines += 1
         else:
-            builder.bad_line()
+            builder.place = Place(number, parse_time(record.get("timestamp")))
+            yield record
 
 
-def _skip_line(stream: BinaryIO, line: bytes) -> None:
-    while line and not line.endswith(b"\n"):
-        line = stream.readline(MAX_LINE)
+def read_lines(stream: BinaryIO) -> Iterator[tuple[int, str | None]]:
+    """Each line of a text without its end, with its number; None for one that is no text in UTF-8, or too long."""
+    for number, line in _bounded_lines(stream, MAX_TEXT_LINE):
+        try:
+            yield number, None if line is None or b"\0" in line else line.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            yield number, None
 
 
 class Document:
@@ -295,12 +339,11 @@ class Document:
         self._data = stream.read(MAX_DOCUMENT + 1)
         self.value = decode(self._data) if len(self._data) <= MAX_DOCUMENT else None
         self._at, self._line, self._missed = 0, 1, 0
-        if self.value is None:
-            builder.bad_line()
+        builder.bad_lines += self.value is None
 
-    def line_of(self, uid: str | int) -> int:
+    def line_of(self, uid: object) -> int:
         """The line where `uid` next stands as the value of an "id", from 1; where the last one stood if it does not."""
-        if uid == "" or self._missed > MAX_MISSED:
+        if uid == "" or not isinstance(uid, str | int) or self._missed > MAX_MISSED:
             return self._line
         value = str(uid) if isinstance(uid, int) else f'"{uid}"'
         pattern = rb'"id"\s*:\s*' + re.escape(value.encode()) + rb"(?![\w.])"
@@ -312,6 +355,8 @@ class Document:
         return self._line
 
 
+# -- copies of a session
+
 GLOBAL_UID_LENGTH = 32
 """From this length an id is one of a kind (a UUID), so that a copy is known in another session as well; a shorter one
 is only a number inside its session."""
@@ -321,40 +366,34 @@ def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
     """One session for each agent and id, the earliest first; an event that stands in several is kept once.
 
     Copies are known by their uid; without one, the n-th event of an actor, kind and text in one file is the n-th in
-    another. A resumed session that repeats an earlier one under a new id keeps what is its own.
+    another. A resumed session that repeats an earlier one under a new id keeps what is its own. Of one session the
+    longest copy comes first, whose order is the best known.
     """
     groups: dict[str, list[Session]] = {}
-    for session in sorted(sessions, key=_age):
+    for session in sorted(sessions, key=lambda one: (one.started or UNKNOWN_TIME, one.key, -len(one.events), one.path)):
         groups.setdefault(session.key, []).append(session)
     seen: set[object] = set()
     return tuple(_merge(group, seen) for group in groups.values())
 
 
-def _age(session: Session) -> tuple[object, ...]:
-    """The earliest first; of one session its longest copy, whose order is the best known."""
-    return (session.started or UNKNOWN_TIME, session.key, -len(session.events), session.path)
-
-
 def _merge(group: list[Session], seen: set[object]) -> Session:
-    found = sum(len(session.events) for session in group)
     events = [event for session in group for event in _new_events(session, seen)]
     if len(group) > 1 and all(event.at != UNKNOWN_TIME for event in events):
         events.sort(key=lambda event: event.at)
     kept = tuple(replace(event, seq=number) for number, event in enumerate(events))
-    unknown: Counter[str] = Counter()
-    for session in group:
-        unknown.update(session.counts.unknown)
-    counts = count_events(
-        kept,
-        records=sum(session.counts.records for session in group),
-        bad_lines=sum(session.counts.bad_lines for session in group),
-        duplicates=sum(session.counts.duplicates for session in group) + found - len(kept),
-        unknown=unknown,
+    told = [session.counts for session in group]
+    again = sum(len(session.events) for session in group) - len(kept)
+    unknown = sum((Counter(counts.unknown) for counts in told), Counter[str]())
+    counts = SessionCounts(
+        records=sum(counts.records for counts in told),
+        bad_lines=sum(counts.bad_lines for counts in told),
+        duplicates=sum(counts.duplicates for counts in told) + again,
+        unknown=dict(sorted(unknown.items())),
     )
     return replace(
         group[0],
         events=kept,
-        counts=counts,
+        counts=recount(counts, kept),
         branch=next((session.branch for session in group if session.branch), ""),
         started=min((session.started for session in group if session.started), default=None),
         ended=max((session.ended for session in group if session.ended), default=None),

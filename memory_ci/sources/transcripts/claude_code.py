@@ -6,46 +6,51 @@ Most of what stands there as `type: user` is no person: tool results, summaries,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
 from memory_ci.sources.transcripts.builder import (
-    MAX_LINE,
     Place,
     SessionBuilder,
     as_dict,
+    as_list,
     as_text,
     decode,
     encode,
     join_parts,
     joined_text,
     parse_time,
-    session_name,
+    read_records,
+    touched_paths,
 )
-from memory_ci.sources.transcripts.claude_record import (
+from memory_ci.sources.transcripts.prose import (
     DENIED,
-    IGNORED,
     INTERRUPT,
-    MARKS,
     SUMMARY,
-    Queue,
-    Record,
-    Waiting,
-    blocks_of,
     command_arguments,
     find_rejection,
-    is_by_person,
-    is_headless,
     is_injected,
-    list_answers,
-    paths_of,
     said_words,
-    uid_of,
 )
 
-SNIFFED_LINES = 20
+Record = dict[str, Any]
 
+IGNORED = frozenset(
+    """agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-shape atis-latch
+    bridge-session content-replacement cost-state custom-title file-history-delta file-history-snapshot last-prompt mode
+    permission-mode summary tag worktree-state""".split()
+)
+"""Record types that hold nothing anybody said or did."""
+
+MARKS = {
+    "file-history-snapshot": "messageId",
+    "summary": "leafUuid",
+    "queue-operation": "operation",
+    "last-prompt": "leafUuid",
+} | dict.fromkeys(("user", "assistant", "system", "progress", "attachment"), "uuid")
+"""By record type, a key that only Claude Code writes with it: how a file is known."""
+
+SNIFFED_LINES = 20
 USER_REJECTED = "user-rejected"
 """The value of `toolDenialKind`, in newer versions, where a person said no; others are rules and classifiers."""
 
@@ -65,7 +70,7 @@ def sniff(head: bytes) -> bool:
     if not head.lstrip().startswith(b"{"):
         return False
     records = [as_dict(decode(line)) for line in head.split(b"\n")[:SNIFFED_LINES]]
-    if any(record.get(MARKS.get(as_text(record.get("type")), "")) for record in records):
+    if any(record.get(MARKS.get(as_text(record, "type"), "")) for record in records):
         return True
     return b"\n" not in head and b'"parentUuid":' in head and b'"sessionId":' in head  # one line, longer than the head
 
@@ -75,208 +80,169 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     readers: dict[str, _Reader] = {}
     early: list[tuple[int, Record | None]] = []
     current: _Reader | None = None
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
-        record = _decode(line)
-        if (session := as_text((record or {}).get("sessionId"))) and session not in readers:
+    for number, record in read_records(stream):
+        if (session := as_text(record, "sessionId")) and session not in readers:
             readers[session] = _Reader(session, name)
         current = readers.get(session, current)
         early.append((number, record))
         while current and early:
             current.take(*early.pop(0))
     if early:  # no record names a session
-        reader = readers[""] = _Reader(session_name(name), name)
+        readers[""] = _Reader("", name)
         for number, record in early:
-            reader.take(number, record)
-    yield from (reader.finish() for reader in readers.values())
+            readers[""].take(number, record)
+    yield from (reader.build() for reader in readers.values())
 
 
-class _Reader:
+class _Reader(SessionBuilder):
     """One session while it is read."""
 
     def __init__(self, session: str, name: str) -> None:
-        self.builder = SessionBuilder("claude-code", session, "claude-code-jsonl", name)
+        super().__init__("claude-code", "claude-code-jsonl", name, session)
         self.calls: dict[str, Call] = {}
         self.queue = Queue()
-        self.is_headless = False
-        self.expects_summary = False
+        self.is_headless = self.expects_summary = False
 
     def take(self, line: int, record: Record | None) -> None:
         """One record of the file, None for a line that is none."""
         if record is None:
-            self.builder.bad_line()
+            self.bad_lines += 1
             return
-        self.builder.record()
-        kind = as_text(record.get("type"))
-        if (branch := as_text(record.get("gitBranch"))) and branch != "HEAD":
-            self.builder.branch = branch
+        self.records += 1
+        self.place = Place(line, parse_time(record.get("timestamp")))
+        kind = as_text(record, "type")
+        if (branch := as_text(record, "gitBranch")) and branch != "HEAD":
+            self.branch = branch
         if handler := HANDLERS.get(kind):
-            handler(self, line, record)
+            handler(self, record)
         elif kind not in IGNORED:
-            self.builder.unknown(kind or "(none)")
+            self.unknown(kind, "(none)")
 
-    def finish(self) -> Session:
-        """The session, with what still waited in its queue."""
-        for waiting in self.queue.rest():
+    def build(self) -> Session:
+        """The session, with what still waited in its queue: no turn was seen of it, but it was typed all the same."""
+        for waiting in (*self.queue.dequeued.values(), *self.queue.waiting.values()):
             self._say_waiting(waiting, is_person=not self.is_headless)
-        return self.builder.build()
+        return super().build()
 
-    def user(self, line: int, record: Record) -> None:
-        """A record under `role: user`: results of tools, or words that need proof that a person said them."""
+    def user(self, record: Record) -> None:
+        """A record under `role: user`: results of tools, or words that need proof that a person said them.
+
+        Words beside a tool's result were typed before that came.
+        """
         if record.get("isSidechain") is True:
-            self._message(line, record, record, "subagent")
+            self._message(record, "subagent", record)
             return
         self.is_headless = self.is_headless or is_headless(record)
         blocks = blocks_of(record)
-        for number, block in enumerate(blocks):
-            if block.get("type") == "tool_result":
-                self._result(line, record, block, "tool", uid_of(record, number))
-        words = [text for block in blocks if block.get("type") == "text" and (text := as_text(block.get("text")))]
-        self._words(line, record, words, is_beside=any(block.get("type") == "tool_result" for block in blocks))
+        results = {number: block for number, block in enumerate(blocks) if block.get("type") == "tool_result"}
+        for number, block in results.items():
+            self._result(record, block, "tool", uid_of(record, number))
+        words = [text for block in blocks if block.get("type") == "text" and (text := as_text(block, "text"))]
+        if said := self._own_words(record, words):
+            self._said(join_parts(said, "\n\n"), uid_of(record, "t"), is_beside=bool(results))
 
-    def _words(self, line: int, record: Record, words: list[str], is_beside: bool) -> None:
+    def _own_words(self, record: Record, words: list[str]) -> list[str]:
+        """Those of the words that a person typed; of the others events are made."""
         said = []
         for number, text in enumerate(words):
             if text.startswith(INTERRUPT):
-                self._add(line, record, "human", "interrupt", text, uid_of(record, f"i{number}"))
-            elif is_by_person(record) and not is_injected(text) and (own := said_words(text)):
+                self.add("human", "interrupt", text, uid=uid_of(record, f"i{number}"))
+            elif is_by_person(record) and (
+                own := (not is_injected(text) and said_words(text)) or command_arguments(text)
+            ):
                 said.append(own)
-            elif is_by_person(record) and (typed := command_arguments(text)):
-                said.append(typed)
             elif text.strip():
-                self._injected(line, record, text, uid_of(record, f"n{number}"))
-        if said:
-            self._said(line, record, join_parts(said, "\n\n"), is_beside)
+                self.queue.has_waited(text.strip())
+                is_summary = record.get("isCompactSummary") is True or text.startswith(SUMMARY)
+                kind: EventKind = "compaction" if is_summary and not self.expects_summary else "text"
+                self.expects_summary = self.expects_summary and not is_summary
+                self.add("injected", kind, text, uid=uid_of(record, f"n{number}"))
+        return said
 
-    def _said(self, line: int, record: Record, text: str, is_beside: bool) -> None:
-        """A person's turn, `is_beside` a tool's result when it was typed before that came.
-
-        What came through the queue is one turn, whichever of its two records comes first.
-        """
+    def _said(self, text: str, uid: str, is_beside: bool) -> None:
+        """A person's turn. What came through the queue is one turn, whichever of its two records comes first."""
         has_waited = self.queue.has_waited(text)
-        if self.queue.is_delivered(text):
-            return
-        labels = (MID_TURN,) if has_waited or is_beside else ()
-        uid = uid_of(record, "t")
-        self.builder.add("human", "text", text, Place(line, _time(record)), uid=uid, labels=labels)
+        if not self.queue.is_delivered(text):
+            self.add("human", "text", text, uid=uid, labels=(MID_TURN,) if has_waited or is_beside else ())
 
-    def _injected(self, line: int, record: Record, text: str, uid: str) -> None:
-        self.queue.has_waited(text.strip())
-        is_summary = record.get("isCompactSummary") is True or text.startswith(SUMMARY)
-        is_only_mark = is_summary and not self.expects_summary
-        self.expects_summary = self.expects_summary and not is_summary
-        self._add(line, record, "injected", "compaction" if is_only_mark else "text", text, uid)
-
-    def assistant(self, line: int, record: Record) -> None:
+    def assistant(self, record: Record) -> None:
         """What the agent said, and what it asked of tools; its thinking is left out."""
-        self._message(line, record, record, "subagent" if record.get("isSidechain") is True else "agent")
+        self._message(record, "subagent" if record.get("isSidechain") is True else "agent", record)
 
-    def progress(self, line: int, record: Record) -> None:
+    def progress(self, record: Record) -> None:
         """A sub-agent's messages come as progress of the tool that runs it; other progress is noise."""
-        data = as_dict(record.get("data"))
-        if data.get("type") == "agent_progress":
-            self._message(line, record, as_dict(data.get("message")), "subagent")
+        if as_text(record, "data", "type") == "agent_progress":
+            self._message(record, "subagent", as_dict(record, "data", "message"))
 
-    def _message(self, line: int, record: Record, message: Record, actor: Actor) -> None:
+    def _message(self, record: Record, actor: Actor, message: Record) -> None:
         """All that `actor` said, called and got; `message` is `record` itself or stands inside it."""
         for number, block in enumerate(blocks_of(message)):
             kind, uid = block.get("type"), uid_of(message, number)
-            if kind == "text" and (text := as_text(block.get("text"))).strip():
-                self._add(line, record, actor, "text", text, uid)
+            if kind == "text":
+                self.say(actor, as_text(block, "text"), uid)
             elif kind == "tool_use":
-                self._call(line, record, block, actor, uid)
+                given = as_dict(block, "input")
+                paths = touched_paths(given, "file_path", "notebook_path", "path", root=as_text(record, "cwd"))[:1]
+                call = self.calls[as_text(block, "id")] = Call(as_text(block, "name") or None, paths)
+                text = as_text(given, "command") or encode(given)
+                self.add(actor, "tool_call", text, uid=uid, tool=call.tool, paths=paths)
             elif kind == "tool_result":
-                self._result(line, record, block, actor, uid)
+                self._result(record, block, actor, uid)
 
-    def _call(self, line: int, record: Record, block: Record, actor: Actor, uid: str) -> None:
-        given = as_dict(block.get("input"))
-        call = Call(as_text(block.get("name")) or None, paths_of(given, as_text(record.get("cwd"))))
-        self.calls[as_text(block.get("id"))] = call
-        text = as_text(given.get("command")) or encode(given)
-        self._add(line, record, actor, "tool_call", text, uid, call)
+    def _result(self, record: Record, block: Record, actor: Actor, uid: str) -> None:
+        """The result of a call; a person's no, or that of a rule, is one too.
 
-    def _result(self, line: int, record: Record, block: Record, actor: Actor, uid: str) -> None:
-        """The result of a call; a person's no, or that of a rule, is one too."""
-        call = self.calls.get(as_text(block.get("tool_use_id")), NO_CALL)
-        text, is_error = joined_text(block.get("content")), block.get("is_error") is True
-        denial = as_text(record.get("toolDenialKind"))
+        A rejection is a person's only if it is proved: an MCP server writes the text of its own errors, and could
+        forge one.
+        """
+        tool, paths = self.calls.get(as_text(block, "tool_use_id"), NO_CALL)
+        text, is_error = joined_text(block, "content"), block.get("is_error") is True
+        denial = as_text(record, "toolDenialKind")
         reason = find_rejection(text) if is_error and denial in ("", USER_REJECTED) else None
         if reason is not None:
-            by: Actor = "human" if actor == "tool" and _is_proved(call, denial) else actor
-            self._add(line, record, by, "rejection", reason, uid, call, ok=False, severity="warn")
+            is_proved = denial == USER_REJECTED or not (tool or "mcp__").startswith("mcp__")
+            by: Actor = "human" if actor == "tool" and is_proved else actor
+            self.add(by, "rejection", reason, uid=uid, tool=tool, paths=paths, ok=False, severity="warn")
             return
-        severity: Severity = "info"
-        if is_error:
-            severity = "warn" if denial or DENIED.match(text) else "error"
-        self._add(line, record, actor, "tool_result", text, uid, call, ok=not is_error, severity=severity)
-        if call.tool == "AskUserQuestion" and actor == "tool" and not (is_error or self.is_headless):
+        severity: Severity | None = "warn" if is_error and (denial or DENIED.match(text)) else None
+        self.add(actor, "tool_result", text, uid=uid, tool=tool, paths=paths, ok=not is_error, severity=severity)
+        if tool == "AskUserQuestion" and actor == "tool" and not (is_error or self.is_headless):
             for number, (asked, said) in enumerate(list_answers(record)):
-                self._add(line, record, "agent", "text", asked, uid_of(record, f"q{number}"))
-                self._add(line, record, "human", "text", said, uid_of(record, f"a{number}"))
+                self.add("agent", "text", asked, uid=uid_of(record, f"q{number}"))
+                self.add("human", "text", said, uid=uid_of(record, f"a{number}"))
 
-    def system(self, line: int, record: Record) -> None:
+    def system(self, record: Record) -> None:
         """Of the tool's own notices only the compaction matters."""
         if record.get("subtype") == "compact_boundary":
             self.expects_summary = True
-            self._add(line, record, "system", "compaction", as_text(record.get("content")), uid_of(record, 0))
+            self.add("system", "compaction", as_text(record, "content"), uid=uid_of(record, 0))
 
-    def pr_link(self, line: int, record: Record) -> None:
+    def pr_link(self, record: Record) -> None:
         """The session made this pull request."""
-        number = record.get("prNumber")
-        if isinstance(number, int):
-            self.builder.pull_requests.append(number)
+        if isinstance(number := record.get("prNumber"), int):
+            self.pull_requests.append(number)
 
-    def queue_operation(self, line: int, record: Record) -> None:
+    def queue_operation(self, record: Record) -> None:
         """Words typed while the agent works; those that have no record of their own are said here."""
-        if waiting := self.queue.operate(line, record):
+        text = as_text(record, "content").strip()
+        if waiting := self.queue.operate(record.get("operation"), Waiting(text, self.place)):
             self._say_waiting(waiting, is_person=not self.is_headless)
 
-    def attachment(self, line: int, record: Record) -> None:
+    def attachment(self, record: Record) -> None:
         """A message handed to the running turn; its `origin`, where there is one, says who sent it."""
-        attached = as_dict(record.get("attachment"))
-        if attached.get("type") != "queued_command":
-            return
-        is_prompt = attached.get("commandMode", "prompt") == "prompt"
-        is_person = is_prompt and is_by_person(attached) and not self.is_headless
-        if waiting := self.queue.attach(joined_text(attached.get("prompt")).strip(), line, _time(record)):
-            self._say_waiting(waiting, is_person)
+        attached = as_dict(record, "attachment")
+        if attached.get("type") == "queued_command":
+            is_person = attached.get("commandMode", "prompt") == "prompt" and is_by_person(attached)
+            if waiting := self.queue.attach(Waiting(joined_text(attached, "prompt").strip(), self.place)):
+                self._say_waiting(waiting, is_person and not self.is_headless)
 
     def _say_waiting(self, waiting: Waiting, is_person: bool) -> None:
-        said = command_arguments(waiting.text) if is_injected(waiting.text) else said_words(waiting.text)
-        if is_person and said:
-            self.builder.add("human", "text", said, Place(waiting.line, waiting.at), labels=(MID_TURN,))
+        text, place = waiting
+        said = is_person and (command_arguments(text) if is_injected(text) else said_words(text))
+        if said:
+            self.add("human", "text", said, place, labels=(MID_TURN,))
         else:
-            self.builder.add("injected", "text", waiting.text, Place(waiting.line, waiting.at))
-
-    def _add(
-        self,
-        line: int,
-        record: Record,
-        actor: Actor,
-        kind: EventKind,
-        text: str,
-        uid: str,
-        call: Call = NO_CALL,
-        ok: bool | None = None,
-        severity: Severity = "info",
-    ) -> None:
-        tool, paths, at = call.tool, call.paths, _time(record)
-        self.builder.add(actor, kind, text, Place(line, at), uid=uid, tool=tool, ok=ok, severity=severity, paths=paths)
-
-
-def _decode(line: bytes) -> Record | None:
-    record = decode(line) if len(line) <= MAX_LINE else None
-    return record if isinstance(record, dict) else None
-
-
-def _time(record: Record) -> datetime | None:
-    return parse_time(record.get("timestamp"))
-
-
-def _is_proved(call: Call, denial: str) -> bool:
-    """Whether a rejection is a person's: an MCP server writes the text of its own errors, and could forge one."""
-    return denial == USER_REJECTED or not (call.tool or "mcp__").startswith("mcp__")
+            self.add("injected", "text", text, place)
 
 
 HANDLERS = {
@@ -288,3 +254,107 @@ HANDLERS = {
     "queue-operation": _Reader.queue_operation,
     "pr-link": _Reader.pr_link,
 }
+
+
+def blocks_of(record: Record) -> list[Record]:
+    """The blocks of the message in `record`; plain text is one block of it."""
+    content = as_dict(record, "message").get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in as_list(content) if isinstance(block, dict)]
+
+
+def uid_of(record: Record, part: str | int) -> str:
+    """An id of one part of a record, the same in every copy of it; empty if the record has none."""
+    uuid = as_text(record, "uuid")
+    return f"{uuid}:{part}" if uuid else ""
+
+
+def is_by_person(record: Record) -> bool:
+    """Whether the record lets a person be its sender.
+
+    Newer versions name the sender: `turnOrigin` (human, sdk, task_notification …), `origin.kind` (human, peer,
+    task-notification, coordinator …), `promptSource` (typed, queued, system, sdk; an app that a person types into says
+    sdk too, so it counts last). A headless run (`claude -p`) is a program's.
+    """
+    if any(record.get(key) for key in ("isMeta", "isCompactSummary", "sourceToolUseID", "planContent")):
+        return False
+    if sender := record.get("turnOrigin") or as_dict(record, "origin").get("kind"):
+        return bool(sender == "human")
+    return record.get("promptSource", "typed") in ("typed", "queued") and not is_headless(record)
+
+
+def is_headless(record: Record) -> bool:
+    """Whether a program runs the session."""
+    return record.get("turnOrigin") == "sdk" or as_text(record, "entrypoint").startswith("sdk")
+
+
+def list_answers(record: Record) -> Iterator[tuple[str, str]]:
+    """The questions that an agent asked by its tool, with their options, and what a person answered to each."""
+    result = as_dict(record, "toolUseResult")
+    for question in as_list(result, "questions"):
+        asked = as_text(question, "question")
+        options = " / ".join(as_text(one, "label") for one in as_list(question, "options"))
+        if (said := as_text(result, "answers", asked)).strip():
+            yield f"{options}\n{asked}".strip(), said
+
+
+class Waiting(NamedTuple):
+    """Words in the queue, and where they stand."""
+
+    text: str
+    place: Place
+
+
+class Queue:
+    """What is typed while the agent works: what waits, and what was delivered without a record of its own yet.
+
+    `enqueue` has the words. `remove` hands them to the running turn, and mostly no other record has them; newer
+    versions write a `queued_command` attachment just before it. `dequeue` starts a turn with them, which a `user`
+    record follows. `popAll` takes them back into the editor.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, Waiting] = {}
+        self.dequeued: dict[str, Waiting] = {}
+        self._delivered: set[str] = set()
+        self._absorbed = 0
+
+    def operate(self, operation: object, told: Waiting) -> Waiting | None:
+        """One `queue-operation`; gives the words that reached the agent by it and by nothing else."""
+        if operation == "enqueue" and told.text:
+            self.waiting[told.text] = told
+        elif operation == "popAll":
+            self.waiting.clear()
+        elif operation == "remove" and self._absorbed:
+            self._absorbed -= 1
+        elif operation in ("remove", "dequeue") and self.waiting:
+            found = self.waiting.pop(told.text if told.text in self.waiting else next(iter(self.waiting)))
+            if operation == "remove":
+                self._delivered.add(found.text)
+                return found
+            if found.place.line != told.place.line - 1:  # what passes at once waited for nobody
+                self.dequeued[found.text] = found
+        return None
+
+    def attach(self, told: Waiting) -> Waiting | None:
+        """A message handed to the running turn: the words as they were typed, None if `remove` gave them already."""
+        if told.text in self._delivered:
+            self._delivered.remove(told.text)
+            return None
+        self._absorbed += told.text in self.waiting
+        self._delivered.add(told.text)
+        return self.waiting.pop(told.text, told)
+
+    def is_delivered(self, text: str) -> bool:
+        """Whether the turn `text` is only the second record of words already handed over; only the next turn can be."""
+        is_second = text in self._delivered
+        self._delivered.clear()
+        return is_second
+
+    def has_waited(self, text: str) -> bool:
+        """Whether the turn `text` came out of the queue, where several messages may have become one turn."""
+        found = [waiting for waiting in self.dequeued if waiting in text]
+        for waiting in found:
+            del self.dequeued[waiting]
+        return bool(self.waiting.pop(text, None) or found)

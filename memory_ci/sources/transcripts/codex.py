@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from memory_ci.records.event import MID_TURN, Actor, Session
+from memory_ci.records.event import MID_TURN, Session
+from memory_ci.sources.agent_events import PATCHED
 from memory_ci.sources.transcripts.builder import (
     Place,
     SessionBuilder,
@@ -21,11 +22,10 @@ from memory_ci.sources.transcripts.builder import (
     decode,
     encode,
     joined_text,
-    parse_time,
     read_objects,
     relative_paths,
-    session_name,
 )
+from memory_ci.sources.transcripts.prose import IDE_CONTEXT, IDE_REQUEST, is_codex_wrapper
 
 SILENT = frozenset(
     """session_meta turn_context world_state token_usage_record state event_msg/token_count event_msg/agent_message
@@ -60,43 +60,6 @@ FAILED = (
     "apply_patch verification failed",
     "This action was rejected",
 )
-PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-
-
-def outcome(output: object) -> tuple[str, bool | None]:
-    """Text and success of a tool's output: text, parts, or an object (as such or as JSON in the text)."""
-    if isinstance(output, str) and output.startswith("{"):
-        output = as_dict(decode(output.encode(errors="replace"))) or output
-    given = as_dict(output)
-    text = joined_text(given.get("output", given.get("content")) if given else output)
-    code = as_dict(given.get("metadata")).get("exit_code")
-    if isinstance(code, int):
-        return text, code == 0
-    if isinstance(given.get("success"), bool):
-        return text, given["success"]
-    if found := EXIT_CODE.search(text):
-        return text, found[1] == "0"
-    return text, False if text.startswith(FAILED) else None
-
-
-WRAPPERS = (
-    "# AGENTS.md instructions",
-    "<environment_context>",
-    "<user_instructions>",
-    "<permissions instructions>",
-    "<skills_instructions>",
-    "<skill>",
-    "<user_action>",
-    "<user_shell_command>",
-    "<subagent_notification>",
-    "<INSTRUCTIONS>",
-    "Another language model started to solve this problem",
-)
-"""How text begins that Codex puts into a message of role user."""
-
-IDE_CONTEXT = "# Context from my IDE setup:"
-IDE_REQUEST = "## My request for Codex:"
-"""Editors put open files before what was typed; the words of the person come after the second heading."""
 
 
 def sniff(head: bytes) -> bool:
@@ -114,192 +77,186 @@ def _is_record(record: dict[str, Any]) -> bool:
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The one session of a rollout file, streamed; `Origin.line` is the line of its record."""
-    reader = _Reader(SessionBuilder("codex", session_name(name), "codex-rollout", name))
-    for line, record in read_objects(stream, reader.builder):
-        reader.take(line, record)
-    reader.flush()
-    yield reader.builder.build()
+    reader = _Reader(name)
+    for record in read_objects(stream, reader):
+        reader.take(record)
+    yield reader.build()
 
 
-class _Reader:
-    """What must be remembered from one record to the next."""
+class _Reader(SessionBuilder):
+    """What must be remembered from one record to the next.
 
-    def __init__(self, builder: SessionBuilder) -> None:
-        self.builder = builder
-        self.person: Actor = "human"
-        self.agent: Actor = "agent"
-        self.root = ""
-        self.tools: dict[str, str] = {}
-        self.held: list[tuple[Place, str]] = []  # role user, no wrapper, not yet proved to be typed
-        self.heard: list[str] = []  # proved, and its copy of role user not yet met
-        self.proof = ""  # the form of event that proves in this file: a second form repeats the first
+    `held` is of role user, no wrapper, and not yet proved to be typed; `heard` is proved, and its copy of role user not
+    yet met. `proof` is the form of event that proves in this file: a second form repeats the first.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__("codex", "codex-rollout", name)
+        self.held: list[tuple[Place, str]] = []
+        self.heard: list[str] = []
+        self.proof = ""
         self.has_meta = self.is_in_turn = self.is_busy = False
 
-    def take(self, line: int, record: dict[str, Any]) -> None:
-        place = Place(line, parse_time(record.get("timestamp")))
-        kind, payload = as_text(record.get("type")), record.get("payload")
-        if isinstance(payload, dict):
-            self._take_new(kind, payload, place)
-        elif kind:
-            self._item(record, place, is_old=True)
+    def take(self, record: dict[str, Any]) -> None:
+        kind, payload = as_text(record, "type"), as_dict(record, "payload")
+        if not isinstance(record.get("payload"), dict):
+            self._take_old(kind, record)
+        elif kind == "session_meta":
+            self._meta(payload)
+        elif kind == "response_item":
+            self._item(payload, is_old=False)
+        elif kind == "event_msg":
+            self._event(payload)
+        elif kind == "compacted":
+            self._flush()
+            self.add("injected", "compaction", as_text(payload, "message"))
+        elif kind not in SILENT:
+            self.unknown(kind)
+
+    def _take_old(self, kind: str, record: dict[str, Any]) -> None:
+        if kind:
+            self._item(record, is_old=True)
         elif "id" in record:
             self._meta(record)
         elif record.get("record_type") != "state":
-            self.builder.unknown("untyped")
+            self.unknown("")
 
-    def _take_new(self, kind: str, payload: dict[str, Any], place: Place) -> None:
-        if kind == "session_meta":
-            self._meta(payload)
-        elif kind == "response_item":
-            self._item(payload, place, is_old=False)
-        elif kind == "event_msg":
-            self._event(payload, place)
-        elif kind == "compacted":
-            self.flush()
-            self.builder.add("injected", "compaction", as_text(payload.get("message")), place)
-        elif kind not in SILENT:
-            self.builder.unknown(kind or "untyped")
+    def build(self) -> Session:
+        self._flush()
+        return super().build()
 
     def _meta(self, meta: dict[str, Any]) -> None:
         """The first header counts: a fork carries those of its ancestors too, in copy."""
         if self.has_meta:
             return
         self.has_meta = True
-        self.builder.id = as_text(meta.get("id")) or self.builder.id
-        self.root = as_text(meta.get("cwd"))
-        self.builder.branch = as_text(as_dict(meta.get("git")).get("branch"))
+        self.id = as_text(meta, "id") or self.id
+        self.root = as_text(meta, "cwd")
+        self.branch = as_text(meta, "git", "branch")
         origin = meta.get("thread_source")
         if isinstance(meta.get("source"), dict) or (origin is not None and origin != "user"):
-            self.person = self.agent = "subagent"  # started by an agent, a review or a guardian
+            self.person = self.worker = "subagent"  # started by an agent, a review or a guardian
         elif meta.get("source") == "exec":
             self.person = "injected"  # `codex exec`: a script may have written the prompt
 
-    def _event(self, payload: dict[str, Any], place: Place) -> None:
-        kind = as_text(payload.get("type"))
-        item = as_dict(payload.get("item")) if kind == "item_completed" else {}
+    def _event(self, payload: dict[str, Any]) -> None:
+        kind = as_text(payload, "type")
+        item = as_dict(payload, "item") if kind == "item_completed" else {}
         if kind == "user_message" or item.get("type") == "UserMessage":
-            self._said(payload, item, place)
+            self._said(payload, item)
         elif kind in STARTS | ENDS:
-            self.flush()
+            self._flush()
             self.is_in_turn, self.is_busy = kind in STARTS, False
         elif kind == "turn_aborted":
             self.is_in_turn = self.is_busy = False
             if payload.get("reason") in (None, "interrupted"):
-                self._interrupted(place)
-        elif kind == "thread_rolled_back":
-            self._rolled_back(payload.get("num_turns"), place)
+                self._interrupted()
+        elif kind == "thread_rolled_back":  # what a person took back counts no more; that it was taken back does
+            self._flush()
+            turns = payload.get("num_turns")
+            typed = [event.seq for event in self.events if (event.actor, event.kind) == (self.person, "text")]
+            if isinstance(turns, int) and turns > 0 and typed:
+                del self.events[typed[-min(turns, len(typed))] :]
+            self.add(self.person, "interrupt", labels=(("via", "rollback"),))
         elif f"event_msg/{kind}" not in SILENT:
-            self.builder.unknown(f"event_msg/{kind}")
+            self.unknown(f"event_msg/{kind}")
 
-    def _said(self, payload: dict[str, Any], item: dict[str, Any], place: Place) -> None:
-        """A message that an event proves to be typed, unless it is of the form that only repeats, or wraps."""
+    def _said(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
+        """A message that an event proves to be typed, unless it is of the form that only repeats, or wraps.
+
+        It is paired with its copy of role user, which may stand before or after it.
+        """
         form = "item" if item else "event"
         self.proof = self.proof or form
-        text = joined_text(item.get("content")) if item else as_text(payload.get("message"))
+        text = joined_text(item, "content") if item else as_text(payload, "message")
         if form != self.proof or not text.strip():
             return
-        self._settle(text)
-        if text.lstrip().startswith(ABORTED):
-            self._interrupted(place)
-        elif _is_wrapper(text) or payload.get("kind", "plain") != "plain":
-            self.builder.add("injected", "text", text, place)
+        if copy := next((one for one in self.held if text in one[1]), None):
+            self.held.remove(copy)
         else:
-            self._human(text, place, as_text(item.get("id")))
+            self.heard.append(text)
+        if text.lstrip().startswith(ABORTED):
+            self._interrupted()
+        elif is_codex_wrapper(text) or payload.get("kind", "plain") != "plain":
+            self.add("injected", "text", text)
+        else:
+            self._human(text, as_text(item, "id"))
 
-    def _settle(self, text: str) -> None:
-        """Pair a typed message with its copy of role user, which may stand before or after it."""
-        for number, (_, copy) in enumerate(self.held):
-            if text in copy:
-                del self.held[number]
-                return
-        self.heard.append(text)
+    def _human(self, text: str, uid: str = "") -> None:
+        """What the person typed of `text`, without the context that an editor put before it."""
+        labels = (MID_TURN,) if self.is_in_turn and self.is_busy and self.person == "human" else ()
+        typed = text.partition(IDE_REQUEST)[2].strip() if text.startswith(IDE_CONTEXT) else text
+        self.add(self.person, "text", typed, uid=uid, labels=labels)
 
-    def _human(self, text: str, place: Place, uid: str = "") -> None:
-        is_mid_turn = self.is_in_turn and self.is_busy and self.person == "human"
-        labels = (MID_TURN,) if is_mid_turn else ()
-        self.builder.add(self.person, "text", _typed_words(text), place, uid=uid, labels=labels)
-
-    def _interrupted(self, place: Place) -> None:
+    def _interrupted(self) -> None:
         """An event and a marker of role user tell of one interruption."""
-        if not self.builder.events or self.builder.events[-1].kind != "interrupt":
-            self.builder.add(self.person, "interrupt", "", place)
+        if not self.events or self.events[-1].kind != "interrupt":
+            self.add(self.person, "interrupt")
 
-    def _rolled_back(self, turns: object, place: Place) -> None:
-        """What a person took back counts no more; that it was taken back does."""
-        self.flush()
-        typed = [event.seq for event in self.builder.events if (event.actor, event.kind) == (self.person, "text")]
-        if isinstance(turns, int) and turns > 0 and typed:
-            del self.builder.events[typed[-min(turns, len(typed))] :]
-        self.builder.add(self.person, "interrupt", "", place, labels=(("via", "rollback"),))
-
-    def _item(self, item: dict[str, Any], place: Place, *, is_old: bool) -> None:
-        kind = as_text(item.get("type"))
+    def _item(self, item: dict[str, Any], *, is_old: bool) -> None:
+        kind, uid = as_text(item, "type"), as_text(item, "call_id")
         if kind == "message":
-            self._message(item, place, is_old)
+            self._message(item, joined_text(item, "content"), is_old)
         elif kind in CALLS:
-            self._call(kind, item, place)
+            self._works()
+            given = item.get(CALLS[kind])
+            text = given if isinstance(given, str) else encode(given)
+            paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
+            self.call(self.worker, text, uid, as_text(item, "name") or kind.removesuffix("_call"), paths)
         elif kind in OUTPUTS:
-            self._output(item, place)
+            tool, (text, ok) = self.tools.get(uid), outcome(item.get("output"))
+            if text.strip() in REJECTED and self.person == "human":
+                self.add("human", "rejection", uid=uid, tool=tool, ok=False)
+            else:
+                self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
         elif f"response_item/{kind}" not in SILENT:
-            self.builder.unknown(f"response_item/{kind}")
+            self.unknown(f"response_item/{kind}")
 
-    def _message(self, item: dict[str, Any], place: Place, is_old: bool) -> None:
-        role, text = item.get("role"), joined_text(item.get("content"))
+    def _message(self, item: dict[str, Any], text: str, is_old: bool) -> None:
         if not text:
             return
-        if role == "user":
-            self._user(text, place, is_old)
-        elif role == "assistant":
+        if item.get("role") == "user":
+            self._user(text, is_old)
+        elif item.get("role") == "assistant":
             self._works()
-            self.builder.add(self.agent, "text", text, place, uid=as_text(item.get("id")))
+            self.add(self.worker, "text", text, uid=as_text(item, "id"))
         else:
-            self.builder.add("injected", "text", text, place, uid=as_text(item.get("id")))
+            self.add("injected", "text", text, uid=as_text(item, "id"))
 
-    def _user(self, text: str, place: Place, is_old: bool) -> None:
+    def _user(self, text: str, is_old: bool) -> None:
         if text.lstrip().startswith(ABORTED):
-            self._interrupted(place)
-        elif _is_wrapper(text):
-            self.builder.add("injected", "text", text, place)
+            self._interrupted()
+        elif is_codex_wrapper(text):
+            self.add("injected", "text", text)
         elif is_old:
-            self._human(text, place)
+            self._human(text)
         elif heard := next((heard for heard in self.heard if heard in text), None):
             self.heard.remove(heard)
         else:
-            self.held.append((place, text))
+            self.held.append((self.place, text))
 
     def _works(self) -> None:
-        self.flush()
+        self._flush()
         self.is_busy = True
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Messages of role user that no event proved: nobody typed them, as far as the file tells."""
         for place, text in self.held:
-            self.builder.add("injected", "text", text, place)
+            self.add("injected", "text", text, place)
         self.held, self.heard = [], []
 
-    def _call(self, kind: str, item: dict[str, Any], place: Place) -> None:
-        self._works()
-        given = item.get(CALLS[kind])
-        text = given if isinstance(given, str) else encode(given)
-        uid, tool = as_text(item.get("call_id")), as_text(item.get("name")) or kind.removesuffix("_call")
-        self.tools[uid] = tool
-        paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
-        self.builder.add(self.agent, "tool_call", text, place, uid=uid and f"{uid}:call", tool=tool, paths=paths)
 
-    def _output(self, item: dict[str, Any], place: Place) -> None:
-        uid = as_text(item.get("call_id"))
-        tool, (text, ok) = self.tools.get(uid), outcome(item.get("output"))
-        if text.strip() in REJECTED and self.person == "human":
-            self.builder.add("human", "rejection", "", place, uid=uid, tool=tool, ok=False)
-            return
-        self.builder.add("tool", "tool_result", text, place, uid=uid, tool=tool, ok=ok)
-
-
-def _is_wrapper(text: str) -> bool:
-    """Whether Codex, and nobody else, put `text` into a message of role user."""
-    return text.lstrip().startswith(WRAPPERS)
-
-
-def _typed_words(text: str) -> str:
-    """What the person typed of `text`, without the context that an editor put before it."""
-    return text.partition(IDE_REQUEST)[2].strip() if text.startswith(IDE_CONTEXT) else text
+def outcome(output: object) -> tuple[str, bool | None]:
+    """Text and success of a tool's output: text, parts, or an object (as such or as JSON in the text)."""
+    if isinstance(output, str) and output.startswith("{"):
+        output = as_dict(decode(output.encode(errors="replace"))) or output
+    given = as_dict(output)
+    text = joined_text(given.get("output", given.get("content")) if given else output)
+    code = as_dict(given.get("metadata")).get("exit_code")
+    if isinstance(code, int):
+        return text, code == 0
+    if isinstance(given.get("success"), bool):
+        return text, given["success"]
+    if found := EXIT_CODE.search(text):
+        return text, found[1] == "0"
+    return text, False if text.startswith(FAILED) else None

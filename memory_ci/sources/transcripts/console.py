@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder
-from memory_ci.sources.transcripts.prose import dated_name, read_lines, typed_words
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, read_lines
+from memory_ci.sources.transcripts.prose import typed_words
 
 PROMPT = re.compile(r"[>\u276f] (?P<words>\S.*)")
 AGENT, THINKING, RESULT = "⏺ ", "✻ ", "  ⎿ "
@@ -37,80 +37,55 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The one session of a copy; `Origin.line` is where a prompt, an answer or a result begins."""
-    reader = _Reader(SessionBuilder("claude-code", dated_name(name, None), "claude-console", name))
-    for number, text in read_lines(stream):
-        reader.take(number, text)
-    yield reader.finish()
+    """The one session of a copy; `Origin.line` is where a prompt, an answer or a result begins.
+
+    A prompt at the end that nobody answered is nobody's.
+    """
+    builder = SessionBuilder("claude-code", "claude-console", name, dated_name(name))
+    kind, lines, is_after_blank = "", list[str](), True
+    for number, line in read_lines(stream):
+        if line is None:
+            builder.bad_lines += 1
+            continue
+        text = line.replace(FIXED_SPACE, " ")
+        if begun := _kind_of(text, kind, is_after_blank):
+            _add(builder, kind, lines, answered_by=begun)
+            builder.records += 1
+            builder.place, kind, lines = Place(number), begun, []
+        lines.append(text)
+        is_after_blank = not text.strip()
+    _add(builder, kind, lines, answered_by="")
+    yield builder.build()
 
 
-class _Reader:
-    """The block that is being collected, and the prompt that waits for its answer."""
+def _kind_of(text: str, kind: str, is_after_blank: bool) -> str:
+    """What begins with this line, in or behind a block of a `kind`; empty if it goes on with what is there."""
+    if text.startswith(AGENT):
+        return "agent"
+    if text.startswith(THINKING) and kind == "prompt":
+        return "thinking"
+    if text.startswith(RESULT):
+        return "result"
+    if is_after_blank and PROMPT.fullmatch(text):
+        return "prompt"
+    return "noise" if NOISE.match(text) else ""
 
-    def __init__(self, builder: SessionBuilder) -> None:
-        self.builder = builder
-        self.kind = ""
-        self.lines: list[str] = []
-        self.line = 0
-        self.is_after_blank = True
 
-    def take(self, number: int, text: str | None) -> None:
-        """One line of the copy, None for a line that cannot be read."""
-        if text is None:
-            self.builder.bad_line()
-            return
-        text = text.replace(FIXED_SPACE, " ")
-        kind = self._kind_of(text)
-        if kind:
-            self._flush(answered_by=kind)
-            self.builder.record()
-            self.kind, self.line = kind, number
-        self.lines.append(text)
-        self.is_after_blank = not text.strip()
-
-    def finish(self) -> Session:
-        """The session; a prompt at the end that nobody answered is left out."""
-        self._flush(answered_by="")
-        return self.builder.build()
-
-    def _kind_of(self, text: str) -> str:
-        """What begins with this line; empty if it goes on with what is there."""
-        if text.startswith(AGENT):
-            return "agent"
-        if text.startswith(THINKING) and self.kind == "prompt":
-            return "thinking"
-        if text.startswith(RESULT):
-            return "result"
-        if self.is_after_blank and PROMPT.fullmatch(text):
-            return "prompt"
-        return "noise" if NOISE.match(text) else ""
-
-    def _flush(self, answered_by: str) -> None:
-        text = "\n".join(line[2:] if line.startswith("  ") else line for line in self.lines).strip()
-        kind, self.kind, self.lines = self.kind, "", []
-        if kind == "prompt":
-            self._prompt(text[2:].strip(), answered_by)
-        elif kind == "agent":
-            self._agent(text)
-        elif kind == "result":
-            self._result(text.removeprefix("⎿").strip())
-
-    def _prompt(self, text: str, answered_by: str) -> None:
-        if answered_by in ("agent", "thinking") and typed_words(text) == text:
-            self.builder.add("human", "text", text, Place(self.line))
+def _add(builder: SessionBuilder, kind: str, lines: list[str], answered_by: str) -> None:
+    """The event of one block."""
+    text = "\n".join(line[2:] if line.startswith("  ") else line for line in lines).strip()
+    if kind == "prompt":
+        text = text[2:].strip()
+        is_typed = answered_by in ("agent", "thinking") and typed_words(text) == text
+        builder.add("human" if is_typed else "injected", "text", text)
+    elif kind == "agent" and (call := CALL.fullmatch(text)):
+        builder.add("agent", "tool_call", call["given"], tool=call["tool"])
+    elif kind == "agent":
+        builder.add("agent", "text", text.removeprefix(AGENT))
+    elif kind == "result":
+        text = text.removeprefix("⎿").strip()
+        if text in (REFUSED, STOPPED):
+            is_refused = text == REFUSED
+            builder.add("human", "rejection" if is_refused else "interrupt", "" if is_refused else text)
         else:
-            self.builder.add("injected", "text", text, Place(self.line))
-
-    def _agent(self, text: str) -> None:
-        if call := CALL.fullmatch(text):
-            self.builder.add("agent", "tool_call", call["given"], Place(self.line), tool=call["tool"])
-        else:
-            self.builder.add("agent", "text", text.removeprefix(AGENT), Place(self.line))
-
-    def _result(self, text: str) -> None:
-        if text == REFUSED:
-            self.builder.add("human", "rejection", "", Place(self.line))
-        elif text == STOPPED:
-            self.builder.add("human", "interrupt", text, Place(self.line))
-        else:
-            self.builder.add("tool", "tool_result", text, Place(self.line))
+            builder.add("tool", "tool_result", text)

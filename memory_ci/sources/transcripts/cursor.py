@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from memory_ci.records.event import Actor, Session
+from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.builder import (
     Place,
     SessionBuilder,
@@ -23,11 +23,11 @@ from memory_ci.sources.transcripts.builder import (
     as_text,
     decode,
     encode,
+    read_lines,
     read_objects,
     relative_paths,
-    session_name,
+    value_at,
 )
-from memory_ci.sources.transcripts.prose import read_lines
 
 TAKES_ROOTS = True
 """`read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own."""
@@ -55,82 +55,105 @@ def sniff(head: bytes) -> bool:
         return True
     found = (as_dict(decode(line)) for line in head.splitlines() if line.strip())
     first = next((record for record in found if "status" not in record), {})
-    return first.get("role") in ROLES and first.keys() <= {"role", "message", "timestamp"} and _has_content(first)
-
-
-def _has_content(record: dict[str, Any]) -> bool:
-    return isinstance(as_dict(record.get("message")).get("content"), list | str)
+    has_content = isinstance(value_at(first, "message", "content"), list | str)
+    return first.get("role") in ROLES and first.keys() <= {"role", "message", "timestamp"} and has_content
 
 
 def read(stream: BinaryIO, name: str, roots: Sequence[Path] = ()) -> Iterator[Session]:
     """The one session of a file; one in a directory `subagents` is a sub-agent's."""
     is_text = bool(HEAD.match(stream.read(100)))
     stream.seek(0)
-    builder = SessionBuilder("cursor", session_name(name), "cursor-text" if is_text else "cursor-jsonl", name)
-    reader = _Reader(builder, roots, "subagents" in name.split("/")[:-1])
+    reader = _Reader("cursor", "cursor-text" if is_text else "cursor-jsonl", name)
+    reader.roots = roots
+    if "subagents" in name.split("/")[:-1]:
+        reader.person = reader.worker = "subagent"
     if is_text:
-        _read_text(stream, reader)
+        reader.read_text(stream)
     else:
-        for line, record in read_objects(stream, builder):
-            reader.take(line, record)
-    yield builder.build()
+        for record in read_objects(stream, reader):
+            reader.take(record)
+    yield reader.build()
 
 
-class _Reader:
+class _Reader(SessionBuilder):
     """`at` is the time of the last prompt that has one: what follows is given it."""
 
-    def __init__(self, builder: SessionBuilder, roots: Sequence[Path], is_inner: bool) -> None:
-        self.builder, self.roots = builder, roots
-        self.person: Actor = "subagent" if is_inner else "human"
-        self.agent: Actor = "subagent" if is_inner else "agent"
-        self.at: datetime | None = None
+    roots: Sequence[Path] = ()
+    at: datetime | None = None
 
-    def take(self, line: int, record: dict[str, Any]) -> None:
+    def take(self, record: dict[str, Any]) -> None:
         """One line of JSON."""
+        self.place = Place(self.place.line, self.at)
         if record.get("role") not in ROLES:
             if record.get("status") == ABORTED:
-                self.builder.add("human", "interrupt", "", Place(line, self.at))
+                self.add("human", "interrupt")
             elif "status" not in record:
-                self.builder.unknown(as_text(record.get("type")) or "untyped")
+                self.unknown(record.get("type"))
             return
-        content = as_dict(record.get("message")).get("content")
+        content = as_dict(record, "message").get("content")
         for part in as_list(content) or [content]:
             block = as_dict(part) or {"type": "text", "text": part}
             if block.get("type") == "text":
-                say = self.ask if record["role"] == "user" else self.say
-                say(as_text(block.get("text")), line)
+                say = self.ask if record["role"] == "user" else self.answer
+                say(as_text(block, "text"))
             elif block.get("type") == "tool_use":
-                self.call(as_text(block.get("name")), block.get("input"), line)
+                self.use(as_text(block, "name"), block.get("input"))
             else:
-                self.builder.unknown(as_text(block.get("type")) or "untyped")
+                self.unknown(block.get("type"))
 
-    def ask(self, text: str, line: int) -> None:
+    def read_text(self, stream: BinaryIO) -> None:
+        """The text form: blocks that begin with a mark of their own in a line; a prompt ends with its closing tag."""
+        kind = tool = ""
+        lines: list[str] = []
+        is_typed = False
+        for number, line in read_lines(stream):
+            if line is None:
+                self.bad_lines += 1
+            elif is_typed or not (mark := MARK.fullmatch(line.rstrip())):
+                lines.append(line)
+                is_typed = (is_typed or line.startswith(OPEN)) and kind == "user" and CLOSE not in line
+            else:
+                self._finish(kind, tool, lines)
+                self.records += 1
+                kind, tool, lines = mark["what"] or mark["who"], mark["tool"] or "", []
+                self.place = Place(number, self.at)
+        self._finish(kind, tool, lines)
+
+    def _finish(self, kind: str, tool: str, lines: list[str]) -> None:
+        """One block of the text form."""
+        text = "\n".join(lines).strip()
+        if kind == "user":
+            self.ask(text)
+        elif kind == "Tool call":
+            self.use(tool, dict(line.strip().partition(": ")[::2] for line in lines if line.strip()))
+        elif kind == "Tool result":
+            self.add("tool", "tool_result", text, Place(self.place.line), tool=tool)
+        else:
+            self.answer(text.removeprefix(THINKING))
+
+    def ask(self, text: str) -> None:
         """A message to the agent: what was typed, and apart from it what was added."""
         if when := WHEN.search(text):
             self.at = _parse_when(when) or self.at
-        place = Place(line, self.at)
+            self.place = Place(self.place.line, self.at)
         before, opened, behind = text.rpartition(OPEN)  # a file that was attached before it may hold such tags
         typed, closed, after = behind.rpartition(CLOSE)
         if not (opened and closed) or NOTIFIED in before:
-            self.builder.add("injected", "text", text, place)
+            self.add("injected", "text", text)
             return
-        if added := (before.replace(when[0] if when else "", "") + after).strip():
-            self.builder.add("injected", "text", added, place)
-        if typed := typed.strip():
-            self.builder.add(self.person, "text", typed, place)
+        self.say("injected", (before.replace(when[0] if when else "", "") + after).strip())
+        self.say(self.person, typed.strip())
 
-    def say(self, text: str, line: int) -> None:
+    def answer(self, text: str) -> None:
         """Words of the agent."""
-        if said := WITHHELD.sub("\n\n", text).strip():
-            self.builder.add(self.agent, "text", said, Place(line, self.at))
+        self.say(self.worker, WITHHELD.sub("\n\n", text).strip())
 
-    def call(self, tool: str, given: object, line: int) -> None:
+    def use(self, tool: str, given: object) -> None:
         """A tool called; the files of the work tree that it names."""
-        named = [as_text(as_dict(given).get(name)) for name in PATHS]
+        named = [as_text(given, name) for name in PATHS]
         root = next((str(root) for root in self.roots for path in named if path.startswith(f"{root}/")), "")
-        paths = relative_paths(filter(None, named), root)
         text = given if isinstance(given, str) else encode(given)
-        self.builder.add(self.agent, "tool_call", text, Place(line, self.at), tool=tool, paths=paths)
+        self.add(self.worker, "tool_call", text, tool=tool, paths=relative_paths(filter(None, named), root))
 
 
 def _parse_when(found: re.Match[str]) -> datetime | None:
@@ -142,37 +165,3 @@ def _parse_when(found: re.Match[str]) -> datetime | None:
         return local.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def _read_text(stream: BinaryIO, reader: _Reader) -> None:
-    """The text form: blocks that begin with a mark of their own in a line; a prompt ends with its closing tag."""
-    kind, tool, first = "", "", 0
-    lines: list[str] = []
-    is_typed = False
-
-    def finish() -> None:
-        text = "\n".join(lines).strip()
-        if kind == "user":
-            reader.ask(text, first)
-        elif kind == "Tool call":
-            given = dict(line.strip().partition(": ")[::2] for line in lines if line.strip())
-            reader.call(tool, given, first)
-        elif kind == "Tool result":
-            reader.builder.add("tool", "tool_result", text, Place(first), tool=tool)
-        else:
-            reader.say(text.removeprefix(THINKING), first)
-
-    for number, line in read_lines(stream):
-        if line is None:
-            reader.builder.bad_line()
-            continue
-        mark = None if is_typed else MARK.fullmatch(line.rstrip())
-        if mark is None:
-            lines.append(line)
-            is_typed = (is_typed or line.startswith(OPEN)) and kind == "user" and CLOSE not in line
-            continue
-        finish()
-        reader.builder.record()
-        kind, tool, first = mark["what"] or mark["who"], mark["tool"] or "", number
-        lines = []
-    finish()

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import BinaryIO, Literal
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memory_ci.records.event import Actor, Event, EventKind, Origin, Session, SessionCounts, Severity
 
@@ -63,11 +63,15 @@ def write_digest(session: Session, max_bytes: int, redact: Callable[[str], str])
     their first and their last words, the oldest of each first. The header alone may exceed a tiny limit.
     """
     kept = [event for event in session.events if _is_kept(event)]
-    encoded = [msgspec.json.encode(_line(event, session, redact)) + b"\n" for event in kept]
-    room = max_bytes - len(_header(session, redact, len(kept)))
-    dropped = _over_limit(kept, [len(line) for line in encoded], room)
-    lines = [line for number, line in enumerate(encoded) if number not in dropped]
-    return _header(session, redact, len(dropped)) + b"".join(lines)
+    lines = {at: msgspec.json.encode(_line(event, session, redact)) + b"\n" for at, event in enumerate(kept)}
+    total, whole = sum(map(len, lines.values())), len(kept)
+    room = max_bytes - len(_header(session, redact, whole))
+    ranks = _ranks(kept)
+    for at in sorted(range(whole), key=ranks.__getitem__):
+        if total <= room:
+            break
+        total -= len(lines.pop(at))
+    return _header(session, redact, whole - len(lines)) + b"".join(lines.values())
 
 
 def sniff(head: bytes) -> bool:
@@ -81,25 +85,20 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         header = msgspec.json.decode(stream.readline(), type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return
+    key = f"{header.agent}:{header.id}"
     events: list[Event] = []
-    bad = 0
+    bad = header.counts.bad_lines
     for line in stream:
         try:
-            events.append(_event(msgspec.json.decode(line, type=Line), header))
+            told = asdict(msgspec.json.decode(line, type=Line))
         except (msgspec.DecodeError, UnicodeDecodeError):
             bad += 1
-    yield Session(
-        agent=header.agent,
-        id=header.id,
-        format=header.format,
-        path=header.path,
-        events=tuple(events),
-        counts=replace(header.counts, bad_lines=header.counts.bad_lines + bad),
-        branch=header.branch,
-        started=header.started,
-        ended=header.ended,
-        pull_requests=header.pull_requests,
-    )
+            continue
+        place = Origin(kind="session", id=key, path=told.pop("path") or header.path, line=told.pop("line"))
+        events.append(Event(**told, origin=place, session=key))
+    said = asdict(header) | {"counts": replace(header.counts, bad_lines=bad)}
+    del said["version"], said["left_out"]
+    yield Session(**said, events=tuple(events))
 
 
 def _is_kept(event: Event) -> bool:
@@ -129,13 +128,17 @@ def _header(session: Session, redact: Callable[[str], str], left_out: int) -> by
 
 
 def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
+    """Words are masked before they are cut, for half a credential is known by no pattern."""
     path = event.origin.path or session.path
+    text = "" if event.kind == "tool_call" else _clean(event.text, redact)
+    if event.actor != "human" and len(text) > MAX_TEXT:
+        text = text[: MAX_TEXT - 1] + "…" if event.kind == "tool_result" else "…" + text[1 - MAX_TEXT :]
     return Line(
         seq=event.seq,
         at=event.at,
         actor=event.actor,
         kind=event.kind,
-        text=_text(event, redact),
+        text=text,
         line=event.origin.line,
         path="" if path == session.path else _file_name(path, redact),
         tool=event.tool and _clean(event.tool, redact),
@@ -145,42 +148,6 @@ def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
         labels=tuple((_clean(key, redact), _clean(value, redact)) for key, value in event.labels),
         uid=safe_id(event.uid, redact),
     )
-
-
-def safe_id(text: str, redact: Callable[[str], str]) -> str:
-    """An id without control characters; one that holds what must be masked becomes its hash, so that two stay two."""
-    bare = "".join(char for char in text.encode("utf-8", "replace").decode() if char.isprintable())
-    return bare if redact(bare) == bare else hashlib.sha256(bare.encode()).hexdigest()[:32]
-
-
-def _text(event: Event, redact: Callable[[str], str]) -> str:
-    """What is kept of the words; masked before they are cut, for half a credential is known by no pattern."""
-    if event.kind == "tool_call":
-        return ""
-    text = _clean(event.text, redact)
-    if event.actor == "human" or len(text) <= MAX_TEXT:
-        return text
-    return text[: MAX_TEXT - 1] + "…" if event.kind == "tool_result" else "…" + text[1 - MAX_TEXT :]
-
-
-def _clean(text: str, redact: Callable[[str], str]) -> str:
-    """Masked, and without half characters (JSON can spell a lone surrogate), which no file can hold."""
-    return redact(text.encode("utf-8", "replace").decode())
-
-
-def _file_name(path: str, redact: Callable[[str], str]) -> str:
-    return _clean(path.replace("\\", "/").rpartition("/")[2], redact)
-
-
-def _over_limit(events: Sequence[Event], sizes: Sequence[int], room: int) -> frozenset[int]:
-    """The numbers of the events to leave out, so that what remains fits into `room` bytes."""
-    total, dropped = sum(sizes), set[int]()
-    for number in sorted(range(len(events)), key=_ranks(events).__getitem__):
-        if total <= room:
-            break
-        total -= sizes[number]
-        dropped.add(number)
-    return frozenset(dropped)
 
 
 def _ranks(events: Sequence[Event]) -> list[int]:
@@ -194,20 +161,16 @@ def _ranks(events: Sequence[Event]) -> list[int]:
     return ranks
 
 
-def _event(line: Line, header: Header) -> Event:
-    key = f"{header.agent}:{header.id}"
-    return Event(
-        seq=line.seq,
-        at=line.at,
-        actor=line.actor,
-        kind=line.kind,
-        text=line.text,
-        origin=Origin(kind="session", id=key, path=line.path or header.path, line=line.line),
-        tool=line.tool,
-        ok=line.ok,
-        severity=line.severity,
-        paths=line.paths,
-        labels=line.labels,
-        session=key,
-        uid=line.uid,
-    )
+def safe_id(text: str, redact: Callable[[str], str]) -> str:
+    """An id without control characters; one that holds what must be masked becomes its hash, so that two stay two."""
+    bare = "".join(char for char in text.encode("utf-8", "replace").decode() if char.isprintable())
+    return bare if redact(bare) == bare else hashlib.sha256(bare.encode()).hexdigest()[:32]
+
+
+def _clean(text: str, redact: Callable[[str], str]) -> str:
+    """Masked, and without half characters (JSON can spell a lone surrogate), which no file can hold."""
+    return redact(text.encode("utf-8", "replace").decode())
+
+
+def _file_name(path: str, redact: Callable[[str], str]) -> str:
+    return _clean(path.replace("\\", "/").rpartition("/")[2], redact)

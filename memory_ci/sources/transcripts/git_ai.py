@@ -24,11 +24,9 @@ from memory_ci.sources.transcripts.builder import (
     decode,
     encode,
     parse_time,
-    session_name,
     touched_paths,
 )
-from memory_ci.sources.transcripts.claude_record import INTERRUPT, REJECTED
-from memory_ci.sources.transcripts.prose import add_turn, typed_words
+from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, typed_words
 
 FORMAT = "git-ai-note"
 NOTE = re.compile(rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.')
@@ -60,13 +58,23 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     divider = DIVIDER.search(data)
     note = decode(data[divider.end() :]) if divider and len(data) <= MAX_DOCUMENT else None
     if not isinstance(note, dict):
-        broken = SessionBuilder("git-ai", session_name(name), FORMAT, name)
-        broken.bad_line()
+        broken = SessionBuilder("git-ai", FORMAT, name)
+        broken.bad_lines += 1
         yield broken.build()
         return
     lines = _message_lines(data)
-    for key, prompt in as_dict(note.get("prompts")).items():
-        yield _session(key, as_dict(prompt), name, lines)
+    for key, prompt in as_dict(note, "prompts").items():
+        tool = as_text(prompt, "agent_id", "tool")
+        uid = as_text(prompt, "agent_id", "id") or key
+        reader = _Reader(TOOLS.get(tool, tool or "git-ai"), FORMAT, name, uid)
+        for message in as_list(prompt, "messages"):
+            reader.records += 1
+            if isinstance(message, dict):
+                reader.place = Place(next(lines), parse_time(message.get("timestamp")))
+                reader.take(message)
+            else:
+                reader.bad_lines += 1
+        yield reader.build()
 
 
 def _message_lines(data: bytes) -> Iterator[int]:
@@ -79,87 +87,64 @@ def _message_lines(data: bytes) -> Iterator[int]:
         yield line
 
 
-def _session(key: str, prompt: dict[str, Any], name: str, lines: Iterator[int]) -> Session:
-    agent = as_dict(prompt.get("agent_id"))
-    tool = as_text(agent.get("tool"))
-    reader = _Reader(SessionBuilder(TOOLS.get(tool, tool or "git-ai"), as_text(agent.get("id")) or key, FORMAT, name))
-    for message in as_list(prompt.get("messages")):
-        reader.builder.record()
-        if isinstance(message, dict):
-            reader.take(next(lines), message)
-        else:
-            reader.builder.bad_line()
-    return reader.builder.build()
-
-
-class _Reader:
+class _Reader(SessionBuilder):
     """One prompt record while it is read: whose turn it is."""
 
-    def __init__(self, builder: SessionBuilder) -> None:
-        self.builder = builder
-        self.open_calls = 0
-        self.is_working = False
-        self.stopped_at: datetime | None = None
-        self.wrapped_at: tuple[datetime | None] | None = None
+    open_calls = 0
+    is_working = False
+    stopped_at: datetime | None = None
+    wrapped_at: tuple[datetime | None] | None = None
 
-    def take(self, line: int, message: dict[str, Any]) -> None:
-        """One message, at `line` of the note."""
-        kind, text, at = message.get("type"), as_text(message.get("text")), parse_time(message.get("timestamp"))
-        if kind == "user":
-            self._user(line, text, at)
+    def take(self, message: dict[str, Any]) -> None:
+        """One message."""
+        kind, text = message.get("type"), as_text(message, "text")
+        if kind == "user" and self.agent == "cursor":
+            self._cursor(text)
+        elif kind == "user":
+            self._user(text)
         elif kind in ("assistant", "plan"):
             self.is_working, self.open_calls, self.wrapped_at = False, 0, None
-            if text.strip():
-                self.builder.add("agent", "text", text, Place(line, at))
+            self.say("agent", text)
         elif kind == "tool_use":
-            self._call(line, message, at)
+            self.is_working, self.stopped_at = True, None
+            self.open_calls += 1
+            given = message.get("input")
+            called = as_text(given, "command") or encode(given)
+            tool, paths = as_text(message, "name") or None, touched_paths(given, *FILES)
+            self.add("agent", "tool_call", called, tool=tool, paths=paths)
         elif kind != "thinking":
-            self.builder.unknown(as_text(kind) or "(none)")
+            self.unknown(kind, "(none)")
 
-    def _call(self, line: int, message: dict[str, Any], at: datetime | None) -> None:
-        self.is_working, self.stopped_at = True, None
-        self.open_calls += 1
-        given, tool = message.get("input"), as_text(message.get("name")) or None
-        text = as_text(as_dict(given).get("command")) or encode(given)
-        paths = touched_paths(given, *FILES)
-        self.builder.add("agent", "tool_call", text, Place(line, at), tool=tool, paths=paths)
+    def _user(self, text: str) -> None:
+        """What came while a tool worked; after a refusal, with all calls answered, the next turn is a person's.
 
-    def _user(self, line: int, text: str, at: datetime | None) -> None:
-        if self.builder.agent == "cursor":
-            self._cursor(line, text, at)
-        elif self.is_working and not (self.stopped_at and at and at > self.stopped_at):
-            self._result(line, text, at)
-        elif self._is_expansion(text, at):
-            self.builder.add("injected", "text", text, Place(line, at))
+        What Claude Code made of a command or skill has the time of that.
+        """
+        at = self.place.at
+        is_claude = self.agent == TOOLS["claude"]
+        if self.is_working and not (self.stopped_at and at and at > self.stopped_at):
+            self._result(text)
+        elif is_claude and (self.wrapped_at == (at,) or (text.strip() == WARM_UP and not self.events)):
+            self.add("injected", "text", text)
         else:
             self.is_working = False
             self.wrapped_at = None if typed_words(text) else (at,)
-            add_turn(self.builder, text, Place(line, at))
+            add_turn(self, text)
 
-    def _is_expansion(self, text: str, at: datetime | None) -> bool:
-        """Whether Claude Code made `text` of a command or skill, whose time it then has."""
-        if self.builder.agent != TOOLS["claude"]:
-            return False
-        return self.wrapped_at == (at,) or (text.strip() == WARM_UP and not self.builder.events)
-
-    def _result(self, line: int, text: str, at: datetime | None) -> None:
-        """What came while a tool worked; after a refusal, with all calls answered, the next turn is a person's."""
+    def _result(self, text: str) -> None:
         self.open_calls -= 1
-        if REJECTED.match(text):
-            self.builder.add("human", "rejection", "", Place(line, at))
-        elif text.startswith(INTERRUPT):
-            self.builder.add("human", "interrupt", text, Place(line, at))
-        else:
-            self.builder.add("tool", "tool_result", text, Place(line, at))
+        is_refused = bool(REJECTED.match(text))
+        if not is_refused and not text.startswith(INTERRUPT):
+            self.add("tool", "tool_result", text)
             return
-        self.stopped_at = at if self.open_calls <= 0 else None
+        self.add("human", "rejection" if is_refused else "interrupt", "" if is_refused else text)
+        self.stopped_at = self.place.at if self.open_calls <= 0 else None
 
-    def _cursor(self, line: int, text: str, at: datetime | None) -> None:
+    def _cursor(self, text: str) -> None:
         around, start, rest = text.rpartition(QUERY_START)
         if start and rest.rstrip().endswith(QUERY_END):
             words = rest.rstrip().removesuffix(QUERY_END).strip()
         else:
             around, words = (text, "") if WRAPPED.search(text) else ("", text)
-        if around.strip():
-            self.builder.add("injected", "text", around, Place(line, at))
-        add_turn(self.builder, words, Place(line, at))
+        self.say("injected", around)
+        add_turn(self, words)

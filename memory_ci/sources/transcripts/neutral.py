@@ -16,7 +16,6 @@ from memory_ci.sources.transcripts.builder import (
     as_text,
     parse_time,
     relative_paths,
-    session_name,
 )
 
 FIRST = re.compile(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
@@ -31,29 +30,29 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The one session of a document; `Origin.line` is that of the event's id, where it has one."""
-    builder = SessionBuilder("neutral", session_name(name), "neutral-json", name)
+    builder = SessionBuilder("neutral", "neutral-json", name)
     document = Document(stream, builder)
-    told = as_dict(document.value)
-    builder.agent = as_text(told.get("agent")) or builder.agent
-    builder.id = as_text(told.get("id")) or builder.id
-    builder.branch = as_text(told.get("branch"))
-    for event in map(as_dict, as_list(told.get("events"))):
-        builder.record()
-        actor = next((known for known in ACTORS if known == event.get("actor")), None)
-        kind = next((known for known in KINDS if known == event.get("kind", "text")), None)
+    told = document.value
+    builder.agent = as_text(told, "agent") or builder.agent
+    builder.id = as_text(told, "id") or builder.id
+    builder.branch = as_text(told, "branch")
+    for event in as_list(told, "events"):
+        builder.records += 1
+        found = as_dict(event)
+        actor = next((known for known in ACTORS if known == found.get("actor")), None)
+        kind = next((known for known in KINDS if known == found.get("kind", "text")), None)
         if actor is None or kind is None:
-            builder.unknown(f"{event.get('actor')} {event.get('kind')}")
+            builder.unknown(f"{found.get('actor')} {found.get('kind')}")
             continue
-        uid = as_text(event.get("id"))
-        ok = event.get("ok")
+        uid, ok = as_text(found, "id"), found.get("ok")
         builder.add(
             actor,
             kind,
-            as_text(event.get("text")),
-            Place(document.line_of(uid), parse_time(event.get("at"))),
+            as_text(found, "text"),
+            Place(document.line_of(uid), parse_time(found.get("at"))),
             uid=uid,
-            tool=as_text(event.get("tool")) or None,
+            tool=as_text(found, "tool") or None,
             ok=ok if isinstance(ok, bool) else None,
-            paths=relative_paths(map(as_text, as_list(event.get("paths"))), as_text(told.get("root"))),
+            paths=relative_paths(map(as_text, as_list(found, "paths")), as_text(told, "root")),
         )
     yield builder.build()

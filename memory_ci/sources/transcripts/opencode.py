@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from memory_ci.sources.transcripts.builder import (
     decode,
     encode,
     relative_paths,
-    session_name,
+    value_at,
 )
 
 FIRST = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
@@ -50,13 +50,12 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The one session of an export."""
-    builder = SessionBuilder("opencode", session_name(name), "opencode-export", name)
-    document = Document(stream, builder)
-    told = as_dict(document.value)
-    info = as_dict(told.get("info"))
-    builder.id = as_text(info.get("id")) or builder.id
-    _fill(builder, info, map(as_dict, as_list(told.get("messages"))), document.line_of)
-    yield builder.build()
+    reader = _Reader("opencode", "opencode-export", name)
+    document = Document(stream, reader)
+    info = as_dict(document.value, "info")
+    reader.id = as_text(info, "id") or reader.id
+    messages = as_list(document.value, "messages")
+    yield reader.fill(info, ((document.line_of(as_text(one, "info", "id")), one) for one in messages))
 
 
 def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = "") -> Iterator[Session]:
@@ -71,67 +70,64 @@ def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = 
         for uid, directory, parent in found.execute(SESSIONS).fetchall():
             where = Path(str(directory)).resolve()
             if own in ("", uid) and (not roots or any(where.is_relative_to(root) for root in roots)):
-                builder = SessionBuilder("opencode", uid, "opencode-db", name)
-                numbers: dict[str | int, int] = {}
-                messages = _list_messages(found, uid, numbers)
-                _fill(builder, {"directory": directory, "parentID": parent}, messages, numbers.__getitem__)
-                yield builder.build()
+                reader = _Reader("opencode", "opencode-db", name, uid)
+                messages = enumerate(_list_messages(found, uid), 1)
+                yield reader.fill({"directory": directory, "parentID": parent}, messages)
 
 
-def _list_messages(found: sqlite3.Connection, session: str, numbers: dict[str | int, int]) -> Iterator[dict[str, Any]]:
-    """The messages as an export has them; their numbers, from 1, are added to `numbers`."""
-    for number, (uid, data) in enumerate(found.execute(MESSAGES, (session,)).fetchall(), 1):
-        numbers[uid] = number
+def _list_messages(found: sqlite3.Connection, session: str) -> Iterator[dict[str, Any]]:
+    """The messages as an export has them."""
+    for uid, data in found.execute(MESSAGES, (session,)).fetchall():
         parts = [{**as_dict(decode(str(part).encode())), "id": key} for key, part in found.execute(PARTS, (uid,))]
         yield {"info": {**as_dict(decode(str(data).encode())), "id": uid}, "parts": parts}
 
 
-def _fill(
-    builder: SessionBuilder,
-    session: dict[str, Any],
-    messages: Iterable[dict[str, Any]],
-    line_of: Callable[[str | int], int],
-) -> None:
-    """Add what was said and done. What stands in a session that another one began is of a sub-agent."""
-    is_inner = bool(as_text(session.get("parentID")))
-    for message in messages:
-        builder.record()
-        info = as_dict(message.get("info"))
-        uid, role, at = as_text(info.get("id")), info.get("role"), _time(as_dict(info.get("time")).get("created"))
-        if role not in ("user", "assistant"):
-            builder.unknown(f"role {role}")
-            continue
-        place = Place(line_of(uid), at)
-        speaker: Actor = "subagent" if is_inner else "human" if role == "user" else "agent"
-        root = as_text(as_dict(info.get("path")).get("root")).rstrip("/") or as_text(session.get("directory"))
-        for part in map(as_dict, as_list(message.get("parts"))):
-            kind, key, text = as_text(part.get("type")), as_text(part.get("id")), as_text(part.get("text"))
-            is_ours = part.get("synthetic") is True or part.get("ignored") is True or info.get("summary") is True
-            if kind == "text" and text.strip():
-                builder.add("injected" if is_ours else speaker, "text", text, place, uid=key)
-            elif kind == "tool":
-                _add_tool(builder, "subagent" if is_inner else "agent", part, place, root)
-            elif kind == "compaction":
-                builder.add("injected", "compaction", "", place, uid=key)
-            elif kind not in ("text", *SILENT):
-                builder.unknown(kind or "untyped")
-        if as_dict(info.get("error")).get("name") == "MessageAbortedError" and not is_inner:
-            builder.add("human", "interrupt", "", place, uid=uid and f"{uid}:aborted")
+class _Reader(SessionBuilder):
+    """One session, of an export or a database."""
 
+    def fill(self, session: dict[str, Any], messages: Iterable[tuple[int, object]]) -> Session:
+        """What was said and done. What stands in a session that another one began is of a sub-agent."""
+        if is_inner := bool(as_text(session, "parentID")):
+            self.person = self.worker = "subagent"
+        for line, message in messages:
+            self.records += 1
+            info = as_dict(message, "info")
+            uid, role = as_text(info, "id"), info.get("role")
+            if role not in ("user", "assistant"):
+                self.unknown(f"role {role}")
+                continue
+            self.place = Place(line, _time(value_at(info, "time", "created")))
+            self.root = as_text(info, "path", "root").rstrip("/") or as_text(session, "directory")
+            for part in map(as_dict, as_list(message, "parts")):
+                marks = (part.get("synthetic"), part.get("ignored"), info.get("summary"))
+                is_ours = any(mark is True for mark in marks)
+                self._add_part(part, "injected" if is_ours else self.person if role == "user" else self.worker)
+            if as_text(info, "error", "name") == "MessageAbortedError" and not is_inner:
+                self.add("human", "interrupt", uid=uid and f"{uid}:aborted")
+        return self.build()
 
-def _add_tool(builder: SessionBuilder, agent: Actor, part: dict[str, Any], place: Place, root: str) -> None:
-    """The call, and its result or refusal, if it has one by now."""
-    key, tool, state = as_text(part.get("id")), as_text(part.get("tool")), as_dict(part.get("state"))
-    given, status = as_dict(state.get("input")), state.get("status")
-    named = [as_text(given.get("filePath")), *PATCHED.findall(as_text(given.get("patchText")))]
-    paths = relative_paths(named, root)
-    builder.add(agent, "tool_call", encode(given), place, uid=key and f"{key}:call", tool=tool, paths=paths)
-    metadata, error = as_dict(state.get("metadata")), as_text(state.get("error"))
-    if status == "error" and agent == "agent" and tool in OWN_TOOLS and (refused := REFUSED.fullmatch(error)):
-        builder.add("human", "rejection", refused[1] or "", place, uid=key, tool=tool, paths=paths)
-    elif status in ("completed", "error"):
-        ok = status == "completed" and metadata.get("exit") in (None, 0)
-        builder.add("tool", "tool_result", as_text(state.get("output")) or error, place, uid=key, tool=tool, ok=ok)
+    def _add_part(self, part: dict[str, Any], speaker: Actor) -> None:
+        kind, key = as_text(part, "type"), as_text(part, "id")
+        if kind == "text":
+            self.say(speaker, as_text(part, "text"), key)
+        elif kind == "tool":
+            self._add_tool(key, as_text(part, "tool"), as_dict(part, "state"))
+        elif kind == "compaction":
+            self.add("injected", "compaction", uid=key)
+        elif kind not in SILENT:
+            self.unknown(kind)
+
+    def _add_tool(self, key: str, tool: str, state: dict[str, Any]) -> None:
+        """The call, and its result or refusal, if it has one by now."""
+        given, status, error = as_dict(state, "input"), state.get("status"), as_text(state, "error")
+        paths = relative_paths([as_text(given, "filePath"), *PATCHED.findall(as_text(given, "patchText"))], self.root)
+        self.call(self.worker, encode(given), key, tool, paths)
+        refused = REFUSED.fullmatch(error) if tool in OWN_TOOLS and self.worker == "agent" else None
+        if status == "error" and refused:
+            self.add("human", "rejection", refused[1] or "", uid=key, tool=tool, paths=paths)
+        elif status in ("completed", "error"):
+            ok = status == "completed" and as_dict(state, "metadata").get("exit") in (None, 0)
+            self.add("tool", "tool_result", as_text(state, "output") or error, uid=key, tool=tool, ok=ok)
 
 
 def _time(value: object) -> datetime | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from memory_ci.records.event import Actor, EventKind, Session
+from memory_ci.records.event import Actor, Session
 from memory_ci.sources.transcripts.builder import (
     Document,
     Place,
@@ -21,8 +21,8 @@ from memory_ci.sources.transcripts.builder import (
     encode,
     joined_text,
     parse_time,
-    session_name,
     touched_paths,
+    value_at,
 )
 
 CANNED = "Please continue working on the task on whatever approach you think is suitable."
@@ -54,167 +54,139 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The one session of a file; `Origin.line` is the line where the event's id stands."""
-    reader = _Reader(SessionBuilder("openhands", session_name(name), "openhands", name))
-    document = Document(stream, reader.builder)
+    reader = _Reader("openhands", "openhands", name)
+    document = Document(stream, reader)
     for event in as_list(document.value):
-        reader.builder.record()
-        uid = as_dict(event).get("id")
-        reader.take(document.line_of(uid if isinstance(uid, int | str) else ""), event)
-    yield reader.builder.build()
+        reader.records += 1
+        found = as_dict(event)
+        reader.place = Place(document.line_of(found.get("id", "")), parse_time(found.get("timestamp")))
+        reader.take(found)
+    yield reader.build()
 
 
-class _Reader:
+class _Reader(SessionBuilder):
     """The events of one file; `delegates` is how many sub-agents are at work, `tool` what was called last."""
 
-    def __init__(self, builder: SessionBuilder) -> None:
-        self.builder = builder
-        self.delegates = 0
-        self.tool = ""
-        self.place = Place(1)
+    delegates = 0
+    tool = ""
 
-    def take(self, line: int, event: object) -> None:
-        found = as_dict(event)
-        self.place = Place(line, parse_time(found.get("timestamp")))
-        if kind := as_text(found.get("kind")):
-            self._sdk(kind, found)
-        elif action := as_text(found.get("action")):
-            self._action(action, found, as_dict(found.get("args")))
-        elif observation := as_text(found.get("observation")):
-            self._observation(observation, found)
-        elif found:
-            self.builder.unknown("untyped")
+    def take(self, event: dict[str, Any]) -> None:
+        if kind := as_text(event, "kind"):
+            self._sdk(kind, event, as_text(event, "id"))
+        elif action := as_text(event, "action"):
+            self._action(action, event, as_dict(event, "args"))
+        elif observation := as_text(event, "observation"):
+            self._observation(observation, event)
+        elif event:
+            self.unknown("")
         else:
-            self.builder.bad_line()
-
-    def _add(self, actor: Actor, kind: EventKind, text: str, uid: object = "", **fields: Any) -> None:  # noqa: ANN401 - SessionBuilder.add checks them
-        self.builder.add(actor, kind, text, self.place, uid=as_text(uid), **fields)
-
-    @property
-    def _agent(self) -> Actor:
-        return "subagent" if self.delegates else "agent"
+            self.bad_lines += 1
 
     def _action(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
         source = event.get("source")
         if action == "change_agent_state":
             if source == "user" and args.get("agent_state") in ("stopped", "paused"):
-                self._add("human", "interrupt", "")
-        elif action == "condensation":
-            self._add("injected", "compaction", as_text(args.get("summary")))
-        elif action == "system":
-            self._add("injected", "text", as_text(args.get("content")))
+                self.add("human", "interrupt")
+        elif action in ("condensation", "system"):
+            is_text = action == "system"
+            self.add(
+                "injected", "text" if is_text else "compaction", as_text(args, "content" if is_text else "summary")
+            )
         elif action == "message":
-            self._message(source, as_text(args.get("content")) or as_text(event.get("message")))
+            self._message(source, as_text(args, "content") or as_text(event, "message"))
         elif action == "finish":
-            self._finish(event, args)
+            said = (as_text(args, "final_thought"), as_text(args, "thought"), as_text(event, "message"))
+            self._message("agent", next((text for text in said if text.strip()), ""))
         elif source == "agent":
-            self._call(action, event, args)
+            self._message("agent", as_text(args, "thought"))
+            given = {name: value for name, value in args.items() if name != "thought"}
+            self.tool, paths = _tool(action, event), touched_paths(args, "path", root=WORKSPACE)
+            self.add(self.worker, "tool_call", encode(given), tool=self.tool, paths=paths)
+            self._count_delegates(action == "delegate")
         elif action not in SILENT:
-            self.builder.unknown(f"{as_text(source)}/{action}")
+            self.unknown(f"{as_text(source)}/{action}")
+
+    def _count_delegates(self, more: int) -> None:
+        self.delegates = max(0, self.delegates + more)
+        self.worker = "subagent" if self.delegates else "agent"
+        self.person = "subagent" if self.delegates else "human"
 
     def _message(self, source: object, text: str) -> None:
-        if not text.strip():
-            return
         if source == "agent":
-            self._add(self._agent, "text", text)
-        elif source != "user" or text.lstrip().startswith(CANNED):
-            self._add("injected", "text", text)
+            self.say(self.worker, text)
         else:
-            self._add("subagent" if self.delegates else "human", "text", text)
-
-    def _finish(self, event: dict[str, Any], args: dict[str, Any]) -> None:
-        said = map(as_text, (args.get("final_thought"), args.get("thought"), event.get("message")))
-        self._message("agent", next((text for text in said if text.strip()), ""))
-
-    def _call(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
-        self._message("agent", as_text(args.get("thought")))
-        given = {name: value for name, value in args.items() if name != "thought"}
-        paths = touched_paths(args, "path", root=WORKSPACE)
-        self.tool = _tool(action, event)
-        self._add(self._agent, "tool_call", encode(given), tool=self.tool, paths=paths)
-        self.delegates += action == "delegate"
+            self.say("injected" if source != "user" or text.lstrip().startswith(CANNED) else self.person, text)
 
     def _observation(self, name: str, event: dict[str, Any]) -> None:
-        text = as_text(event.get("content"))
+        text = as_text(event, "content")
         if name == "delegate":
-            self.delegates = max(0, self.delegates - 1)
-        if name in SILENT:
-            if name == "recall" and text:
-                self._add("injected", "text", text)
-        elif name == "user_rejected":
+            self._count_delegates(-1)
+        if name == "user_rejected":
             self._rejected(text, self.tool)
         elif name == "condense":
-            self._add("injected", "compaction", text)
-        else:
-            self._result(text or as_text(event.get("message")), _tool(name, event), _succeeded(name, event))
+            self.add("injected", "compaction", text)
+        elif name == "recall" and text:
+            self.add("injected", "text", text)
+        elif name not in SILENT:
+            text, tool, code = text or as_text(event, "message"), _tool(name, event), _exit_code(event.get("extras"))
+            ok = code == 0 if isinstance(code, int) else None
+            if isinstance(event.get("success"), bool):
+                ok = event["success"]
+            self.add("tool", "tool_result", text, tool=tool, ok=False if name == "error" else ok)
 
-    def _rejected(self, reason: str, tool: str, uid: object = "") -> None:
+    def _rejected(self, reason: str, tool: str, uid: str = "") -> None:
         text = "" if reason.strip().rstrip(".").lower() in BARE_NO else reason
-        self._add("human", "rejection", text, uid, tool=tool, ok=False)
+        self.add("human", "rejection", text, uid=uid, tool=tool, ok=False)
 
-    def _result(self, text: str, tool: str, ok: bool | None, uid: object = "") -> None:
-        self._add("tool", "tool_result", text, uid, tool=tool, ok=ok)
-
-    def _sdk(self, kind: str, event: dict[str, Any]) -> None:
-        uid, tool = event.get("id"), as_text(event.get("tool_name"))
+    def _sdk(self, kind: str, event: dict[str, Any], uid: str) -> None:
+        tool, reason = as_text(event, "tool_name"), as_text(event, "rejection_reason")
         if kind == "MessageEvent":
-            self._sdk_message(event)
+            self._sdk_message(event, uid)
         elif kind == "ActionEvent":
-            self._sdk_call(event, tool)
+            self._sdk_call(event, uid, tool)
         elif kind == "ObservationEvent":
-            self._sdk_result(event, tool)
+            self._sdk_result(as_dict(event, "observation"), uid, tool)
         elif kind == "UserRejectObservation" and event.get("rejection_source", "user") == "user":
-            self._rejected(as_text(event.get("rejection_reason")), tool, uid)
+            self._rejected(reason, tool, uid)
         elif kind in ("AgentErrorEvent", "UserRejectObservation", "ConversationErrorEvent"):
-            self._result(as_text(event.get("error")) or as_text(event.get("rejection_reason")), tool, False, uid)
+            self.add("tool", "tool_result", as_text(event, "error") or reason, uid=uid, tool=tool, ok=False)
         elif kind in ("PauseEvent", "InterruptEvent"):
-            self._add("human", "interrupt", "", uid)
+            self.add("human", "interrupt", uid=uid)
         elif kind == "Condensation":
-            self._add("injected", "compaction", as_text(event.get("summary")), uid)
+            self.add("injected", "compaction", as_text(event, "summary"), uid=uid)
         elif kind == "SystemPromptEvent":
-            self._add("injected", "text", joined_text(event.get("system_prompt")), uid)
+            self.add("injected", "text", joined_text(event, "system_prompt"), uid=uid)
         elif kind not in SILENT:
-            self.builder.unknown(kind)
+            self.unknown(kind)
 
-    def _sdk_message(self, event: dict[str, Any]) -> None:
+    def _sdk_message(self, event: dict[str, Any], uid: str) -> None:
         """`extended_content` is what skills and microagents add; `sender` names another agent."""
-        text, source = joined_text(as_dict(event.get("llm_message")).get("content")), event.get("source")
-        actors: dict[object, Actor] = {"user": "subagent" if event.get("sender") else "human", "agent": "agent"}
-        if text:
-            self._add(actors.get(as_text(source), "injected"), "text", text, event.get("id"))
-        if added := joined_text(event.get("extended_content")):
-            self._add("injected", "text", added)
+        actors: dict[str, Actor] = {"user": "subagent" if event.get("sender") else "human", "agent": "agent"}
+        self.say(actors.get(as_text(event, "source"), "injected"), joined_text(event, "llm_message", "content"), uid)
+        self.say("injected", joined_text(event, "extended_content"))
 
-    def _sdk_call(self, event: dict[str, Any], tool: str) -> None:
-        if thought := joined_text(event.get("thought")):
-            self._add("agent", "text", thought)
-        action = as_dict(event.get("action"))
+    def _sdk_call(self, event: dict[str, Any], uid: str, tool: str) -> None:
+        self.say("agent", joined_text(event, "thought"))
+        action = as_dict(event, "action")
         if action.get("kind") == "FinishAction":
-            self._add("agent", "text", as_text(action.get("message")), event.get("id"))
+            self.add("agent", "text", as_text(action, "message"), uid=uid)
             return
         given = encode({name: value for name, value in action.items() if name != "kind"})
-        self._add(
-            "agent", "tool_call", given, event.get("id"), tool=tool, paths=touched_paths(action, "path", root=WORKSPACE)
-        )
+        self.add("agent", "tool_call", given, uid=uid, tool=tool, paths=touched_paths(action, "path", root=WORKSPACE))
 
-    def _sdk_result(self, event: dict[str, Any], tool: str) -> None:
-        answer = as_dict(event.get("observation"))
+    def _sdk_result(self, answer: dict[str, Any], uid: str, tool: str) -> None:
         if answer.get("kind") == "FinishObservation":
             return
         shown = next((answer[name] for name in ("content", "output", "agent_observation") if answer.get(name)), "")
-        code = answer.get("exit_code", as_dict(answer.get("metadata")).get("exit_code"))
+        code = answer.get("exit_code", _exit_code(answer))
         failed = answer.get("is_error") is True or (isinstance(code, int) and code != 0)
-        self._result(joined_text(shown), tool, not failed, event.get("id"))
+        self.add("tool", "tool_result", joined_text(shown), uid=uid, tool=tool, ok=not failed)
 
 
 def _tool(name: str, event: dict[str, Any]) -> str:
     """The tool as the model called it, else the name of the action or observation."""
-    return as_text(as_dict(event.get("tool_call_metadata")).get("function_name")) or name
+    return as_text(event, "tool_call_metadata", "function_name") or name
 
 
-def _succeeded(name: str, event: dict[str, Any]) -> bool | None:
-    if name == "error":
-        return False
-    if isinstance(event.get("success"), bool):
-        return bool(event["success"])
-    code = as_dict(as_dict(event.get("extras")).get("metadata")).get("exit_code")
-    return code == 0 if isinstance(code, int) else None
+def _exit_code(told: object) -> object:
+    return value_at(told, "metadata", "exit_code")

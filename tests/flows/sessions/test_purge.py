@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.sessions.purge import list_captured, purge
+from memory_ci.flows.sessions.capture import list_captured, purge
 from memory_ci.gitrepo.sessionrefs import list_remote, push, store
 from tests.flows.project import NOW, Project
 

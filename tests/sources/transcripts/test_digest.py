@@ -30,7 +30,7 @@ def masked(text: str) -> str:
 
 def make_session() -> Session:
     """One of everything: the numbers of the lines are those of the transcript."""
-    builder = SessionBuilder("claude-code", "79e9becd", "claude-code", "79e9becd.jsonl")
+    builder = SessionBuilder("claude-code", "claude-code", "79e9becd.jsonl")
     builder.branch = "retry"
     builder.pull_requests.append(128)
     builder.unknown("mystery")
@@ -80,14 +80,14 @@ def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shorten
 
 
 def test_what_a_person_said_is_never_shortened() -> None:
-    builder = SessionBuilder("codex", "s", "codex", "s.jsonl")
+    builder = SessionBuilder("codex", "codex", "s.jsonl")
     builder.add("human", "text", "word " * 3000, Place(1))
     assert reread(write_digest(builder.build(), LIMIT, unmasked)).events[0].text == "word " * 3000
 
 
 def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
-    builder = SessionBuilder("codex", "s", "codex", "/home/ada/s.jsonl")
+    builder = SessionBuilder("codex", "codex", "/home/ada/s.jsonl")
     builder.add("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, Place(1))
     builder.add("human", "text", f"the token is {token}", Place(2), labels=(("note", token),))
     builder.add("agent", "tool_call", "", Place(3), tool="Edit", paths=("/home/ada/shop/a.py", f"/srv/{token}"))

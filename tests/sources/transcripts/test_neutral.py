@@ -49,7 +49,7 @@ def test_a_package_brings_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
 
         @staticmethod
         def read(stream: object, name: str) -> list[Session]:
-            return [SessionBuilder("amp", "1", "amp", name).build()]
+            return [SessionBuilder("amp", "amp", name, "1").build()]
 
     class Point:
         @staticmethod
