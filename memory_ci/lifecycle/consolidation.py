@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.claims import claims_of
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
-from memory_ci.lifecycle.stance import Claim, find_opposition
+from memory_ci.lifecycle.stance import Claim, claims_of, find_opposition
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_ci.lifecycle.citations import join_words, say_definition
+from memory_ci.lifecycle.anchors import join_words, say_definition
 from memory_ci.lifecycle.symbols import Definition, is_type, list_definitions, list_mentions
 
 MAX_CITES = 3

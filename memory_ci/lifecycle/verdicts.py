@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory_ci.lifecycle.anchors import cut_lines, fold, has_hash
-from memory_ci.lifecycle.citations import (
+from memory_ci.lifecycle.anchors import (
     TELLING,
     Lines,
     Subject,
+    cut_lines,
     cut_words,
     find_subject,
+    fold,
+    has_hash,
     lines_of,
     say_definition,
 )
 from memory_ci.lifecycle.symbols import Definition, find_definition, list_definitions, merge_definitions
-from memory_ci.lifecycle.touches import list_differences
 from memory_ci.lifecycle.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict, VerdictKind
 
@@ -33,6 +35,9 @@ TELLING_PART, MOSTLY_ALIKE = 20, 0.85
 """Of a definition of another name or place, if lines inside of it are to count as those that were cited. One that says
 so much and is alike but for its name was renamed."""
 
+MAX_PAIRS = 2_000_000
+"""Of files with more pairs of differing lines, all from the first to the last difference counts as changed."""
+
 EDGES = re.compile(r"^\W+|\W+$")
 
 CODE_LINE = re.compile(r"\s*[\w@})\]]")
@@ -40,6 +45,7 @@ CODE_LINE = re.compile(r"\s*[\w@})\]]")
 
 TRUTH: Mapping[VerdictKind, float] = {"fresh": 1.0, "moved": 1.0, "unverifiable": 1.0, "changed": 0.5, "gone": 0.0}
 
+Opcode = tuple[str, int, int, int, int]
 ORDER: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
 
 
@@ -309,6 +315,19 @@ def _compare_ends(then: str, now: str) -> tuple[list[str], int, int, int]:
 
 def _stripped(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n")]
+
+
+def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
+    """Opcodes of difflib but for the equal ones; the equal beginning and end, most of a file, are cut off first."""
+    short = min(len(old), len(new))
+    head = next((i for i in range(short) if old[i] != new[i]), short)
+    tail = next((i for i in range(short - head) if old[-1 - i] != new[-1 - i]), short - head)
+    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
+    whole = [("replace", 0, len(left), 0, len(right))] if left or right else []
+    is_small = len(left) * len(right) <= MAX_PAIRS
+    for tag, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes() if is_small else whole:
+        if tag != "equal":
+            yield tag, head + a, head + b, head + c, head + d
 
 
 def _standing(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:

@@ -19,7 +19,7 @@ from memory_ci.flows.workspace import (
 )
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.records.report import Finding
-from memory_ci.store.canonical import canonical_file
+from memory_ci.store.edits import canonical_file
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import LEGACY_TEAM
 

@@ -16,7 +16,7 @@ from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.log import FILES, read_log
 from memory_ci.gitrepo.repo import find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.touches import Touch, list_touch_findings
+from memory_ci.lifecycle.upkeep import Touch, list_touch_findings
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding

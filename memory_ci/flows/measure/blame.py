@@ -12,9 +12,9 @@ from memory_ci.gitrepo.blame import blame_lines
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.log import read_log
 from memory_ci.lifecycle.episodes import combine
-from memory_ci.records.blame import BlamedLines, NamedEntry
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
+from memory_ci.records.history import BlamedLines, NamedEntry
 from memory_ci.records.names import SHA_WIDTH, work_ref
 
 MAX_FILES = 50

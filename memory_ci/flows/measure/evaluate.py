@@ -21,7 +21,7 @@ from memory_ci.records.candidate import EngineReply, Judged, Known, Request
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, Origin
-from memory_ci.records.quality import Evaluation, GoldPiece, GoldWindow
+from memory_ci.records.health import Evaluation, GoldPiece, GoldWindow
 from memory_ci.secrets import find_secrets
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -32,7 +32,7 @@ from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace, branch_tip
 from memory_ci.records.candidate import Request
 from memory_ci.records.event import Evidence, Origin
-from memory_ci.records.quality import Drawn, ReaderQuality, SetEvaluation
+from memory_ci.records.health import Drawn, ReaderQuality, SetEvaluation
 from memory_ci.store.files import write_file
 from memory_ci.text import estimate_tokens
 

@@ -14,7 +14,7 @@ from memory_ci.index.search import list_entries
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import words_of
 from memory_ci.records.entry import Located
-from memory_ci.records.why import Edge, Graph, Node
+from memory_ci.records.overview import Edge, Graph, Node
 from memory_ci.text import plural
 
 MAX_NODES = 200

@@ -41,6 +41,7 @@ from memory_ci.lifecycle.prominence import prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.verdicts import judge_entry
 from memory_ci.records.anchor import MARKED, Verdict
+from memory_ci.records.candidate import Question
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode, Feedback, UseCount
 from memory_ci.records.history import MergedChange
@@ -57,7 +58,6 @@ from memory_ci.records.overview import (
     WebLink,
     WorkWeek,
 )
-from memory_ci.records.question import Question
 from memory_ci.rendering.report import render_report
 from memory_ci.rendering.why import say_verdict
 from memory_ci.store.files import write_file

@@ -32,13 +32,12 @@ from memory_ci.lifecycle.episodes import (
     pass_on,
 )
 from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, retrievability
-from memory_ci.lifecycle.stability import find_retentions
-from memory_ci.lifecycle.utility import UtilityStep, list_turns, replay
+from memory_ci.lifecycle.utility import UtilityStep, find_retentions, list_turns, replay
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import Episode, Feedback, Telling, UseCount
+from memory_ci.records.overview import CountedFeedback, Retrievability, Why
 from memory_ci.records.retrieval import Match
-from memory_ci.records.why import CountedFeedback, Retrievability, Why
 from memory_ci.retrieval.rank import rank
 
 WITHHELD = "[withheld]"

@@ -25,10 +25,9 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.lifecycle.queue import ASKED
-from memory_ci.records.candidate import Suggestion
+from memory_ci.records.candidate import Question, Suggestion
 from memory_ci.records.config import Config, PublishConfig, Quotes
 from memory_ci.records.plan import Plan, Published
-from memory_ci.records.question import Question
 from memory_ci.rendering.pull_request import (
     TITLE,
     Boxes,

@@ -17,8 +17,7 @@ from memory_ci.gitrepo.history import STEP, find_cursor, iter_merged_changes, pl
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.episode import Episode
-from memory_ci.records.plan import Plan
-from memory_ci.records.run_line import ENDPOINTS, Lag, OpenRequest, RunLine, RunState, Served
+from memory_ci.records.plan import ENDPOINTS, Lag, OpenRequest, Plan, RunLine, RunState, Served
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.episodes import parse_episode_file
 
