@@ -45,7 +45,7 @@ LINK = "120000"
 """The mode of a symbolic link, which no listing of files has."""
 
 JUDGES = (
-    *(f"lifecycle/{name}" for name in ("anchors", "symbols", "touches", "verdicts", "words")),
+    *(f"lifecycle/{name}" for name in ("anchors", "symbols", "verdicts", "words")),
     *(f"flows/{name}" for name in ("anchors", "dead_names")),
 )
 """The modules that decide on a verdict. What another source of theirs kept is not believed."""
