@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from memory_ci.lifecycle.symbols import Definition, find_around, find_definition, find_named
 from memory_ci.lifecycle.words import BACK, BLANK, DEEPER, Said, read_code
-from memory_ci.records.anchor import Anchor
+from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
 
 HASH_WIDTH = 12
@@ -22,9 +22,7 @@ WRITTEN = re.compile(
 """`path[:first[-last]]@commit [symbol:NAME] [words:HASH]`, in old ones `text:HASH`. After the last `@` is none,
 so that a path may."""
 
-LAYOUT = ",;()\\"
-"""What formatters add and drop when they wrap and join lines."""
-
+LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
 
 LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")
@@ -140,11 +138,8 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
 
 # -- What an anchor cites in a text: a definition, lines of one, lines of a file, or a file; and its words
 
-Lines = tuple[int, int]
-"""The first and the last line of a place, 1-based, both included."""
-
-TELLING = 8
-"""Fewer words stand in many places: they are looked for in their own only."""
+Lines = tuple[int, int]  # The first and the last line of a place, 1-based, both included.
+TELLING = 8  # Fewer words stand in many places: they are looked for in their own only.
 
 
 class Subject(NamedTuple):
@@ -185,8 +180,8 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
     return Subject(None, True, lines, said, "") if said.words else None
 
 
-def lines_of(anchor: Anchor) -> Lines | None:
-    return (anchor.first, anchor.last) if anchor.first is not None and anchor.last is not None else None
+def lines_of(place: Anchor | Verdict) -> Lines | None:
+    return (place.first, place.last) if place.first is not None and place.last is not None else None
 
 
 def say_definition(path: str, text: str, definition: Definition) -> Said:

@@ -232,9 +232,7 @@ CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")  # `fix(retries
 KIND = re.compile(r"\w+!?:\s+")
 CONTAINERS = frozenset(
     {"src", "lib", "libs", "app", "apps", "packages", "pkg", "crates", "cmd", "internal", "modules", "services"}
-)
-"""Directories that hold the parts and are none themselves."""
-
+)  # Directories that hold the parts and are none themselves.
 ASIDE = frozenset({"tests", "test", "docs", "doc", "spec", "examples", "benchmarks", ".github", "changelog.d"})
 """Where work leaves traces whatever it is about."""
 

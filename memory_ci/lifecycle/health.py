@@ -27,9 +27,7 @@ from memory_ci.text import plural
 WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
     "git": {"truth": 15, "recency": 10, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
     "crewship": {"freshness": 25, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
-}
-"""They sum to 100. Ours share Crewship's weight of freshness between truth and recency."""
-
+}  # They sum to 100. Ours share Crewship's weight of freshness between truth and recency.
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.

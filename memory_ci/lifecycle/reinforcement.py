@@ -30,9 +30,7 @@ class Use(NamedTuple):
     restated: frozenset[str] = frozenset()
 
 
-MAX_NAMED = 3
-"""Entries that one turn of an agent may name as used; a turn that names more repeats a listing."""
-
+MAX_NAMED = 3  # Entries that one turn of an agent may name as used; a turn that names more repeats a listing.
 ID = re.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?(?![\w-])")
 NO_SENTENCE = re.compile(r"[ \t]*(?:[>#|*+-]|\d+[.)]|[\w-]+:[ \t])|.*\u00b7")
 """How lines begin that quote, list or head something; a middle dot stands between the facts of an entry as served."""
@@ -56,8 +54,7 @@ def list_named(text: str) -> tuple[str, ...]:
     return named if len(named) <= MAX_NAMED else ()
 
 
-MAX_SHARING = 2
-"""Entries that may name an identifier which is still a rare one."""
+MAX_SHARING = 2  # Entries that may name an identifier which is still a rare one.
 
 
 def find_touched(

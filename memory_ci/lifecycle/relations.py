@@ -19,9 +19,7 @@ KINDS: dict[str, RelationKind] = {
     "contradicts": "contradicts",
     "refutes": "contradicts",
     "duplicates": "duplicates",
-}
-"""The words that are read, and what each is written as."""
-
+}  # The words that are read, and what each is written as.
 LINE = re.compile(rf"\s*({'|'.join(KINDS)})\s+(\S+)\s*", re.IGNORECASE)
 
 

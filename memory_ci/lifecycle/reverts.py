@@ -209,8 +209,7 @@ MENDS = re.compile(
     r"\s+(?:(?:to|on|for|of|from|in|by|introduced|caused|since|with)\s+){0,2}"
     r"(?:(?:PR|MR|pull request|merge request)\s*)?[#!](?P<number>\d{1,9})\b",
     re.IGNORECASE,
-)
-"""`fixes up #128`, `follow-up to #128`, `regression from PR #128`: not `fixes #128`, which may be an issue."""
+)  # `fixes up #128`, `follow-up to #128`, `regression from PR #128`: not `fixes #128`, which may be an issue.
 
 
 def find_mends(changes: Iterable[MergedChange]) -> Iterator[tuple[int, MergedChange]]:

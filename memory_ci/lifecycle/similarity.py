@@ -21,9 +21,7 @@ LABEL = re.compile(
       |constraint|rejected|directive|convention|gotcha|invariant|rule|rationale|prevention|impact|why|how|example|note)
     [ \t*_]*(?::[*_]*|$)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
-)
-"""A template's word, where it stands as a label or a heading: `**Cause:**`, `### Fix`. In a sentence it is content."""
-
+)  # A template's word, where it stands as a label or a heading: `**Cause:**`, `### Fix`. In a sentence it is content.
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 DATE = re.compile(
     rf"""\b\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\b
@@ -37,9 +35,7 @@ REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 NEGATING = re.compile(
     "[\u4e0d\u6ca1\u6c92\u7121\u65e0\u975e\u52ff\u672a\u522b\u5225\uc54a\ubabb\ub9d0]|\u306a\u3044|\u305b\u3093|\u0e44\u0e21"
-)
-"""What negates in words of scripts without blanks (Chinese, Japanese, Korean, Thai)."""
-
+)  # What negates in words of scripts without blanks (Chinese, Japanese, Korean, Thai).
 NUMBER = re.compile(r"v?\d|.*\d\.\d")
 """A word that is a number, a quantity or a version: `30`, `v2`, `100ms`, `python3.12`."""
 

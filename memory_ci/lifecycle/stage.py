@@ -20,16 +20,12 @@ NAMES: tuple[tuple[Phase, str], ...] = (
     ("implementation", "implementation implementing build building coding development developing execution"),
     ("review", "review reviewing verification validation testing test qa acceptance"),
     ("maintenance", "maintenance maintaining operation operations production support"),
-)
-"""What people call the phases."""
-
+)  # What people call the phases.
 SIGNS: tuple[tuple[Progress, str], ...] = (
     ("open", "not no never todo open planned pending next later upcoming blocked - ☐ ⬜ ❌"),
     ("current", "progress current active ongoing started wip now / ~ 🚧"),
     ("done", "x done complete completed finished closed yes ✓ ✔ ✅ ☑"),
-)
-"""What people write beside a milestone. The first that fits counts: `not done` is open."""
-
+)  # What people write beside a milestone. The first that fits counts: `not done` is open.
 FILLERS = frozenset("a active are current currently in is it now ongoing phase project stage the this under we".split())
 """Words that change nothing about a stage's name; any other word makes it unclear (`not`, `after`, `complete`)."""
 

@@ -102,9 +102,7 @@ FILLERS = BE | MODALS | DIRECTIONS | FUNCTION_WORDS
 LIGHT = frozenset(
     """use uses used using prefer prefers make makes making sure ensure ensures have has set sets pick choose go
     keep keeps""".split()
-)
-"""Verbs that only say `be it so`."""
-
+)  # Verbs that only say `be it so`.
 SINGLE_CHOICE = frozenset("use uses prefer prefers choose pick default be is are".split())
 PREFERENCE = frozenset("prefer prefers favor favour choose chosen pick use value".split())
 CONDITIONS = frozenset("if when whenever unless while until once where whose which that who".split())
@@ -134,17 +132,13 @@ QUANTITIES = frozenset(
     """timeout limit retry attempt worker thread process replica size ttl port interval threshold budget coverage delay
     width length column line space indent indentation maximum minimum max min approval reviewer connection character
     entry file argument parameter level depth batch page version concurrency parallelism""".split()
-)
-"""What has one value at a time (singular): a second value of the same is another opinion."""
-
+)  # What has one value at a time (singular): a second value of the same is another opinion.
 LINKS = frozenset("to is be are at of under over above below within exceed exceeds than least most".split())
 LABELS = frozenset(
     """issue pr pull request ticket bug http https error status code step rfc section chapter phase exit commit option
     example case rule item tier priority severity level class type figure table appendix adr day pep
     tls""".split()
-)
-"""A number after them is a name, not an amount: two of them are two things."""
-
+)  # A number after them is a name, not an amount: two of them are two things.
 VERSIONED = frozenset("use uses require requires pin target targets install default on".split())
 SPELLED = {
     word: str(value) for value, word in enumerate("two three four five six seven eight nine ten".split(), start=2)
@@ -381,9 +375,7 @@ REASON = re.compile(
     r"[,:]?\s*\b(?:because|since|so that|due to|otherwise|or else|in order to|as (?:it|they|this|that|we|there)"
     r"|to (?:avoid|prevent|ensure|guarantee|make sure|keep))\b.*",
     re.IGNORECASE | re.DOTALL,
-)
-"""Two that disagree give different reasons: only what they say is compared."""
-
+)  # Two that disagree give different reasons: only what they say is compared.
 REWORDED = (
     (re.compile("[\u2019`]"), "'"),
     (re.compile(r"(?<=\d)\s+(?=%)"), ""),

@@ -18,12 +18,9 @@ SUPPORT = re.compile(
     r"(?:.*/)?(?:tests?|testing|specs?|__tests__|testdata|fixtures|examples?|bench(?:marks|es)?|docs?|playground)/.*"
     r"|(?:.*/)?(?:test_|conftest\.)[^/]*|.*(?:[._-]tests?|[.-]spec|[.-]bench)\.\w+",
     re.IGNORECASE,
-)
-"""Files whose code a change touches beside what it is about."""
-
+)  # Files whose code a change touches beside what it is about.
 Words = tuple[str, ...]
-Texts = Mapping[str, str]
-"""Texts of files by path."""
+Texts = Mapping[str, str]  # Texts of files by path.
 
 
 class TouchedDefinition(NamedTuple):

@@ -10,9 +10,7 @@ from typing import NamedTuple
 from memory_ci.lifecycle.words import BY_EXTENSION, INDENTED, PYTHON, Code, Line, read_code
 from memory_ci.lifecycle.words import KEYWORDS as PYTHON_KEYWORDS
 
-MAX_WIDTH = 400
-"""A longer line is generated or minified: it is not looked at, so that no pattern can take long on it."""
-
+MAX_WIDTH = 400  # A longer line is generated or minified: it is not looked at, so that no pattern can take long on it.
 MODIFIERS = """public private protected internal static final abstract sealed override virtual async readonly default
     synchronized native export declare get set""".split()
 WORDS = rf"(?:(?:{'|'.join(MODIFIERS)})\s+)*"
@@ -57,9 +55,7 @@ LANGUAGES = {
     "c h cc cpp cxx hh hpp hxx": C,
     "rb": RUBY,
     "sh bash zsh": SHELL,
-}
-"""Patterns of a definition's first line, by the extensions of the language's files."""
-
+}  # Patterns of a definition's first line, by the extensions of the language's files.
 PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
 
 KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
@@ -79,9 +75,7 @@ CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 TITLED = re.compile(r"[A-Z][A-Za-z\d]*")
 
 TYPES = frozenset("class interface enum struct trait union type mod module namespace record object typedef".split())
-MAX_HEAD = 12
-"""What tells a type from a function stands in so many words of its head, before its name."""
-
+MAX_HEAD = 12  # What tells a type from a function stands in so many words of its head, before its name.
 KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")
 RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
 GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.anchors import fold, format_anchor, may_hide, parse_anchor
-from memory_ci.lifecycle.compaction import KEPT
+from memory_ci.lifecycle.anchors import fold, format_anchor, lines_of, may_hide, parse_anchor
+from memory_ci.lifecycle.compaction import may_retire, retire
 from memory_ci.lifecycle.verdicts import judge_entry, list_differences
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
@@ -25,7 +26,17 @@ def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) ->
 
     `verdicts` are those of that commit. Lines that merely shifted inside a file are found each time, and not rewritten.
     """
-    return tuple(change for place in located for change in _repoint(place, verdicts, commit))
+    changes: list[Change] = []
+    for place in located:
+        if place.entry.status == "retired":
+            continue
+        pointed = {cite: _follow(cite, verdicts.get((place.entry.id, cite)), commit) for cite in place.entry.cites}
+        moved = [f"{_path(cite)} is now {_path(new)}" for cite, new in pointed.items() if cite != new]
+        if moved:
+            entry = replace(place.entry, cites=tuple(dict.fromkeys(pointed.values())))
+            why = shorten(", ".join(dict.fromkeys(moved)), 150)
+            changes.append(Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why))
+    return tuple(changes)
 
 
 def plan_stale_retirement(
@@ -36,9 +47,9 @@ def plan_stale_retirement(
     What a person pinned stays, and so does an entry about a rejected approach: that its code is gone is what it says.
     """
     return tuple(
-        _retired(place, gone_since[place.entry.id])
+        retire(place, f"its code has been gone since {gone_since[place.entry.id]}")
         for place in located
-        if _may_retire(place.entry) and is_gone(place.entry, verdicts)
+        if may_retire(place.entry) and is_gone(place.entry, verdicts)
         if (today - gone_since.get(place.entry.id, today)).days > after_days
     )
 
@@ -55,35 +66,12 @@ def is_gone(entry: Entry, verdicts: Verdicts) -> bool:
     return judge_entry(found) == "gone" and any(may_hide(anchor, entry) for anchor in anchors)
 
 
-def _may_retire(entry: Entry) -> bool:
-    return entry.status != "retired" and entry.priority not in KEPT
-
-
-def _retired(place: Located, since: date) -> Change:
-    entry = replace(place.entry, status="retired")
-    return Change(
-        step="retire", kind="update", path=place.path, entry=entry, why=f"its code has been gone since {since}"
-    )
-
-
-def _repoint(place: Located, verdicts: Verdicts, commit: str) -> Iterator[Change]:
-    pointed = {cite: _follow(cite, verdicts.get((place.entry.id, cite)), commit) for cite in place.entry.cites}
-    if place.entry.status == "retired" or all(cite == new for cite, new in pointed.items()):
-        return
-    entry = replace(place.entry, cites=tuple(dict.fromkeys(pointed.values())))
-    moved = [f"{_path(cite)} is now {_path(new)}" for cite, new in pointed.items() if cite != new]
-    why = shorten(", ".join(dict.fromkeys(moved)), 150)
-    yield Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
-
-
 def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
     anchor = parse_anchor(cite)
     if anchor is None or verdict is None or verdict.kind != "moved" or verdict.path == anchor.path:
         return cite
-    moved = replace(
-        anchor, path=verdict.path, first=verdict.first, last=verdict.last, commit=commit[: len(anchor.commit)]
-    )
-    return format_anchor(moved)
+    lines = {"first": verdict.first, "last": verdict.last}
+    return format_anchor(replace(anchor, path=verdict.path, **lines, commit=commit[: len(anchor.commit)]))
 
 
 def _path(cite: str) -> str:
@@ -91,11 +79,9 @@ def _path(cite: str) -> str:
     return anchor.path if anchor else cite
 
 
-# -- What a range of commits did to the code that entries speak about, said at the line that changed
+# -- what a range of commits did to the code that entries speak about, said at the line that changed
 
 MAX_NAMED = 3
-
-Numbered = Sequence[tuple[int, str]]
 
 
 class Touch(msgspec.Struct, frozen=True):
@@ -110,11 +96,42 @@ class Touch(msgspec.Struct, frozen=True):
 
 def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
     """One finding for each place and what happened there, naming the entries that speak about it."""
-    groups: dict[tuple[str, str, int, Level, str], list[Touch]] = {}
+    groups: defaultdict[tuple[str, Finding], list[Touch]] = defaultdict(list)
     for touch in touches:
-        for place in _place(touch):
-            groups.setdefault(place, []).append(touch)
-    return tuple(_finding(place, group) for place, group in sorted(groups.items(), key=lambda item: item[0]))
+        if one := _find_touched(touch):
+            groups[touch.before.path, one].append(touch)
+    found: list[Finding] = []
+    for (_, one), own in sorted(groups.items(), key=lambda item: (*_place(item[0][1]), item[0][0])):
+        edits = dict.fromkeys(str(touch.after.edit) for touch in own if touch.after.edit and one.code != "anchor-moved")
+        said = f" ({', '.join(edits)})" if edits else ""
+        found.append(replace(one, message=f"{one.message}{said}: {_names([touch.place for touch in own])}"))
+    return tuple(found)
+
+
+def _place(finding: Finding) -> tuple[str, str, int, Level]:
+    return finding.code, finding.path, finding.line, finding.level
+
+
+def _find_touched(touch: Touch) -> Finding | None:
+    """What happened, if a reviewer should know, but for the names of entries."""
+    before, after = touch.before, touch.after
+    if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
+        return None
+    lines = lines_of(before)
+    line = first_change(touch.old, touch.new, lines) if after.kind in ("changed", "gone") else None
+    if after.kind == "gone":
+        hint = "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
+        message = "this change removes the code that memory speaks about"
+        return Finding(after.path, line or 1, "anchor-gone", message, hint, "warning")
+    if line is not None:
+        hint = "If it no longer holds, reword it or set `status: retired`."
+        message = "memory speaks about the code that changes here"
+        return Finding(after.path, line, "anchor-changed", message, hint, "warning" if lines else "notice")
+    if after.path != before.path:
+        hint = "Nothing to do: `memory-ci record` points the entry at the new place."
+        message = f"was {before.path}, which memory speaks about"
+        return Finding(after.path, 1, "anchor-moved", message, hint, "notice")
+    return None
 
 
 def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | None:
@@ -132,45 +149,6 @@ def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | Non
     return None
 
 
-def _place(touch: Touch) -> Iterator[tuple[str, str, int, Level, str]]:
-    """(code, path, line, level, old path) of what happened, if a reviewer should know."""
-    before, after = touch.before, touch.after
-    if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
-        return
-    lines = (before.first, before.last) if before.first is not None and before.last is not None else None
-    line = first_change(touch.old, touch.new, lines) if after.kind in ("changed", "gone") else None
-    if after.kind == "gone":
-        yield "anchor-gone", after.path, line or 1, "warning", before.path
-    elif line is not None:
-        yield "anchor-changed", after.path, line, "warning" if lines else "notice", before.path
-    elif after.path != before.path:
-        yield "anchor-moved", after.path, 1, "notice", before.path
-
-
-def _finding(place: tuple[str, str, int, Level, str], touches: Sequence[Touch]) -> Finding:
-    code, path, line, level, old_path = place
-    named = _names([touch.place for touch in touches])
-    what = ", ".join(dict.fromkeys(str(touch.after.edit) for touch in touches if touch.after.edit))
-    said = f" ({what})" if what else ""
-    if code == "anchor-gone":
-        hint = "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
-        return Finding(
-            path,
-            line,
-            "anchor-gone",
-            f"this change removes the code that memory speaks about{said}: {named}",
-            hint,
-            level,
-        )
-    if code == "anchor-moved":
-        hint = "Nothing to do: `memory-ci record` points the entry at the new place."
-        return Finding(path, line, "anchor-moved", f"was {old_path}, which memory speaks about: {named}", hint, level)
-    hint = "If it no longer holds, reword it or set `status: retired`."
-    return Finding(
-        path, line, "anchor-changed", f"memory speaks about the code that changes here{said}: {named}", hint, level
-    )
-
-
 def _names(places: Sequence[Located]) -> str:
     distinct = {place.entry.id: place for place in places}
     named = [
@@ -186,7 +164,7 @@ def _numbered(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in lines if line]
 
 
-def _inside(old: Numbered, start: int, end: int, lines: tuple[int, int] | None) -> int | None:
+def _inside(old: Sequence[tuple[int, str]], start: int, end: int, lines: tuple[int, int] | None) -> int | None:
     """How far into a difference of old[start:end] the lines begin; None if it does not touch them."""
     if lines is None:
         return 0

@@ -25,9 +25,7 @@ from memory_ci.lifecycle.symbols import Definition, find_definition, list_defini
 from memory_ci.lifecycle.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict, VerdictKind
 
-MAX_WINDOW = 300
-"""Of more lines than this a text is not looked for by its hash alone: each place would be hashed."""
-
+MAX_WINDOW = 300  # Of more lines than this a text is not looked for by its hash alone: each place would be hashed.
 ALIKE = 0.6
 """A definition of the same name elsewhere is the one that left, edited, while this share of their words is the same."""
 
@@ -40,9 +38,7 @@ MAX_PAIRS = 2_000_000
 
 EDGES = re.compile(r"^\W+|\W+$")
 
-CODE_LINE = re.compile(r"\s*[\w@})\]]")
-"""A line that is no remark, as far as it shows."""
-
+CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that is no remark, as far as it shows.
 TRUTH: Mapping[VerdictKind, float] = {"fresh": 1.0, "moved": 1.0, "unverifiable": 1.0, "changed": 0.5, "gone": 0.0}
 
 Opcode = tuple[str, int, int, int, int]

@@ -65,8 +65,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 ACCEPTED_IN = "in the memory pull request"
-MAX_SUGGESTIONS = 5
-"""Shown at once: what a person answers in a minute."""
+MAX_SUGGESTIONS = 5  # Shown at once: what a person answers in a minute.
 
 
 class Suggestion(msgspec.Struct, frozen=True):

@@ -8,8 +8,7 @@ import msgspec
 
 from memory_ci.records.entry import Domain, EntryType, Located, Phase
 
-LONGEST = 10_000
-"""Characters of an entry that is shared: of an answer the organisation has a share, which holds fewer."""
+LONGEST = 10_000  # Characters of an entry that is shared: of an answer the organisation has a share, which holds fewer.
 
 
 class OrgRepository(msgspec.Struct, frozen=True):

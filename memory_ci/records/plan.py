@@ -19,8 +19,7 @@ STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promo
 """In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do."""
 
 
-ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})
-"""Steps that are a commit of their own."""
+ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})  # Steps that are a commit of their own.
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -124,9 +124,7 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "instead": _text,
     "promoted_from": _text,
     "promoted_at": _day,
-}
-"""The known fields in canonical order, each with the reading of its own type."""
-
+}  # The known fields in canonical order, each with the reading of its own type.
 REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_reinforced", "status")
 
 

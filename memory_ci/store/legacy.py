@@ -31,9 +31,7 @@ KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
     ("directive", "team", 0.5, ("project convention", "convention", "rule", "constraint", "preference")),
     ("declarative", "team", 0.5, ("observation",)),
     ("declarative", "task", 0.5, ("alignment observation", "decision", "fact", "gotcha")),
-)
-"""Type, domain and importance of a section by what its heading calls it."""
-
+)  # Type, domain and importance of a section by what its heading calls it.
 BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = {
     kind: (type_, domain, importance) for type_, domain, importance, kinds in KINDS for kind in kinds
 }
@@ -200,9 +198,7 @@ TYPES: Mapping[str, tuple[EntryType, Domain]] = {
     "feedback": ("directive", "team"),
     "project": ("declarative", "task"),
     "reference": ("declarative", "team"),
-}
-"""What a topic's type means here. The fourth, `user`, is about one person: a repository is shared, so it is refused."""
-
+}  # What a topic's type means here. The fourth, `user`, is about one person: a repository is shared, so it is refused.
 POINTER = re.compile(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
 MENTIONED = re.compile(r"[\w.-]+\.md\b")
 BULLET = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
