@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -41,7 +40,6 @@ def parse_relation(line: str) -> Relation | None:
 
 
 def format_relation(relation: Relation) -> str:
-    """The inverse of parse_relation."""
     return f"{relation.kind} {relation.id}"
 
 
@@ -71,15 +69,10 @@ def find_dangling(located: Iterable[Located]) -> Iterator[Finding]:
         for kind, id_ in dict.fromkeys(relations_of(place.entry)):
             if id_ not in known:
                 message = f"{kind} {id_}: no entry has this id"
-                yield Finding(place.path, place.line, "dangling-relation", message, _mend(id_, known), "warning")
-
-
-def _mend(id_: str, known: AbstractSet[str]) -> str:
-    """What to do about a relation to `id_`: perhaps it was cut short."""
-    meant = sorted(one for one in known if one.startswith(id_))
-    if len(meant) == 1:
-        return f"Write the id whole: {meant[0]}."
-    return "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
+                meant = [one for one in known if one.startswith(id_)]  # perhaps it was cut short
+                hint = "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
+                hint = f"Write the id whole: {meant[0]}." if len(meant) == 1 else hint
+                yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
 
 
 SHORTEST = 4

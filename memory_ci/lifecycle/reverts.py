@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,8 +22,6 @@ from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import Change
 from memory_ci.records.retrieval import Outcome
 from memory_ci.text import unfenced_lines
-
-"""How much of a sha an entry's `source` holds."""
 
 MIN_SHA = 7
 SHA = rf"[0-9a-f]{{{MIN_SHA},64}}"
@@ -71,13 +70,8 @@ class RevertClaim(NamedTuple):
     names: frozenset[str]
 
 
-def count_all(_: Commit, claim: RevertClaim) -> frozenset[str]:
-    """The names of a claim, whoever makes it."""
-    return claim.names
-
-
 def find_reverts(
-    commits: Iterable[Commit], count: Callable[[Commit, RevertClaim], frozenset[str]] = count_all
+    commits: Iterable[Commit], count: Callable[[Commit, RevertClaim], frozenset[str]] = lambda _, claim: claim.names
 ) -> tuple[Revert, ...]:
     """The reverts among `commits` (parents before children), in their order.
 
@@ -131,10 +125,14 @@ class _History:
             for match in REVERTS_COMMIT.finditer(message)
             for sha in re.findall(SHA, match["shas"])
         ]
-        requests = (*_reverted_requests(commit, message), *REVERT_BRANCH.finditer(message))
+        # A request named with its repository may be another's: it counts where a forge would call the commit a revert.
+        is_revert = any(REVERT_TITLE.match(title) for title in _titles(commit))
+        requests = [one for one in REVERTS_REQUEST.finditer(message) if is_revert or not (one["slug"] or one["path"])]
+        requests += REVERT_BRANCH.finditer(message)
         claims += [self._claim_request(match["number"]) for match in requests]
         if not claims:
-            claims += [self._claim(sha, None) for sha in map(self._find_titled, quoted) if sha]
+            titles = (one["title"] if one["verb"] == "Revert" else f'Revert "{one["title"]}"' for one in quoted)
+            claims += [self._claim(sha, None) for title in titles if (sha := self._titles.get(_bare(title)))]
         subject = REVERT_TITLE.match(message)
         if subject and subject["verb"] == "Revert" and (number := _number(subject["title"])):
             claims.append(self._claim_request(number))
@@ -145,10 +143,6 @@ class _History:
         near = self._by_prefix.get(sha[:MIN_SHA], []) if len(sha) < SHA_WIDTH else []
         fits = [known for known in near if known.startswith(sha)]
         return fits[0] if len(fits) == 1 else sha[:SHA_WIDTH]
-
-    def _find_titled(self, match: re.Match[str]) -> str | None:
-        title = match["title"] if match["verb"] == "Revert" else f'Revert "{match["title"]}"'
-        return self._titles.get(_bare(title))
 
     def _claim_request(self, number: str) -> RevertClaim:
         name, sha = f"pr:{number}", self._requests.get(number)
@@ -178,17 +172,6 @@ class _History:
 
 def _number(message: str) -> str | None:
     return next((match[1] for pattern in NUMBERS if (match := pattern.search(message))), None)
-
-
-def _reverted_requests(commit: Commit, message: str) -> Iterator[re.Match[str]]:
-    """The requests that a message names as taken back.
-
-    One named with its repository may be another's: it counts where the commit is called as a forge calls a revert.
-    """
-    is_revert = any(REVERT_TITLE.match(title) for title in _titles(commit))
-    for match in REVERTS_REQUEST.finditer(message):
-        if is_revert or not (match["slug"] or match["path"]):
-            yield match
 
 
 def _titles(commit: Commit) -> Iterator[str]:
@@ -249,9 +232,7 @@ def is_revert(shas: Collection[str], reverting: Collection[str]) -> bool:
 
 
 SOURCE = re.compile(r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)")
-SUSPICION = re.compile(
-    r"revert:(?P<sha>[0-9a-f]{12}) reverted in (?P<label>\S+), importance was (?P<importance>[\d.e-]+)"
-)
+SUSPICION = re.compile(r"revert:([0-9a-f]{12}) reverted in (\S+), importance was ([\d.e-]+)")
 
 
 class Suspicion(NamedTuple):
@@ -274,9 +255,12 @@ def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[
             touching[name].append(turn)
     changes: list[Change] = []
     for place in sorted(located, key=lambda place: (place.path, place.entry.id)):
-        if place.entry.status != "retired":
-            turns = sorted({turn for name in _names(place.entry) for turn in touching.get(name, ())})
-            changes += _change(place, [reverts[turn] for turn in turns])
+        if place.entry.status == "retired":
+            continue
+        suspicion = find_suspicion(place.entry)
+        names = {suspicion.sha if suspicion else "", *chain(*_origins(place.entry))}
+        turns = sorted({turn for name in names for turn in touching.get(name, ())})
+        changes += _change(place, [reverts[turn] for turn in turns])
     return tuple(changes)
 
 
@@ -284,7 +268,7 @@ def find_suspicion(entry: Entry) -> Suspicion | None:
     """Why an entry is suspect; None if it is not."""
     for line in entry.evidence:
         if match := SUSPICION.fullmatch(line):
-            return Suspicion(match["sha"], match["label"], float(match["importance"]))
+            return Suspicion(match[1], match[2], float(match[3]))
     return None
 
 
@@ -333,16 +317,6 @@ def _change(place: Located, reverts: Sequence[Revert]) -> Iterator[Change]:
 
 def _origins(entry: Entry) -> tuple[frozenset[str], ...]:
     """The sources of an entry, each by all its names; it may have several after a merge."""
-    found = []
-    for match in SOURCE.finditer(entry.source or ""):
-        number = match["number"] or match["lone"]
-        names = {match["sha"], f"pr:{number}" if number else None}
-        found.append(frozenset(name for name in names if name))
-    return tuple(found)
-
-
-def _names(entry: Entry) -> Iterator[str]:
-    for origin in _origins(entry):
-        yield from origin
-    if suspicion := find_suspicion(entry):
-        yield suspicion.sha
+    found = (match.groups() for match in SOURCE.finditer(entry.source or ""))
+    names = ((sha, f"pr:{number or lone}" if number or lone else None) for number, sha, lone in found)
+    return tuple(frozenset(filter(None, own)) for own in names)

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -60,7 +59,8 @@ def said(entry: Entry) -> EntryWords:
     text = f"{entry.title}\n{entry.body}".replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for noise in (LABEL, DATE, REFERENCE):
         text = noise.sub(" ", text)
-    content = [word for word in map(_plain, words(text)) if word == "not" or word not in STOP_WORDS]
+    spoken = ("not" if word in NEGATIONS or word.endswith("n't") else word for word in words(text))
+    content = [word for word in spoken if word == "not" or word not in STOP_WORDS]
     claims = [pair for pair in pairwise(["", *content, ""]) if pair[0] == "not" or NUMBER.match(pair[1])]
     if not text.isascii():
         claims += [("not", word) for word in content if NEGATING.search(word)]
@@ -79,10 +79,6 @@ def title_stems(entry: Entry) -> frozenset[str]:
     """The stems of the title by which it can be compared alone; none where they are too few."""
     stems = frozenset(map(stem, content_words(entry.title)))
     return stems if len(stems) >= MIN_TITLE else frozenset()
-
-
-def _plain(word: str) -> str:
-    return "not" if word in NEGATIONS or word.endswith("n't") else word
 
 
 def similar_pairs(
@@ -122,7 +118,14 @@ def _partners(
     # Of n words more than threshold x n are shared with whatever is alike, for the union is no smaller than n.
     least = threshold.numerator * len(texts[at]) // threshold.denominator + 1
     sharing = _count_to(least, [holders.get(word, 0) for word in texts[at]], (1 << len(texts)) - 1)
-    return filter(partial(_is_alike, texts, threshold, at), _places(sharing))
+    while sharing:
+        lowest = sharing & -sharing
+        sharing ^= lowest
+        other = lowest.bit_length() - 1
+        shared = len(texts[at] & texts[other])
+        union = len(texts[at]) + len(texts[other]) - shared
+        if other != at and shared * threshold.denominator > threshold.numerator * union:
+            yield other
 
 
 def _count_to(least: int, numbers: Collection[int], every: int) -> int:
@@ -144,16 +147,3 @@ def _count_to(least: int, numbers: Collection[int], every: int) -> int:
             planes[k], carry = plane ^ carry, plane & carry
         reached |= carry
     return reached
-
-
-def _places(bits: int) -> Iterator[int]:
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
-
-
-def _is_alike(texts: Sequence[AbstractSet[str]], threshold: Fraction, one: int, other: int) -> bool:
-    shared = len(texts[one] & texts[other])
-    union = len(texts[one]) + len(texts[other]) - shared
-    return one != other and shared * threshold.denominator > threshold.numerator * union

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import msgspec
 
-from memory_ci.lifecycle.episodes import unique_events
-from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fsrs
-from memory_ci.records.entry import Entry
-from memory_ci.records.episode import EventKind, Feedback
-
-if TYPE_CHECKING:
-    from fsrs import Card, Scheduler
-from collections.abc import Iterator
-from typing import Literal
-
 from memory_ci.errors import UsageError
-from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on
-from memory_ci.records.entry import NO_FEEDBACK
+from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on, unique_events
+from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fsrs
+from memory_ci.records.entry import NO_FEEDBACK, Entry
+from memory_ci.records.episode import EventKind, Feedback
 
 DELTAS: Mapping[EventKind, float] = {
     "confirmed": 0.2,
@@ -85,16 +77,8 @@ def list_turns(
     events matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback).
     """
     events = unique_events(feedback)
-    return _turns(pass_on(events, heirs), _list_shares(events, policy), start)
-
-
-def _list_shares(events: Iterable[Feedback], policy: Literal["split", "full"]) -> dict[object, int]:
-    """How many entries each job ignored; nothing where that is not asked."""
-    ignored: defaultdict[object, set[str]] = defaultdict(set)
-    for said in events:
-        if said.kind == "ignored" and policy == "split":
-            ignored[job_of(said)].add(said.id)
-    return {job: len(ids) for job, ids in ignored.items()}
+    ignored = {(job_of(said), said.id) for said in events if said.kind == "ignored" and policy == "split"}
+    return _turns(pass_on(events, heirs), Counter(job for job, _ in ignored), start)
 
 
 def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: float) -> Iterator[UtilityStep]:
@@ -124,7 +108,7 @@ def job_of(said: Feedback) -> object:
     return said.ref or (said.by, said.at)
 
 
-# -- Stability: how long what was learned holds, by the reviews that feedback is (FSRS-6, the package `fsrs`)
+# -- how long what was learned holds, by the reviews that feedback is (FSRS-6, the package `fsrs`)
 
 GRADES: Mapping[EventKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
 """How a review went, in FSRS's words; to be ignored is no review."""
@@ -169,25 +153,19 @@ def _retention(entry: Entry, reviews: Sequence[FsrsReview]) -> Retention:
     the curve that it has today; a review from before that day makes it begin then.
     """
     try:
-        from fsrs import Rating, Scheduler  # an extra: most repositories never ask for it
+        from fsrs import Card, Rating, Scheduler  # an extra: most repositories never ask for it
     except ImportError as error:
         raise missing_fsrs() from error
     # No steps of minutes, so that the card stays in review; no chance in the intervals, which nobody reads.
     scheduler = Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
     # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
-    card = _new_card(scheduler, min(entry.created_at or entry.last_reinforced, reviews[0].day))
+    day = _midnight(min(entry.created_at or entry.last_reinforced, reviews[0].day))
+    # The difficulty is the one that FSRS gives to what went well at first.
+    card, _ = scheduler.review_card(Card(card_id=0, due=day), Rating.Good, day)
+    card.stability = HALF_LIFE_DAYS
     for review in reviews:
         card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
     return Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))
-
-
-def _new_card(scheduler: Scheduler, day: date) -> Card:
-    """A card with S = 90 and the difficulty that FSRS gives to what went well at first."""
-    from fsrs import Card, Rating
-
-    card, _ = scheduler.review_card(Card(card_id=0, due=_midnight(day)), Rating.Good, _midnight(day))
-    card.stability = HALF_LIFE_DAYS
-    return card
 
 
 def _midnight(day: date) -> datetime:
