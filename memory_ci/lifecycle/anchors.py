@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from memory_ci.lifecycle.symbols import Definition, find_around, find_definition, find_named
+from memory_ci.lifecycle.symbols import Definition, find_around, find_definition, find_named, tail_of
 from memory_ci.lifecycle.words import BACK, BLANK, DEEPER, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
@@ -57,17 +57,15 @@ def is_citable(path: str) -> bool:
     return re.fullmatch(PATH, path) is not None
 
 
-def _is_named(anchor: Anchor, prose: str) -> bool:
-    """Whether `prose` names what an anchor cites: its definition, or its file with or without the extension."""
-    name = anchor.path.rpartition("/")[2]
-    names = {name, name.partition(".")[0], (anchor.symbol or "").rpartition(".")[2]} - {""}
-    return any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
-
-
 def may_hide(anchor: Anchor, entry: Entry) -> bool:
     """Whether an entry is to be hidden once this anchor is gone: not if the anchor is a guess, for the entry does not
-    name what it cites, nor if the entry is about a rejected approach: that its code is gone is what it says."""
-    return entry.adoption != "rejected" and _is_named(anchor, f"{entry.title}\n{entry.body}")
+    name what it cites (a definition, a file with or without the extension), nor if the entry is about a rejected
+    approach: that its code is gone is what it says."""
+    name = anchor.path.rpartition("/")[2]
+    names = {name, name.partition(".")[0], tail_of(anchor.symbol or "")} - {""}
+    prose = f"{entry.title}\n{entry.body}"
+    is_named = any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
+    return entry.adoption != "rejected" and is_named
 
 
 def format_anchor(anchor: Anchor) -> str:
@@ -136,7 +134,7 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     return make_anchor(anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol)
 
 
-# -- What an anchor cites in a text: a definition, lines of one, lines of a file, or a file; and its words
+# -- what an anchor cites in a text, and its words
 
 Lines = tuple[int, int]  # The first and the last line of a place, 1-based, both included.
 TELLING = 8  # Fewer words stand in many places: they are looked for in their own only.

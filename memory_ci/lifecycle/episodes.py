@@ -151,19 +151,11 @@ COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-
 """`/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown."""
 
 HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)  # What nobody sees who reads the comment.
-VERBS: dict[str, FeedbackKind] = {
-    "confirm": "confirmed",
-    "confirmed": "confirmed",
-    "correct": "corrected",
-    "corrected": "corrected",
-    "reject": "rejected",
-    "rejected": "rejected",
-    "undo": "undone",
-    "undone": "undone",
-    "ignore": "ignored",
-    "ignored": "ignored",
-}
-
+COMMANDS: tuple[tuple[str, FeedbackKind], ...] = (
+    ("confirm", "confirmed"), ("correct", "corrected"), ("reject", "rejected"), ("undo", "undone"),
+    ("ignore", "ignored"),
+)  # fmt: skip
+VERBS: dict[str, FeedbackKind] = {word: kind for verb, kind in COMMANDS for word in (verb, kind)}
 BY_FACTS = "git"  # Who says what nobody said: the history.
 
 
@@ -187,10 +179,13 @@ def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
     Used and merged unchanged: confirmed. Used and changed in review where it speaks: corrected. Used in work that was
     declined: rejected. Given and not used: ignored. About the same thing: touched, besides.
     """
+    kinds: list[tuple[str, EventKind]] = []
+    for one in sorted(work.given | work.used):
+        used: EventKind = "rejected" if work.is_declined else "corrected" if one in work.corrected else "confirmed"
+        kinds.append((one, used if one in work.used else "ignored"))
+    kinds += [(one, "touched") for one in sorted(work.touched)]
     at = work.at.astimezone(UTC)
-    said = [(entry_id, _kind_of(entry_id, work)) for entry_id in sorted(work.given | work.used)]
-    touched: list[tuple[str, EventKind]] = [(entry_id, "touched") for entry_id in sorted(work.touched)]
-    return tuple(Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in (*said, *touched))
+    return tuple(Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in kinds)
 
 
 def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
@@ -212,15 +207,7 @@ def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
     return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places for path in changed)
 
 
-def _kind_of(entry_id: str, work: MergedWork) -> EventKind:
-    if entry_id not in work.used:
-        return "ignored"
-    if work.is_declined:
-        return "rejected"
-    return "corrected" if entry_id in work.corrected else "confirmed"
-
-
-# -- What a piece of work was about, told from its paths, its labels and its title
+# -- what a piece of work was about, told from its paths, its labels and its title
 
 SUMMARY_WIDTH = 120
 MAX_TOPIC_WORDS = 3
@@ -240,31 +227,20 @@ ASIDE = frozenset({"tests", "test", "docs", "doc", "spec", "examples", "benchmar
 def situation_of(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
     """The situation of a change.
 
+    Its domain is the part of the repository that a label names, else the one that most of the paths are in, "" for the
+    root; its topic the scope of a conventional title, else the first words of content.
+
     >>> situation_of("fix(retries): charge once", ["src/payments/client.py", "tests/test_client.py"], ["bug"])
     Situation(domain='payments', topic='retries', summary='fix(retries): charge once')
     """
-    return Situation(domain=find_domain(paths, labels), topic=find_topic(title), summary=shorten(title, SUMMARY_WIDTH))
-
-
-def find_domain(paths: Sequence[str], labels: Collection[str]) -> str:
-    """The part of the repository that a label names, else the one that most of the paths are in; "" for the root."""
-    for label in sorted(labels):
-        if match := AREA.fullmatch(label):
-            return match["name"].lower()
-    parts = [part for path in paths if (part := _part_of(path))]
-    counts = Counter(part for part in parts if part not in ASIDE) or Counter(parts)
-    return min(counts, key=lambda part: (-counts[part], part), default="")
-
-
-def find_topic(title: str) -> str:
-    """The scope of a conventional title, else its first words of content."""
+    areas = (match["name"].lower() for label in sorted(labels) if (match := AREA.fullmatch(label)))
+    parts = [next((name for name in path.split("/")[:-1] if name not in CONTAINERS), "") for path in paths]
+    counts = Counter(part for part in parts if part and part not in ASIDE) or Counter(filter(None, parts))
+    usual = min(counts, key=lambda part: (-counts[part], part), default="")
     if match := CONVENTIONAL.match(title):
-        return match["topic"].strip().lower()
-    plain = KIND.sub("", title, count=1)
-    telling = content_words(plain)
-    return " ".join(list(dict.fromkeys(word for word in words(plain) if word in telling))[:MAX_TOPIC_WORDS])
-
-
-def _part_of(path: str) -> str:
-    directories = path.split("/")[:-1]
-    return next((name for name in directories if name not in CONTAINERS), "")
+        topic = match["topic"].strip().lower()
+    else:
+        plain = KIND.sub("", title, count=1)
+        telling = content_words(plain)
+        topic = " ".join(list(dict.fromkeys(word for word in words(plain) if word in telling))[:MAX_TOPIC_WORDS])
+    return Situation(domain=next(areas, usual), topic=topic, summary=shorten(title, SUMMARY_WIDTH))

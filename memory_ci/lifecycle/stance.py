@@ -195,22 +195,13 @@ def find_opposition(one: Claim, other: Claim) -> str | None:
     if one.denied != other.denied:
         return "one says not" if one._replace(denied=other.denied) == other else None
     differences = [pair for (pair, side), (_, opposite) in zip(one.poles, other.poles, strict=True) if side != opposite]
-    differences += [f"{a} against {b}" for a, b in _amount_pairs(one, other) if a != b]
+    amounts = [(min(pair), max(pair)) for pair in zip(one.amounts, other.amounts, strict=True)]
+    differences += [f"{a} against {b}" for a, b in amounts if a != b]
     if (one.first, one.second) != (other.first, other.second):
         is_reversed = one.first & other.second and one.second & other.first
         differences.append("the reverse order" if is_reversed else "")
-    is_single = len(differences) == 1 and not one.denied
-    return (differences[0] or None) if is_single and not _is_refined(one, other) else None
-
-
-def _amount_pairs(one: Claim, other: Claim) -> list[tuple[str, str]]:
-    """The amounts of two claims on one subject, place by place; in each pair the smaller text first."""
-    return [(min(a, b), max(a, b)) for a, b in zip(one.amounts, other.amounts, strict=True)]
-
-
-def _is_refined(one: Claim, other: Claim) -> bool:
-    """Whether a version differs only in how exactly it is given: 18 and 18.2."""
-    return any(a != b and b.startswith(f"{a}.") for a, b in _amount_pairs(one, other))
+    is_refined = any(b.startswith(f"{a}.") for a, b in amounts)  # a version given more exactly: 18 and 18.2
+    return (differences[0] or None) if len(differences) == 1 and not (one.denied or is_refined) else None
 
 
 def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
@@ -324,26 +315,21 @@ class _Reader:
         return True
 
     def _is_stance(self, stand: Stand, at: int) -> bool:
-        if stand == "verb":
-            return self._is_verb(at)
-        return stand == "anywhere" or self._is_said(at) or (stand == "choice" and self._is_chosen(at))
-
-    def _is_verb(self, at: int) -> bool:
-        if not any(self.parts):
+        if stand == "verb" and not any(self.parts):
             return not BE & set(self.words[at + 1 : at + 4])  # `exclude patterns are …` speaks of patterns
-        return self.words[at].endswith("s") or self._word(at - 1) in MODALS | NEGATORS
+        if stand == "verb":
+            return self.words[at].endswith("s") or self._word(at - 1) in MODALS | NEGATORS
+        if stand == "anywhere" or self._is_said(at):
+            return True
+        # A verb of choice stands shortly before the word, with no preposition between them.
+        near = self.words[max(0, at - 3) : at]
+        chosen = [place for place, word in enumerate(near) if word in SINGLE_CHOICE]
+        return stand == "choice" and bool(chosen) and not PREPOSITIONS & set(near[chosen[-1] :])
 
     def _is_said(self, at: int) -> bool:
         """Whether a form of `be` stands before the word, or `keep … private` around it."""
-        if at + 1 == len(self.words) and {"keep", "make", "leave"} & self.known:
-            return True
-        return self.said[at] in BE
-
-    def _is_chosen(self, at: int) -> bool:
-        """Whether a verb of choice stands shortly before the word, with no preposition between them."""
-        near = self.words[max(0, at - 3) : at]
-        chosen = [place for place, word in enumerate(near) if word in SINGLE_CHOICE]
-        return bool(chosen) and not PREPOSITIONS & set(near[chosen[-1] :])
+        is_last = at + 1 == len(self.words)
+        return self.said[at] in BE or (is_last and not self.known.isdisjoint(("keep", "make", "leave")))
 
     def _word(self, at: int) -> str:
         return self.words[at] if 0 <= at < len(self.words) else ""
@@ -406,7 +392,8 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
     if NO_CLAIM.search(sentence):
         return None
     phrases = list(_phrases(REASON.sub("", ASIDE.sub(" ", sentence))))
-    if len(phrases) > 1 and _is_circumstance(phrases[0]):
+    opening = phrases[0][:1]  # what only says when or where is the same wherever it stands
+    if len(phrases) > 1 and opening and (not opening[0].is_free or opening[0].word in PREPOSITIONS):
         phrases = [*phrases[1:], phrases[0]]
     return read_claim([token for phrase in phrases for token in phrase], min_words)
 
@@ -425,8 +412,3 @@ def _phrases(text: str) -> Iterator[list[Token]]:
         phrase.append(Token(SPELLED.get(word, word), is_free))
         last = word
     yield phrase
-
-
-def _is_circumstance(phrase: list[Token]) -> bool:
-    """Whether what stands first only says when or where: it is the same wherever it stands."""
-    return bool(phrase) and (not phrase[0].is_free or phrase[0].word in PREPOSITIONS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -68,9 +68,7 @@ CONTINUES = re.compile(
 """What may stand at the indentation of a definition and still belong to it: an opening brace on a line of its own, the
 end of a signature over several lines, an access label, the clauses of Ruby and Rust."""
 
-MENTION = re.compile(
-    r"(?P<tick>`?)(?<![\w$])(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)(?P<call>[(`]?)"
-)
+MENTION = re.compile(r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)")
 CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 TITLED = re.compile(r"[A-Z][A-Za-z\d]*")
 
@@ -124,12 +122,12 @@ def find_definition(path: str, text: str, symbol: str) -> Definition | None:
     What stands inside of others (a function in a function) counts only where nothing outside has the name.
     """
     wanted = _dotted(symbol)
-    tail = wanted.rpartition(".")[2]
+    tail = tail_of(wanted)
     definitions = list_definitions(path, text) if tail in text else ()
     for fits in (
         [one for one in definitions if one.name == wanted],
         [one for one in definitions if one.name.endswith(f".{wanted}")],
-        [one for one in definitions if one.name.rpartition(".")[2] == tail],
+        [one for one in definitions if tail_of(one.name) == tail],
     ):
         if fits:
             least = min(one.name.count(".") for one in fits)
@@ -172,11 +170,11 @@ def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
     only stand in back quotes (commands do so as well), and those that begin with a capital and have no sign of code
     (products do so as well, `GitHub`), count if `plain`."""
     found = (
-        mention["name"]
-        for mention in MENTION.finditer(prose)
-        if mention["call"] == "("
-        or (CODE_LIKE.search(mention["name"]) and (plain or mention["tick"] or not TITLED.fullmatch(mention["name"])))
-        or ((mention["tick"] or mention["call"]) and (plain or not mention["name"].islower()))
+        name
+        for tick, name, call in MENTION.findall(prose)
+        if call == "("
+        or (CODE_LIKE.search(name) and (plain or tick or not TITLED.fullmatch(name)))
+        or ((tick or call) and (plain or not name.islower()))
     )
     return list(dict.fromkeys(map(_dotted, found)))
 
@@ -196,9 +194,14 @@ def is_code(path: str) -> bool:
 def is_type(path: str, text: str, definition: Definition) -> bool:
     """Whether a definition is a class or another type, or a module: what holds others, or says how data look."""
     words, (head, *_) = read_code(path, text).words, definition.heads
-    tail = definition.name.rpartition(".")[2]
+    tail = tail_of(definition.name)
     before = words[head : head + MAX_HEAD]
     return not TYPES.isdisjoint(before[: before.index(tail)] if tail in before else before)
+
+
+def tail_of(name: str) -> str:
+    """The last part of a name: that of a definition without its owners."""
+    return name.rpartition(".")[2]
 
 
 def _dotted(symbol: str) -> str:
@@ -206,9 +209,8 @@ def _dotted(symbol: str) -> str:
 
 
 def _definition(code: Code, name: str, start: int, head: int, stop: int) -> Definition:
-    return Definition(
-        name, code.rows[start], code.rows[stop - 1] + code.words[stop - 1].count("\n"), ((start, stop),), (head,)
-    )
+    last = code.rows[stop - 1] + code.words[stop - 1].count("\n")
+    return Definition(name, code.rows[start], last, ((start, stop),), (head,))
 
 
 def _list_python(code: Code) -> Iterator[Definition]:
@@ -221,7 +223,8 @@ def _list_python(code: Code) -> Iterator[Definition]:
         at = 1 if head[:1] == ["async"] else 0
         owner = f"{scopes[-1].name}." if scopes else ""
         if head[at : at + 1] in (["def"], ["class"]) and len(head) > at + 1:
-            stop = _indented_stop(code, number)
+            below = range(number + 1, len(lines))
+            stop = next((lines[at].start for at in below if lines[at].indent <= line.indent), len(words))
             scopes.append(_Scope(owner + head[at + 1], stop, 0, head[at]))
             yield _definition(code, owner + head[at + 1], _decorated(code, number), line.start, stop)
         elif not scopes and head[0].isidentifier() and head[0] not in PYTHON_KEYWORDS and _is_assigned(code, line):
@@ -256,14 +259,6 @@ def _decorated(code: Code, number: int) -> int:
             break
         start = line.start
     return start
-
-
-def _indented_stop(code: Code, number: int) -> int:
-    own = code.lines[number]
-    for at in range(number + 1, len(code.lines)):
-        if code.lines[at].indent <= own.indent:
-            return code.lines[at].start
-    return len(code.words)
 
 
 def _list_by_look(code: Code, lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Iterator[Definition]:
@@ -347,11 +342,8 @@ def _stop(code: Code, number: int) -> int:
         if last in GOES_ON or follows in LEADS or after.indent > own.indent:
             continue
         return line.stop
-    return len(words) if _is_balanced(words[own.start :]) else _loose_stop(code, number)
-
-
-def _is_balanced(words: Iterable[str]) -> bool:
-    return sum((word in "([{") - (word in ")]}") for word in words) <= 0
+    is_closed = sum((word in "([{") - (word in ")]}") for word in words[own.start :]) <= 0
+    return len(words) if is_closed else _loose_stop(code, number)
 
 
 def _loose_stop(code: Code, number: int) -> int:
