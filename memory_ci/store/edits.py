@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
@@ -24,6 +23,8 @@ from memory_ci.store.frontmatter import (
 from memory_ci.store.headings import format_title, parse_title
 from memory_ci.store.yamltext import Field, quote_scalar
 
+UNSAFE_HINT = "Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause."
+
 
 def format_entry(entry: Entry) -> str:
     """The canonical text of an entry, ending in one newline. Its inverse is parse_memory_file.
@@ -32,11 +33,19 @@ def format_entry(entry: Entry) -> str:
     a level-1 heading or a `---` block that looks like another entry outside a code fence, half a character anywhere.
     """
     text = _written(entry)
-    if not _reads_as(text, entry):
-        part, hint = _fault(entry)
-        message = f"the entry {entry.title!r} would not read back as it is written, because of its {part}"
-        raise UsageError(message, slug="entry-not-writable", hint=hint)
-    return text
+    if _reads_as(text, entry):
+        return text
+    part, hint = "body", "Use headings from ### on in it, and put anything between two --- lines into a code fence."
+    bare = replace(entry, body="")
+    if (field := find_unwritable(entry)) is not None:
+        hint = "Give it a value that `memory-ci help formats` allows, in characters that UTF-8 has."
+        part = f"field {field!r}"
+    elif not _reads_as(_written(bare), bare):
+        part, hint = "title", "Write the title as one line of text, without blanks around it."
+    elif SURROGATE.search(entry.body):
+        hint = "Write it in characters that UTF-8 has."
+    message = f"the entry {entry.title!r} would not read back as it is written, because of its {part}"
+    raise UsageError(message, slug="entry-not-writable", hint=hint)
 
 
 def _written(entry: Entry) -> str:
@@ -46,19 +55,6 @@ def _written(entry: Entry) -> str:
 
 def _reads_as(text: str, entry: Entry) -> bool:
     return entry.title != "" and not SURROGATE.search(text) and parse_memory_file("", text.encode()).entries == (entry,)
-
-
-def _fault(entry: Entry) -> tuple[str, str]:
-    """The part of an entry that would not read back, and what to do about it."""
-    field = find_unwritable(entry)
-    if field is not None:
-        return f"field {field!r}", "Give it a value that `memory-ci help formats` allows, in characters that UTF-8 has."
-    bare = replace(entry, body="")
-    if not _reads_as(_written(bare), bare):
-        return "title", "Write the title as one line of text, without blanks around it."
-    if SURROGATE.search(entry.body):
-        return "body", "Write it in characters that UTF-8 has."
-    return "body", "Use headings from ### on in it, and put anything between two --- lines into a code fence."
 
 
 def entry_text(file: MemoryFile) -> str | None:
@@ -94,7 +90,13 @@ def edit_file(
     segments = _changed(file, updated, removed)
     for entry, text in [*((entry, format_entry(entry)) for entry in added), *moved]:
         insert_entry(segments, entry, text, file.newline)
-    return _read_back(file, segments)
+    # Read again from its own bytes: proof that no entry was lost or torn by the edit.
+    expected = sorted(segment.entry.id for segment in segments if segment.entry is not None)
+    edited = parse_memory_file(file.path, render_memory_file(replace(file, segments=tuple(segments))))
+    if sorted(entry.id for entry in edited.entries) != expected:
+        message = f"{file.path} cannot be rewritten without tearing an entry"
+        raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=UNSAFE_HINT)
+    return edited
 
 
 def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Sequence[Entry]) -> list[Segment]:
@@ -127,7 +129,10 @@ def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
 
 def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str) -> None:
     """Put an entry, of which `text` is written with one newline at its end, at its place in (created_at, id) order."""
-    place = _place_of(segments, entry)
+    # After the last entry that sorts before it; before the first entry if none does; else at the end.
+    places = [(place, _key(one.entry)) for place, one in enumerate(segments) if one.entry is not None]
+    earlier = [place for place, key in places if key <= _key(entry)]
+    place = earlier[-1] + 1 if earlier else places[0][0] if places else len(segments)
     before = "".join(segment.raw for segment in segments[max(0, place - 2) : place])
     gap = "" if not before or before.endswith(("\n\n", "\n\r\n")) else "\n" if before.endswith("\n") else "\n\n"
     follows = segments[place].raw if place < len(segments) else "\n"
@@ -153,15 +158,6 @@ def _updated(segment: Segment, entry: Entry) -> Segment:
     return Segment("\n".join([opening, *head, lines[size], *rest]), 0, entry)
 
 
-def _place_of(segments: Sequence[Segment], entry: Entry) -> int:
-    """After the last entry that sorts before `entry`; before the first entry if none does; else at the end."""
-    places = [(place, _key(s.entry)) for place, s in enumerate(segments) if s.entry is not None]
-    earlier = [place for place, key in places if key <= _key(entry)]
-    if earlier:
-        return earlier[-1] + 1
-    return places[0][0] if places else len(segments)
-
-
 def _key(entry: Entry) -> tuple[date, str]:
     return entry.created_at or date.min, entry.id
 
@@ -171,20 +167,6 @@ def _existing(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list
         return places[entry_id]
     message = f"{path} has no readable entry {entry_id}"
     raise UnreadableMemoryError(message, slug="entry-missing", hint="Run `memory-ci check`.")
-
-
-def _read_back(file: MemoryFile, segments: Sequence[Segment]) -> MemoryFile:
-    """The edited file, read again from its own bytes: proof that no entry was lost or torn by the edit."""
-    expected = sorted(segment.entry.id for segment in segments if segment.entry is not None)
-    text = replace(file, segments=tuple(segments))
-    edited = parse_memory_file(file.path, render_memory_file(text))
-    if sorted(entry.id for entry in edited.entries) != expected:
-        raise UnreadableMemoryError(
-            f"{file.path} cannot be rewritten without tearing an entry",
-            slug="unsafe-rewrite",
-            hint="Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause.",
-        )
-    return edited
 
 
 def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:
@@ -226,17 +208,9 @@ def _parse(path: str, files: Mapping[str, bytes]) -> MemoryFile:
     return file
 
 
-# -- The canonical form of a memory file: one way to write what it says, and every word of it kept
+# -- the canonical form of a memory file: one way to write what it says, and every word of it kept
 
 DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
-
-
-class _Block(msgspec.Struct, frozen=True):
-    """A key of a front matter: the comments above it, and its own lines as they stand."""
-
-    field: Field
-    comments: tuple[str, ...]
-    lines: tuple[str, ...]
 
 
 def canonical_file(path: str, data: bytes) -> bytes:
@@ -248,11 +222,18 @@ def canonical_file(path: str, data: bytes) -> bytes:
     file = parse_memory_file(path, data)
     if not file.entries:
         return data
-    segments = tuple(Segment(raw, 0) for raw in _layout(file))
-    result = render_memory_file(replace(file, segments=segments))
+    segments: list[Segment] = []
+    for segment, follower in zip(file.segments, (*file.segments[1:], None), strict=True):
+        raw, text = segment.raw, _canonical_text(segment)
+        if text is not None:
+            raw = (text + ("\n" if follower else "")).replace("\n", file.newline)
+        elif follower is not None and follower.entry is not None and not segment.is_broken:
+            is_tight = raw.strip() and not raw.endswith(("\n\n", "\n\r\n"))
+            raw += file.newline if is_tight else ""
+        segments.append(Segment(raw, 0))
+    result = render_memory_file(replace(file, segments=tuple(segments)))
     if _content(parse_memory_file(path, result)) != _content(file):
-        hint = "Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause."
-        raise UnreadableMemoryError(f"{path} cannot be formatted safely", slug="unsafe-rewrite", hint=hint)
+        raise UnreadableMemoryError(f"{path} cannot be formatted safely", slug="unsafe-rewrite", hint=UNSAFE_HINT)
     return result
 
 
@@ -260,84 +241,54 @@ def _content(file: MemoryFile) -> tuple[tuple[Entry, ...], list[str]]:
     return file.entries, sorted(finding.code for finding in file.findings)
 
 
-def _layout(file: MemoryFile) -> Iterator[str]:
-    """The raw text of each segment, in the line endings of the file."""
-    for segment, follower in zip(file.segments, (*file.segments[1:], None), strict=True):
-        text = _canonical_text(segment)
-        if text is not None:
-            yield (text + ("\n" if follower else "")).replace("\n", file.newline)
-        elif follower is not None and follower.entry is not None and not segment.is_broken and _ends_tight(segment.raw):
-            yield segment.raw + file.newline
-        else:
-            yield segment.raw
-
-
-def _ends_tight(raw: str) -> bool:
-    return bool(raw.strip()) and not raw.endswith(("\n\n", "\n\r\n"))
-
-
 def _canonical_text(segment: Segment) -> str | None:
-    """The canonical text of an entry; None for what is no entry, and for one that would read back otherwise."""
-    if segment.entry is None:
+    """The canonical text of an entry; None for what is no entry, and for one that would read back otherwise.
+
+    The title line, a blank line, the body. What has no title line is not given one: that is for a person to word.
+    """
+    entry = segment.entry
+    if entry is None:
         return None
-    rest = segment.raw.replace("\r\n", "\n").split("\n")[len(segment.head) + 2 :]
-    head = _canonical_head(segment.head, segment.fields, segment.entry)
-    text = "\n".join(["---", *head, "---", *_canonical_body(rest, segment.entry)]) + "\n"
-    return text if parse_memory_file("", text.encode()).entries == (segment.entry,) else None
-
-
-def _canonical_body(lines: Sequence[str], entry: Entry) -> list[str]:
-    """The title line, a blank line, the body. What has no title line is not given one: that is for a person to word."""
-    start = next((number for number, line in enumerate(lines) if line.strip()), None)
-    if start is None or parse_title(lines[start]) is None:
-        return entry.body.split("\n") if entry.body else []
-    title = "## " + lines[start].lstrip(" ").lstrip("#").strip(" \t")
-    return [title, "", *entry.body.split("\n")] if entry.body else [title]
+    lines = segment.raw.replace("\r\n", "\n").split("\n")[len(segment.head) + 2 :]
+    first = next((line for line in lines if line.strip()), "")
+    body = entry.body.split("\n") if entry.body else []
+    if parse_title(first) is not None:
+        title = "## " + first.lstrip(" ").lstrip("#").strip(" \t")
+        body = [title, "", *body] if body else [title]
+    text = "\n".join(["---", *_canonical_head(segment.head, segment.fields, entry), "---", *body]) + "\n"
+    return text if parse_memory_file("", text.encode()).entries == (entry,) else None
 
 
 def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) -> list[str]:
-    """Known keys in canonical order, then the unknown ones in theirs; each with the comments above it."""
-    blocks, trailing = _blocks(head, fields)
-    order = {key: place for place, key in enumerate(CONVERTERS)}
-    ordered = sorted(blocks, key=lambda block: order.get(block.field.key, len(order)))
-    lines = [line for block in ordered for line in (*block.comments, *_canonical_field(block, entry))]
-    return [*lines, *trailing]
+    """Known keys in canonical order, then the unknown ones in theirs; each with the comments above it.
 
-
-def _blocks(head: Sequence[str], fields: Sequence[Field]) -> tuple[list[_Block], tuple[str, ...]]:
-    """The front matter cut at its keys, and the comments behind the last. Blank lines between keys are dropped.
-
-    A comment at the start of a line belongs to the key below it; an indented one, to the value that it stands in.
+    A comment at the start of a line belongs to the key below it; an indented one, to the value that it stands in. Blank
+    lines between keys are dropped.
     """
-    blocks: list[_Block] = []
-    comments = _comments(head[: fields[0].first])
-    ends = [field.first for field in fields[1:]] + [len(head)]
-    for field, end in zip(fields, ends, strict=True):
+    order = {key: place for place, key in enumerate(CONVERTERS)}
+    blocks: list[tuple[int, list[str]]] = []
+    comments = head[: fields[0].first]
+    for field, end in zip(fields, [*(field.first for field in fields[1:]), len(head)], strict=True):
         last = end
         while not head[last - 1].strip() or head[last - 1].startswith("#"):
             last -= 1
-        blocks.append(_Block(field, comments, tuple(head[field.first : last])))
-        comments = _comments(head[last:end])
-    return blocks, comments
+        own = _canonical_field(field, head[field.first : last], entry)
+        blocks.append((order.get(field.key, len(order)), [*filter(str.strip, comments), *own]))
+        comments = head[last:end]
+    blocks.sort(key=lambda block: block[0])
+    return [*(line for _, lines in blocks for line in lines), *filter(str.strip, comments)]
 
 
-def _comments(lines: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line for line in lines if line.strip())
-
-
-def _canonical_field(block: _Block, entry: Entry) -> Sequence[str]:
+def _canonical_field(field: Field, old: Sequence[str], entry: Entry) -> Sequence[str]:
     """The canonical lines of a field; its own where it is unknown, of several lines, or would lose a comment."""
-    key, value = block.field.key, block.field.value
+    key, value = field.key, field.value
     if key not in CONVERTERS or any("\n" in text for text in ((value,) if isinstance(value, str) else value or ())):
-        return block.lines
+        return old
     if key in DATES and isinstance(value, str) and value.strip():
-        lines = [f"{key}: {quote_scalar(value.strip())}"]  # with its time, if it has one
+        new = [f"{key}: {quote_scalar(value.strip())}"]  # with its time, if it has one
     else:
-        lines = format_field(key, getattr(entry, key))
-    return block.lines if _has_comment(block.lines, lines) else lines
-
-
-def _has_comment(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the old lines hold a `#` that is not of the value; where an escape may be one, better yes than no."""
+        new = format_field(key, getattr(entry, key))
+    # A `#` that is not of the value is a comment; where an escape may be one, better yes than no.
     before, after = "\n".join(old), "\n".join(new)
-    return before.count("#") > after.count("#") or ("#" in before and "\\" in before)
+    has_comment = before.count("#") > after.count("#") or ("#" in before and "\\" in before)
+    return old if has_comment else new

@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import pairwise
 from textwrap import dedent
@@ -14,7 +14,7 @@ from textwrap import dedent
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import Domain, Entry, EntryType
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
 from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file
 from memory_ci.store.headings import fenced_lines, parse_heading
@@ -64,12 +64,12 @@ class LegacyFile(msgspec.Struct, frozen=True):
 def find_sections(path: str, data: bytes, source: str, today: date) -> LegacyFile:
     """The entries and the dated sections of a file. Never raises; what is neither is named, not guessed at."""
     file = parse_memory_file(path, data)
-    found: list[LegacyLearning | Finding] = list(broken_parts(file))
+    found = list[LegacyLearning | Finding](broken_parts(file))
     for segment in file.segments:
         if segment.entry is not None:
             found.append(LegacyLearning(_retitled(segment.entry), segment.line, segment.line))
         elif not segment.is_broken:
-            found += _read_prose(path, segment, source, today)
+            found += _read_prose(path, segment, source)
     return collect(found)
 
 
@@ -108,26 +108,30 @@ def imported_source(source: str, path: str) -> str:
     return f"{source}:{posixpath.basename(path)}"
 
 
-def _read_prose(path: str, segment: Segment, source: str, today: date) -> Iterator[LegacyLearning | Finding]:
+def _cut(segment: Segment, is_start: Callable[[str], bool]) -> Iterator[tuple[int, list[str]]]:
+    """The line and the lines of each part of a segment; a part begins at a line outside of code that is a start."""
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fenced = fenced_lines(lines)
-    starts = [at for at, line in enumerate(lines) if SECTION.match(line) and not fenced[at]]
-    for begin, end in zip([0, *starts], [*starts, len(lines)], strict=True):
-        part, line = lines[begin:end], segment.line + begin
-        dated = DATED.fullmatch(part[0]) if part and part[0].startswith("##") else None
+    starts = [at for at, line in enumerate(lines) if not fenced[at] and is_start(line)]
+    for begin, end in pairwise([0, *starts, len(lines)]):
+        if begin < end:
+            yield segment.line + begin, lines[begin:end]
+
+
+def _read_prose(path: str, segment: Segment, source: str) -> Iterator[LegacyLearning | Finding]:
+    for line, part in _cut(segment, lambda text: SECTION.match(text) is not None):
+        dated = DATED.fullmatch(part[0]) if part[0].startswith("##") else None
         entry = _to_entry(path, dated, part[1:], source) if dated else None
         if entry is not None:
             yield LegacyLearning(entry, line, line + len(part) - 1)
-        elif (said := _first_words(part)) is not None:
+            continue
+        # The first line that says something; a file's own title, rules and HTML comments do not.
+        text = strip_comments("\n".join(part), keeps_lines=True).split("\n")
+        said = (at for at, one in enumerate(text) if one.strip() and not RULE.fullmatch(one))
+        first = next((at for at in said if not part[at].startswith("# ")), None)
+        if first is not None:
             reason = "not a kind of section that is known, or empty" if dated else "text that is no dated section"
-            yield not_understood(path, line + said, reason)
-
-
-def _first_words(lines: Sequence[str]) -> int | None:
-    """The first line that says something; a file's own title, rules and HTML comments do not."""
-    text = strip_comments("\n".join(lines), keeps_lines=True)
-    said = (at for at, line in enumerate(text.split("\n")) if line.strip() and not RULE.fullmatch(line))
-    return next((at for at in said if not lines[at].startswith("# ")), None)
+            yield not_understood(path, line + first, reason)
 
 
 def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str) -> Entry | None:
@@ -140,10 +144,18 @@ def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str
     body = above.rstrip() if RULE.fullmatch(last) else text
     if kind not in BY_KIND or day is None or not (title or body):
         return None
-    type_, domain, importance = BY_KIND[kind]
     title = title or _title_of(body)
+    made_of = imported_id(source, dated.group(2), body)
+    entry = _imported(made_of, imported_source(source, path), title, "" if body == title else body, BY_KIND[kind], day)
+    return replace(entry, occurred_at=day)
+
+
+def _imported(
+    entry_id: str, source: str, title: str, body: str, meaning: tuple[EntryType, Domain, float], day: date
+) -> Entry:
+    type_, domain, importance = meaning
     return Entry(
-        id=imported_id(source, dated.group(2), body),
+        id=entry_id,
         type=type_,
         domain=domain,
         importance=importance,
@@ -151,10 +163,9 @@ def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str
         last_reinforced=day,
         status="active",
         created_at=day,
-        occurred_at=day,
-        source=imported_source(source, path),
+        source=source,
         title=title,
-        body="" if body == title else body,
+        body=body,
     )
 
 
@@ -190,6 +201,9 @@ def _retitled(entry: Entry) -> Entry:
 
 
 # -- Claude Code's auto memory: topic files with `name`, `description` and `type`, and older ones of plain Markdown
+#
+# The format is the one its own instructions give: a front matter, flat or with `type` under `metadata`, then the text;
+# MEMORY.md is an index of `- [Title](file.md)` lines. Before that, MEMORY.md and topic files were sections and bullets.
 
 SOURCE = "claude-code"
 INDEX = "MEMORY.md"
@@ -202,6 +216,7 @@ TYPES: Mapping[str, tuple[EntryType, Domain]] = {
 POINTER = re.compile(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
 MENTIONED = re.compile(r"[\w.-]+\.md\b")
 BULLET = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
+HIGH = re.compile(r"#{1,4}[ \t]")
 DIRECTIVE = re.compile(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b", re.IGNORECASE
 )
@@ -228,9 +243,12 @@ def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> Le
     if not is_listed:
         return LegacyFile(findings=(not_understood(path, 1, "neither a topic file nor named by MEMORY.md beside it"),))
     file = parse_memory_file(path, data)
-    prose = (segment for segment in file.segments if segment.entry is None and not segment.is_broken)
-    sections = (item for segment in prose for item in _read_sections(path, segment, today))
-    return collect([*broken_parts(file), *sections])
+    found = list[LegacyLearning | Finding](broken_parts(file))
+    for segment in file.segments:
+        if segment.entry is None and not segment.is_broken:
+            for line, part in _cut(segment, lambda text: parse_heading(text) is not None):
+                found += _read_section(path, part, line, today)
+    return collect(found)
 
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:
@@ -260,68 +278,28 @@ def _read_topic(
     title = shorten(name if " " in name else description or re.sub(r"[-_]+", " ", name), TITLE_WIDTH)
     if kind not in TYPES or not title:
         return not_understood(path, 1, "a topic file without a name, or of a type that is not known")
-    text = "\n".join(_demoted(lines[close + 1 :])).strip("\n").rstrip()
+    below = lines[close + 1 :]
+    lower = (  # headings go two levels down: a level-1 heading would end the entry
+        f"##{line}" if not is_fenced and HIGH.match(line) else line
+        for line, is_fenced in zip(below, fenced_lines(below), strict=True)
+    )
+    text = "\n".join(lower).strip("\n").rstrip()
     body = "\n\n".join(part for part in (description, text) if part and part != title)
     session = f"{SOURCE}:{fields['originSessionId']}" if fields.get("originSessionId") else None
-    entry = _entry(path, title, body, TYPES[kind], today, _day(fields.get("modified", "")), session)
+    day = _parse_day(fields.get("modified", "")[:10])
+    entry = replace(_entry(path, title, body, TYPES[kind], day or today), occurred_at=day, session=session)
     return LegacyLearning(entry, 1, len(lines))
 
 
-def _demoted(lines: Sequence[str]) -> Iterator[str]:
-    """The lines with their headings two levels down: a level-1 heading would end the entry."""
-    fenced = fenced_lines(lines)
-    for line, is_fenced in zip(lines, fenced, strict=True):
-        yield f"##{line}" if re.match(r"#{1,4}[ \t]", line) and not is_fenced else line
+def _entry(path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date) -> Entry:
+    """An entry of what was written on a day, or at some time before it."""
+    made_of = imported_id(SOURCE, title, body)
+    return _imported(made_of, imported_source(SOURCE, path), title, body, (*meaning, NEW_IMPORTANCE), day)
 
 
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text[:10])
-    except ValueError:
-        return None
-
-
-def _entry(
-    path: str,
-    title: str,
-    body: str,
-    meaning: tuple[EntryType, Domain],
-    today: date,
-    day: date | None = None,
-    session: str | None = None,
-) -> Entry:
-    """An entry of what was written on `day`, or at some time before `today`."""
-    type_, domain = meaning
-    return Entry(
-        id=imported_id(SOURCE, title, body),
-        type=type_,
-        domain=domain,
-        importance=0.5,
-        reinforcement_count=0,
-        last_reinforced=day or today,
-        status="active",
-        created_at=day or today,
-        occurred_at=day,
-        session=session,
-        source=imported_source(SOURCE, path),
-        title=title,
-        body=body,
-    )
-
-
-def _read_sections(path: str, segment: Segment, today: date) -> Iterator[LegacyLearning | Finding]:
-    """The memories of plain Markdown, cut at its headings."""
-    lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    fenced = fenced_lines(lines)
-    headings = {at: found for at, line in enumerate(lines) if not fenced[at] and (found := parse_heading(line))}
-    for begin, end in zip([0, *headings], [*headings, len(lines)], strict=True):
-        yield from _read_section(path, headings.get(begin), lines[begin:end], segment.line + begin, today)
-
-
-def _read_section(
-    path: str, heading: tuple[int, str] | None, lines: Sequence[str], line: int, today: date
-) -> Iterator[LegacyLearning | Finding]:
+def _read_section(path: str, lines: Sequence[str], line: int, today: date) -> Iterator[LegacyLearning | Finding]:
     """A memory for each bullet of a section that has nothing else, one for a section with other text."""
+    heading = parse_heading(lines[0])
     is_subject = heading is not None and not (heading[0] == 1 and ABOUT_ITSELF.search(heading[1]))
     subject = heading[1] if heading is not None and is_subject else ""
     content = lines[1:] if heading is not None else lines
@@ -355,7 +333,7 @@ def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
 
 def _read_bullet(subject: str, lines: Sequence[str]) -> tuple[str, str]:
     """Title and body of a bullet; no title for one that only points at a topic file."""
-    first = re.sub(r"^(?:[-*+]|\d+[.)])[ \t]+", "", lines[0])
+    first = re.sub(BULLET, r"\1", lines[0])
     more = dedent("\n".join(lines[1:])).strip("\n").rstrip()
     if POINTER.fullmatch(first) or not first.strip():
         return "", ""
