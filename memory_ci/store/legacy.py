@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
 from memory_ci.records.report import Finding
-from memory_ci.store.document import MemoryFile, Segment, parse_memory_file
+from memory_ci.store.document import BOM, MemoryFile, Segment, parse_memory_file
 from memory_ci.store.headings import fenced_lines, parse_heading
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten, strip_comments
@@ -234,7 +234,7 @@ def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> Le
 
     Never raises; what is no memory is named, not guessed at.
     """
-    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n")
+    text = data.removeprefix(BOM).decode("utf-8", "replace").replace("\r\n", "\n")
     lines = text.removesuffix("\n").split("\n")
     close = next((at for at, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
     fields = _fields(lines[1:close]) if lines[0].rstrip() == "---" and close else {}
