@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import get_args
 
@@ -93,11 +92,8 @@ def parse_target(target: str) -> ScopeOf:
     clean = posixpath.normpath(where) if where else ""
     escapes = needs_place and not is_canonical_path(clean)
     if name not in get_args(ScopeName) or needs_place != bool(colon and where) or escapes:
-        raise UsageError(
-            f"{target!r} is not a scope",
-            slug="bad-scope",
-            hint="Use project, institutional, global, team:<directory> or session:<job>.",
-        )
+        hint = "Use project, institutional, global, team:<directory> or session:<job>."
+        raise UsageError(f"{target!r} is not a scope", slug="bad-scope", hint=hint)
     return ScopeOf(name, clean)  # type: ignore[arg-type] # membership was checked just above
 
 
@@ -129,10 +125,6 @@ def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
 
 @lru_cache(maxsize=64)
 def _regex(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join(_pieces(pattern)), re.DOTALL)
-
-
-def _pieces(pattern: str) -> Iterator[str]:
-    for piece in re.split(r"(\{where\}|\*\*/|\*\*|\*)", pattern):
-        special = {"{where}": "(?P<where>.+)", "**/": "(?:.+/)?", "**": ".*", "*": "[^/]*"}
-        yield special.get(piece, re.escape(piece))
+    special = {"{where}": "(?P<where>.+)", "**/": "(?:.+/)?", "**": ".*", "*": "[^/]*"}
+    pieces = re.split(r"(\{where\}|\*\*/|\*\*|\*)", pattern)
+    return re.compile("".join(special.get(piece, re.escape(piece)) for piece in pieces), re.DOTALL)
