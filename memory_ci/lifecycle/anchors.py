@@ -30,10 +30,8 @@ LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")
 
 
 def parse_anchor(cite: str) -> Anchor | None:
-    """The anchor that a cite writes, or None: a cite may be anything.
-
-    A path is as git lists it: not absolute, not relative to a directory, in one line.
-    """
+    """The anchor that a cite writes, or None: a cite may be anything. A path is as git lists it: not absolute, not
+    relative to a directory, in one line."""
     match = WRITTEN.fullmatch(cite)
     if match is None:
         return None
@@ -78,10 +76,8 @@ def format_anchor(anchor: Anchor) -> str:
 
 
 def fold(text: str) -> str:
-    """`text` as it is whoever formatted it: no white space, no LAYOUT, one kind of quote.
-
-    Folding lines and joining them is folding the text: where it is broken does not matter.
-    """
+    """`text` as it is whoever formatted it: no white space, no LAYOUT, one kind of quote. Folding lines and joining
+    them is folding the text: where it is broken does not matter."""
     return "".join(text.split()).translate(FOLDED)
 
 
@@ -141,11 +137,9 @@ TELLING = 8  # Fewer words stand in many places: they are looked for in their ow
 
 
 class Subject(NamedTuple):
-    """What an anchor cites in the text of its commit.
-
-    `definition` is what it cites, or (`is_part`) what the cited lines stand in; None for lines of no definition and for
-    a whole file. `said` are the cited words, those of a text that is read as `path`: as prose if it is "".
-    """
+    """What an anchor cites in the text of its commit. `definition` is what it cites, or (`is_part`) what the cited
+    lines stand in; None for lines of no definition and for a whole file. `said` are the cited words, those of a text
+    that is read as `path`: as prose if it is ""."""
 
     definition: Definition | None
     is_part: bool

@@ -85,11 +85,9 @@ def _is_one(copies: Sequence[Located], older: Collection[Located]) -> bool:
 
 
 def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
-    """The places in groups that become one entry each, the survivor first.
-
-    Only entries of one file, one type, one validity and one adoption are compared, and only if they make the same
-    claims. An entry is always compared with the survivor itself: a chain of likenesses does not make its ends alike.
-    """
+    """The places in groups that become one entry each, the survivor first. Only entries of one file, one type, one
+    validity and one adoption are compared, and only if they make the same claims. An entry is always compared with the
+    survivor itself: a chain of likenesses does not make its ends alike."""
     groups: dict[object, list[tuple[Located, frozenset[str]]]] = defaultdict(list)
     for place in sorted(places, key=rank):
         entry, (words, claims) = place.entry, said(place.entry)
@@ -119,9 +117,7 @@ def _split(group: Sequence[tuple[Located, frozenset[str]]]) -> Iterator[list[Loc
 
 def _neighbours(texts: Sequence[frozenset[str]], *, is_part: bool = False) -> Callable[[int], Iterator[int]]:
     """What gives for the place of a text the places of those like it, its own among them if it says anything.
-
-    `is_part`: like is what has all words of the other, and few more; one that has another word instead is not.
-    """
+    `is_part`: like is what has all words of the other, and few more; one that has another word instead is not."""
     saying: dict[frozenset[str], list[int]] = defaultdict(list)
     for at, text in enumerate(texts):
         saying[text].append(at)
@@ -185,10 +181,8 @@ def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
 
 
 def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]], int]) -> Entry:
-    """`kept` with what the entries say together, best one first; its type and its unknown keys stay its own.
-
-    Retirement by stage takes `task` entries of one phase: the result is only open to it where all of them were.
-    """
+    """`kept` with what the entries say together, best one first; its type and its unknown keys stay its own. Retirement
+    by stage takes `task` entries of one phase: the result is only open to it where all of them were."""
     ids = {entry.id for entry in ranked}
     phases = {entry.phase for entry in ranked}
     return replace(
@@ -217,11 +211,9 @@ def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]]
 
 
 def rank(place: Located) -> tuple[bool, float, int, str, str, str]:
-    """The order in which entries survive: those that are proved, the most important, then the longest, then by id.
-
-    What is proved lends its evidence to no other words. Copies of one id that say the same are told apart by nothing
-    here: they keep the order of their places.
-    """
+    """The order in which entries survive: those that are proved, the most important, then the longest, then by id. What
+    is proved lends its evidence to no other words. Copies of one id that say the same are told apart by nothing here:
+    they keep the order of their places."""
     entry = place.entry
     length = len(entry.title) + len(entry.body)
     return not is_proved(entry), -effective_importance(entry), -length, entry.id, entry.title, entry.body
@@ -268,10 +260,8 @@ KEPT = ("pin", "permanent")  # Priorities that only a person gives, and only a p
 
 
 def plan_stage_retirement(located: Iterable[Located], ended: Phase, today: date) -> tuple[Change, ...]:
-    """Retire the task entries of the phase that has ended, in every scope; a compacted one is like an active one.
-
-    What the team knows outlives a stage, and so does what a person pinned. Of what is retired already nothing changes.
-    """
+    """Retire the task entries of the phase that has ended, in every scope; a compacted one is like an active one. What
+    the team knows outlives a stage, and so does what a person pinned. Of what is retired already nothing changes."""
     why = f"the stage {ended} ended, seen {today.isoformat()}"
     of_stage = (place for place in located if place.entry.domain == "task" and place.entry.phase == ended)
     return tuple(retire(place, why) for place in of_stage if may_retire(place.entry))

@@ -30,10 +30,8 @@ class Contradiction(NamedTuple):
 
 def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]:
     """Pairs of active entries of one scope chain that say the opposite of one thing (docs/lifecycle.md), by id.
-
     Rejected entries give no advice that could be opposed, and a pair whose authors have settled it is none: one
-    supersedes, supports or duplicates the other.
-    """
+    supersedes, supports or duplicates the other."""
     subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(lambda: defaultdict(list))
     for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
         if place.entry.status == "active" and place.entry.adoption != "rejected":
@@ -53,11 +51,9 @@ def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]
 
 
 def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change, ...]:
-    """Close what an active entry explicitly supersedes, and link what contradicts: one update per entry that changes.
-
-    A replaced entry is valid until its successor came (`occurred_at`, else `created_at`, else today) and loses
-    importance once, for `valid_until` says that it is closed. It then contradicts nothing any more.
-    """
+    """Close what an active entry explicitly supersedes, and link what contradicts: one update per entry that changes. A
+    replaced entry is valid until its successor came (`occurred_at`, else `created_at`, else today) and loses importance
+    once, for `valid_until` says that it is closed. It then contradicts nothing any more."""
     edited: dict[tuple[str, str], Entry] = {}
     reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
 
@@ -111,11 +107,8 @@ def _is_settled(one: Entry, other: Entry) -> bool:
 
 
 def _superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
-    """Each active entry that is open and named by an active one, with the earliest to name it.
-
-    Two that name each other close neither, and an id of two that say different things is of neither: that is for a
-    person to sort out.
-    """
+    """Each active entry that is open and named by an active one, with the earliest to name it. Two that name each other
+    close neither, and an id of two that say different things is of neither: that is for a person to sort out."""
     active = [place for place in located if place.entry.status == "active"]
     successors: defaultdict[str, list[Entry]] = defaultdict(list)
     said: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)

@@ -48,10 +48,8 @@ def make_amendment(
 
 
 def combine(tellings: Iterable[Telling]) -> tuple[Episode, ...]:
-    """Every episode once, with what was learned of it later; ordered by time and id.
-
-    Where several files tell one episode differently, the earliest of them stands, with the feedback of all.
-    """
+    """Every episode once, with what was learned of it later; ordered by time and id. Where several files tell one
+    episode differently, the earliest of them stands, with the feedback of all."""
     told: defaultdict[str, list[Episode]] = defaultdict(list)
     amended: defaultdict[str, list[Amendment]] = defaultdict(list)
     for telling in tellings:
@@ -122,10 +120,8 @@ def find_heirs_among(entries: Iterable[Entry]) -> Heirs:
 
 
 def pass_on(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
-    """Each event once, in the order of replay; what was said of one that is gone is said of its heirs.
-
-    What one job said of two that became one is one event.
-    """
+    """Each event once, in the order of replay; what was said of one that is gone is said of its heirs. What one job
+    said of two that became one is one event."""
     return unique_events(
         said if heir == said.id else replace(said, id=heir)
         for said in feedback
@@ -174,11 +170,9 @@ class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
-    """What the work says of each entry, one event each, by id.
-
-    Used and merged unchanged: confirmed. Used and changed in review where it speaks: corrected. Used in work that was
-    declined: rejected. Given and not used: ignored. About the same thing: touched, besides.
-    """
+    """What the work says of each entry, one event each, by id. Used and merged unchanged: confirmed. Used and changed
+    in review where it speaks: corrected. Used in work that was declined: rejected. Given and not used: ignored. About
+    the same thing: touched, besides."""
     kinds: list[tuple[str, EventKind]] = []
     for one in sorted(work.given | work.used):
         used: EventKind = "rejected" if work.is_declined else "corrected" if one in work.corrected else "confirmed"

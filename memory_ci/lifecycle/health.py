@@ -129,9 +129,7 @@ def names_of_change(number: int | None, shas: Iterable[str]) -> frozenset[str]:
 
 def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
     """How many of the entries that cite code are fresh; one that is marked counts half, one that is withheld nothing.
-
-    `kinds` says of each entry, by id and newest first, what its anchors say together; None where it has none.
-    """
+    `kinds` says of each entry, by id and newest first, what its anchors say together; None where it has none."""
     count = Counter(map(STANDING.get, kinds.values()))
     total, judged = len(kinds), len(kinds) - count[None]
     if not judged:
@@ -152,10 +150,8 @@ def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measur
 
 
 def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = "") -> Measured:
-    """The share of merged changes that were judged, times the share of what was kept that the index holds.
-
-    `eligible` None: history cannot be read, for the reason in `silence`.
-    """
+    """The share of merged changes that were judged, times the share of what was kept that the index holds. `eligible`
+    None: history cannot be read, for the reason in `silence`."""
     if not indexed and not left_out:
         return Measured(None, NO_ENTRY)
     held = indexed / (indexed + left_out)
@@ -208,10 +204,8 @@ def score_reachability(reached: int, total: int) -> Measured:
 
 
 def count_near_duplicates(entries: Iterable[Entry]) -> int:
-    """Pairs of entries that say nearly the same and make the same claims; one without a word says nothing.
-
-    Of those with equal words each after the first is one pair: a hundred copies are not five thousand faults.
-    """
+    """Pairs of entries that say nearly the same and make the same claims; one without a word says nothing. Of those
+    with equal words each after the first is one pair: a hundred copies are not five thousand faults."""
     groups: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
     for words, claims in map(_said, entries):
         if words:
@@ -235,10 +229,8 @@ def count_contradictions(located: Sequence[Located]) -> int:
 
 
 def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[str]:
-    """The ids of entries with a relation to one of `known`, told by them or of them; so have those that replace one.
-
-    No entry is reached from itself.
-    """
+    """The ids of entries with a relation to one of `known`, told by them or of them; so have those that replace one. No
+    entry is reached from itself."""
     found: set[str] = set()
     for entry in entries:
         named = {relation.id for relation in relations_of(entry) if relation.id in known} - {entry.id}
@@ -249,9 +241,7 @@ def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[
 
 def find_alike(entries: Iterable[Entry], least: float, wanted: Container[str] | None = None) -> frozenset[str]:
     """The ids of entries, of those `wanted` if that is said, that share more than `least` of their words with another.
-
-    By the Jaccard index; only the wanted are compared, each with all.
-    """
+    By the Jaccard index; only the wanted are compared, each with all."""
     by_words: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for entry in entries:
         by_words[_said(entry).words].append(entry.id)

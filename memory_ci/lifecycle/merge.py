@@ -16,10 +16,8 @@ UNKNOWN = ":"  # Stands before the name of an unknown key, which may be spelt li
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """What a person must decide: the fields that both sides changed differently.
-
-    `ours` and `theirs` are the two versions with every other field settled: they differ in these alone.
-    """
+    """What a person must decide: the fields that both sides changed differently. `ours` and `theirs` are the two
+    versions with every other field settled: they differ in these alone."""
 
     fields: tuple[str, ...]
     ours: Entry
@@ -27,11 +25,9 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 def merge_entries(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> Entry | Conflict | None:
-    """What both sides' changes to `base` make of it; None stands for an entry that is not there.
-
-    It commutes in `ours` and `theirs`. Deleted on one side and changed on the other is kept with the change: a deletion
-    can be repeated, a lost text cannot be guessed.
-    """
+    """What both sides' changes to `base` make of it; None stands for an entry that is not there. It commutes in `ours`
+    and `theirs`. Deleted on one side and changed on the other is kept with the change: a deletion can be repeated, a
+    lost text cannot be guessed."""
     if ours is None or theirs is None:
         kept = ours or theirs
         return None if kept == base else kept

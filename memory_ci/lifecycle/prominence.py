@@ -33,10 +33,8 @@ class Retention(msgspec.Struct, frozen=True):
 
 def recency(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None) -> float:
     """What is left after the entry's age on the curve `decay`, never below its floor; what is pinned does not age.
-
     `fsrs` uses the entry's own `retention` where feedback gave it one. Raises UsageError (missing-extra) for `fsrs`
-    without its package.
-    """
+    without its package."""
     if entry.priority in AGELESS and decay not in ("seed", "exp"):
         return 1.0
     if decay == "fsrs" and retention is not None:
@@ -77,10 +75,8 @@ def prominence(entry: Entry, today: date, decay: Decay = "hyperbolic", retention
 def ranking_prominence(
     entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None
 ) -> float:
-    """Prominence with a bounded reinforcement: importance x recency x (1 + log2(1 + n) / 8).
-
-    The form that ranks: with the linear one, what was retrieved once is retrieved ever after (docs/ranking.md).
-    """
+    """Prominence with a bounded reinforcement: importance x recency x (1 + log2(1 + n) / 8). The form that ranks: with
+    the linear one, what was retrieved once is retrieved ever after (docs/ranking.md)."""
     if entry.status == "retired":
         return 0.0
     reinforcement = 1 + math.log2(1 + entry.reinforcement_count) / 8

@@ -92,10 +92,8 @@ def plan_norms(
     folders: Callable[[], Mapping[str, str]],
 ) -> tuple[Change, ...]:
     """Moves of directives of the project to institutional memory that changes of three different directories said.
-
     `folders` tells the directory of each merged change by what entries call it (`pr:128`). What came up once stays
-    where people put it.
-    """
+    where people put it."""
     target = ScopeOf("institutional")
     path = path_of(target)
     said = {place: {*place.entry.occurrences, *(place.entry.source or "").split()} for place in located}
@@ -158,9 +156,7 @@ def plan_shared(
     shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
 ) -> tuple[tuple[frozenset[str], tuple[Located, ...]], ...]:
     """Groups of entries that say the same in `least` repositories, and `known` does not: (who says so, the entries).
-
-    `shared` has the entries by the id of their repository, which the scope of each that is returned names.
-    """
+    `shared` has the entries by the id of their repository, which the scope of each that is returned names."""
     target = ScopeOf("global")
     group = [
         Located(place.entry, f"{name}/{place.path}", place.line, ScopeOf("team", name))

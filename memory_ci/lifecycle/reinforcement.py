@@ -82,11 +82,9 @@ def find_touched(
 
 
 def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> tuple[Change, ...]:
-    """One update per entry: +1 for each merged change that used it, last_reinforced the latest of their dates.
-
-    A change that said the entry again is one of its occurrences. A retired entry is left alone, a compacted one counts
-    like an active one, and an id nobody knows is nobody's.
-    """
+    """One update per entry: +1 for each merged change that used it, last_reinforced the latest of their dates. A change
+    that said the entry again is one of its occurrences. A retired entry is left alone, a compacted one counts like an
+    active one, and an id nobody knows is nobody's."""
     found: defaultdict[str, list[Use]] = defaultdict(list)
     for use in uses:
         for entry_id in use.ids:
@@ -108,11 +106,8 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
 
 
 def list_occurrences(entry: Entry) -> set[str]:
-    """What said it; nothing where nothing is known.
-
-    Before occurrences were kept, each entry that it has taken in counts as one, and so does the entry itself where
-    nobody knows who said it.
-    """
+    """What said it; nothing where nothing is known. Before occurrences were kept, each entry that it has taken in
+    counts as one, and so does the entry itself where nobody knows who said it."""
     others = entry.occurrences or entry.supersedes
     return {entry.origin or (entry.id if others else ""), *others} - {""}
 

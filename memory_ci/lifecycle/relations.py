@@ -49,10 +49,8 @@ def relations_of(entry: Entry) -> tuple[Relation, ...]:
 
 
 def with_relation(entry: Entry, relation: Relation) -> Entry:
-    """The entry with that relation, its lines sorted and each once; itself if it has the relation already.
-
-    A line that cannot be read stays as it is.
-    """
+    """The entry with that relation, its lines sorted and each once; itself if it has the relation already. A line that
+    cannot be read stays as it is."""
     if relation in relations_of(entry):
         return entry
     return replace(entry, relations=tuple(sorted({*entry.relations, format_relation(relation)})))
@@ -60,9 +58,7 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
 
 def find_dangling(located: Iterable[Located]) -> Iterator[Finding]:
     """A warning for each relation to an id that no entry has; what an entry merged away is known by its `supersedes`.
-
-    `supersedes` itself names what is gone, and is never at fault.
-    """
+    `supersedes` itself names what is gone, and is never at fault."""
     places = list(located)
     known = {id_ for place in places for id_ in (place.entry.id, *place.entry.supersedes)}
     for place in places:

@@ -52,10 +52,8 @@ NUMBER_AT_END = re.compile(r"\(#[0-9]+\)\s*\Z")
 
 
 class Revert(NamedTuple):
-    """What one commit took back, and what it brought back by reverting a revert.
-
-    Both as names that occur in an entry's `source`: 12 digits of a commit, and `pr:128`.
-    """
+    """What one commit took back, and what it brought back by reverting a revert. Both as names that occur in an entry's
+    `source`: 12 digits of a commit, and `pr:128`."""
 
     sha: str
     label: str
@@ -73,12 +71,9 @@ class RevertClaim(NamedTuple):
 def find_reverts(
     commits: Iterable[Commit], count: Callable[[Commit, RevertClaim], frozenset[str]] = lambda _, claim: claim.names
 ) -> tuple[Revert, ...]:
-    """The reverts among `commits` (parents before children), in their order.
-
-    A chain of reverts is followed, so that each stands on its own: any part of the result can be given to
-    plan_undone. What a commit takes back is known by sha, else by pull request, else by the title that it quotes;
-    `count` says which of these names count.
-    """
+    """The reverts among `commits` (parents before children), in their order. A chain of reverts is followed, so that
+    each stands on its own: any part of the result can be given to plan_undone. What a commit takes back is known by
+    sha, else by pull request, else by the title that it quotes; `count` says which of these names count."""
     history = _History()
     found: dict[str, Revert] = {}
     for commit in commits:
@@ -244,11 +239,9 @@ class Suspicion(NamedTuple):
 
 
 def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[Change, ...]:
-    """An update of each entry that the reverts, in their order, make suspect or clear of suspicion.
-
-    Suspect is what has all its sources reverted: it loses importance once and becomes negative knowledge. Give the
-    reverts of the new range only, and what a person has decided about an older one stays decided.
-    """
+    """An update of each entry that the reverts, in their order, make suspect or clear of suspicion. Suspect is what has
+    all its sources reverted: it loses importance once and becomes negative knowledge. Give the reverts of the new range
+    only, and what a person has decided about an older one stays decided."""
     touching: defaultdict[str, list[int]] = defaultdict(list)
     for turn, revert in enumerate(reverts):
         for name in revert.undoes | revert.restores:

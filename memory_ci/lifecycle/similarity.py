@@ -40,22 +40,18 @@ NUMBER = re.compile(r"v?\d|.*\d\.\d")
 
 
 class EntryWords(NamedTuple):
-    """What an entry says: its content words, and its claims, in which like texts still contradict each other.
-
-    A claim is a pair of neighbours: `not` and what is negated, or a number and the word before it. Each stands once,
-    in the order of the text: "connect within 30, read within 60" is not "connect within 60, read within 30".
-    """
+    """What an entry says: its content words, and its claims, in which like texts still contradict each other. A claim
+    is a pair of neighbours: `not` and what is negated, or a number and the word before it. Each stands once, in the
+    order of the text: "connect within 30, read within 60" is not "connect within 60, read within 30"."""
 
     words: frozenset[str]
     claims: tuple[tuple[str, str], ...]
 
 
 def said(entry: Entry) -> EntryWords:
-    """Words of title and body without stop words, template labels, dates and references; negations read as `not`.
-
-    The title counts because it is part of the Markdown body in the file, and often the only part that says what is
-    to be done: two entries whose bodies are both "Twice (#128)." are not one learning.
-    """
+    """Words of title and body without stop words, template labels, dates and references; negations read as `not`. The
+    title counts because it is part of the Markdown body in the file, and often the only part that says what is to be
+    done: two entries whose bodies are both "Twice (#128)." are not one learning."""
     text = f"{entry.title}\n{entry.body}".replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for noise in (LABEL, DATE, REFERENCE):
         text = noise.sub(" ", text)
@@ -85,10 +81,8 @@ def similar_pairs(
     texts: Sequence[AbstractSet[str]], threshold: Fraction = NEAR_DUPLICATE
 ) -> tuple[tuple[int, int], ...]:
     """All pairs of places (smaller first, in order) whose word sets have a Jaccard index strictly above `threshold`.
-
     Sets that are equal all make pairs with each other: give each set once where they may be many. An empty set is like
-    nothing.
-    """
+    nothing."""
     holders: defaultdict[str, int] = defaultdict(int)  # for each word a number with a bit for each text so far
     found: list[tuple[int, int]] = []
     for at, text in enumerate(texts):
@@ -101,10 +95,8 @@ def similar_pairs(
 def find_partners(
     texts: Sequence[AbstractSet[str]], asked: Iterable[int], threshold: Fraction
 ) -> Iterator[tuple[int, Iterator[int]]]:
-    """For each of the places `asked` those whose word sets have a Jaccard index strictly above `threshold` with its.
-
-    As `similar_pairs`; but few may be asked for, and who wants one partner need not have all.
-    """
+    """For each of the places `asked` those whose word sets have a Jaccard index strictly above `threshold` with its. As
+    `similar_pairs`; but few may be asked for, and who wants one partner need not have all."""
     holders: defaultdict[str, int] = defaultdict(int)
     for at, text in enumerate(texts):
         for word in text:

@@ -54,11 +54,9 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def find_stage(text: str) -> Reading | None:
-    """What an intent file states: by `stage:` in front matter, line or heading, else by its milestones.
-
-    Explicit statements must all agree. Of milestones the one in progress counts, else the first that is open behind
-    those that are done.
-    """
+    """What an intent file states: by `stage:` in front matter, line or heading, else by its milestones. Explicit
+    statements must all agree. Of milestones the one in progress counts, else the first that is open behind those that
+    are done."""
     lines = list(unfenced_lines(text.splitlines()))
     said = tuple(_statements(lines))
     if not said:
@@ -95,11 +93,8 @@ def _statements(lines: Sequence[str]) -> Iterator[Reading | None]:
 
 
 def _find_milestone(lines: Sequence[str]) -> Reading | None:
-    """The first milestone that is not done, if work has begun and those behind it are all open.
-
-    A milestone is a box or a table row that is named like one stage; its progress is None when its state is in no words
-    of ours.
-    """
+    """The first milestone that is not done, if work has begun and those behind it are all open. A milestone is a box or
+    a table row that is named like one stage; its progress is None when its state is in no words of ours."""
     found: list[tuple[Reading, Progress | None]] = []
     for number, line in enumerate(lines):
         box, row = BOX.fullmatch(line), ROW.fullmatch(line)

@@ -167,11 +167,8 @@ class Token(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What is spoken of, as stems in order (sorted where an order is said), and the stance on it.
-
-    That is: whether it denies, sides of antonym pairs, amounts (each a `#` in `about`), and what an order puts first
-    and second.
-    """
+    """What is spoken of, as stems in order (sorted where an order is said), and the stance on it. That is: whether it
+    denies, sides of antonym pairs, amounts (each a `#` in `about`), and what an order puts first and second."""
 
     about: tuple[str, ...]
     denied: bool = False
@@ -188,10 +185,8 @@ class Claim(NamedTuple):
 
 
 def find_opposition(one: Claim, other: Claim) -> str | None:
-    """How two claims with one subject oppose each other; None unless it is in exactly one respect.
-
-    One denies what the other says; or, where neither denies, they differ in one antonym, one amount or the order.
-    """
+    """How two claims with one subject oppose each other; None unless it is in exactly one respect. One denies what the
+    other says; or, where neither denies, they differ in one antonym, one amount or the order."""
     if one.denied != other.denied:
         return "one says not" if one._replace(denied=other.denied) == other else None
     differences = [pair for (pair, side), (_, opposite) in zip(one.poles, other.poles, strict=True) if side != opposite]
@@ -225,10 +220,8 @@ def _last_before(words: Sequence[str], passed: Container[str]) -> list[str]:
 
 
 class _Reader:
-    """Reads words from left to right. `parts` are what stands before and after the word that puts in order.
-
-    A sentence may have a hundred thousand words: no step may look at all of them.
-    """
+    """Reads words from left to right. `parts` are what stands before and after the word that puts in order. A sentence
+    may have a hundred thousand words: no step may look at all of them."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words

@@ -33,10 +33,8 @@ class TouchedDefinition(NamedTuple):
 
 
 def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
-    """The definitions of `after` that do not say what one of their name said before. What only moved is not touched.
-
-    Of a method and its class that is the method, of a function and one inside of it the outer one.
-    """
+    """The definitions of `after` that do not say what one of their name said before. What only moved is not touched. Of
+    a method and its class that is the method, of a function and one inside of it the outer one."""
     was = {path: _say_by_name(path, text) for path, text in before.items()}
     moved = {(tail_of(name), words) for own in was.values() for name, (_, words) in own.items()}
     found: list[TouchedDefinition] = []

@@ -85,10 +85,8 @@ LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())
 
 class Definition(NamedTuple):
     """A function, type or constant: its name with its owners before it, its lines (1-based), and where its words are.
-
     Several of one name (overloads, a getter and its setter) are one, with a span each. `heads` are where they begin
-    without their decorators.
-    """
+    without their decorators."""
 
     name: str
     first: int
@@ -118,9 +116,7 @@ def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
 
 def find_definition(path: str, text: str, symbol: str) -> Definition | None:
     """The definition that `symbol` names: by its whole name, by the end of it, by its last part if only one has it.
-
-    What stands inside of others (a function in a function) counts only where nothing outside has the name.
-    """
+    What stands inside of others (a function in a function) counts only where nothing outside has the name."""
     wanted = _dotted(symbol)
     tail = tail_of(wanted)
     definitions = list_definitions(path, text) if tail in text else ()
@@ -157,10 +153,8 @@ def find_around(path: str, text: str, lines: tuple[int, int]) -> tuple[Definitio
 
 
 def find_named(path: str, text: str, prose: str) -> Definition | None:
-    """The first definition of a file that `prose` names as code does: in back quotes, with parentheses or a joint.
-
-    A plain word is no name: a function `run` is not meant by "before you run the tests".
-    """
+    """The first definition of a file that `prose` names as code does: in back quotes, with parentheses or a joint. A
+    plain word is no name: a function `run` is not meant by "before you run the tests"."""
     found = (find_definition(path, text, mention) for mention in list_mentions(prose))
     return next(filter(None, found), None)
 
@@ -245,10 +239,8 @@ def _is_assigned(code: Code, line: Line) -> bool:
 
 
 def _decorated(code: Code, number: int) -> int:
-    """Where the decorators of the definition in a line begin, else the line itself.
-
-    The attributes of Rust are no part of it: they tell the compiler, linters and derived code what to do with it.
-    """
+    """Where the decorators of the definition in a line begin, else the line itself. The attributes of Rust are no part
+    of it: they tell the compiler, linters and derived code what to do with it."""
     words, lines = code.words, code.lines
     start, own = lines[number].start, lines[number]
     for at in range(number - 1, -1, -1):

@@ -22,10 +22,8 @@ Verdicts = Mapping[tuple[str, str], Verdict]  # What became of an anchor, by (en
 
 
 def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) -> tuple[Change, ...]:
-    """An update of `cites` for each entry whose code lives in another file now, as it stands at `commit`.
-
-    `verdicts` are those of that commit. Lines that merely shifted inside a file are found each time, and not rewritten.
-    """
+    """An update of `cites` for each entry whose code lives in another file now, as it stands at `commit`. `verdicts`
+    are those of that commit. Lines that merely shifted inside a file are found each time, and not rewritten."""
     changes: list[Change] = []
     for place in located:
         if place.entry.status == "retired":
@@ -42,10 +40,8 @@ def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) ->
 def plan_stale_retirement(
     located: Iterable[Located], verdicts: Verdicts, gone_since: Mapping[str, date], today: date, after_days: int = 90
 ) -> tuple[Change, ...]:
-    """The retirement of entries all of whose anchors have been gone for more than `after_days` days.
-
-    What a person pinned stays, and so does an entry about a rejected approach: that its code is gone is what it says.
-    """
+    """The retirement of entries all of whose anchors have been gone for more than `after_days` days. What a person
+    pinned stays, and so does an entry about a rejected approach: that its code is gone is what it says."""
     return tuple(
         retire(place, f"its code has been gone since {gone_since[place.entry.id]}")
         for place in located
@@ -135,10 +131,8 @@ def _find_touched(touch: Touch) -> Finding | None:
 
 
 def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | None:
-    """The line of `new` at which the lines `lines` of `old` (None: all) are another text; None if they are not.
-
-    White space and blank lines do not count. Where lines were only removed, it is the line after them.
-    """
+    """The line of `new` at which the lines `lines` of `old` (None: all) are another text; None if they are not. White
+    space and blank lines do not count. Where lines were only removed, it is the line after them."""
     before, after = _numbered(old), _numbered(new)
     for opcode in list_differences([text for _, text in before], [text for _, text in after]):
         _, start, end, there, there_end = opcode

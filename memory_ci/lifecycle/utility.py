@@ -52,30 +52,24 @@ def replay(
     feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
     """The utility of each entry of which something was said, whatever order that comes in; each event counts once.
-
-    Raises UsageError (unknown-feedback).
-    """
+    Raises UsageError (unknown-feedback)."""
     return {turn.said.id: turn.utility for turn in list_turns(feedback, policy, start, heirs)}
 
 
 def replay_some(
     feedback: Iterable[Feedback], shares: Mapping[object, int], heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
-    """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it.
-
-    That is among how many entries the price of being ignored is split, by `job_of`.
-    """
+    """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it. That
+    is among how many entries the price of being ignored is split, by `job_of`."""
     return {turn.said.id: turn.utility for turn in _turns(pass_on(feedback, heirs), shares, NO_FEEDBACK)}
 
 
 def list_turns(
     feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
 ) -> Iterator[UtilityStep]:
-    """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay.
-
-    `split` shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of
-    events matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback).
-    """
+    """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay. `split`
+    shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of events
+    matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback)."""
     events = unique_events(feedback)
     ignored = {(job_of(said), said.id) for said in events if said.kind == "ignored" and policy == "split"}
     return _turns(pass_on(events, heirs), Counter(job for job, _ in ignored), start)
@@ -147,11 +141,9 @@ def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> d
 
 
 def _retention(entry: Entry, reviews: Sequence[FsrsReview]) -> Retention:
-    """The card of an entry after its reviews.
-
-    It begins on the day of learning with a stability of S = 90 days, so that an entry of which nothing was said yet has
-    the curve that it has today; a review from before that day makes it begin then.
-    """
+    """The card of an entry after its reviews. It begins on the day of learning with a stability of S = 90 days, so that
+    an entry of which nothing was said yet has the curve that it has today; a review from before that day makes it begin
+    then."""
     try:
         from fsrs import Card, Rating, Scheduler  # an extra: most repositories never ask for it
     except ImportError as error:

@@ -125,10 +125,8 @@ def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
 
 
 def truth_factor(verdicts: Sequence[Verdict]) -> float:
-    """The factor of an entry in ranking, by the verdicts on its anchors; 0 means that it is withheld.
-
-    It fades with the share of lines that are other in a file that is cited whole, down to that of changed code.
-    """
+    """The factor of an entry in ranking, by the verdicts on its anchors; 0 means that it is withheld. It fades with the
+    share of lines that are other in a file that is cited whole, down to that of changed code."""
     faded = max(TRUTH["changed"], 1 - max((verdict.edited for verdict in verdicts), default=0.0))
     return min(TRUTH[judge_entry(verdicts)], round(faded, 2))
 

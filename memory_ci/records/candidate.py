@@ -70,9 +70,7 @@ MAX_SUGGESTIONS = 5  # Shown at once: what a person answers in a minute.
 
 class Suggestion(msgspec.Struct, frozen=True):
     """A candidate that a person may accept: a hash of what it says, why it was not written, the changes that say it.
-
-    `weight` is what speaks for it, 0 for one that was quarantined.
-    """
+    `weight` is what speaks for it, 0 for one that was quarantined."""
 
     key: str
     candidate: Candidate
@@ -96,11 +94,8 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine may read of one merged change.
-
-    `existing` is a digest of what is already known; `notice` says what the window left out, `about` what the change is;
-    `changed` has hunks of it.
-    """
+    """What an engine may read of one merged change. `existing` is a digest of what is already known; `notice` says what
+    the window left out, `about` what the change is; `changed` has hunks of it."""
 
     change: str
     evidence: tuple[Evidence, ...]
@@ -122,10 +117,8 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine answered: JSON `{"learnings": [...]}` (see reply.py), possibly cut short or wrapped.
-
-    `tries` counts the calls that it took; `usage` is that of all of them.
-    """
+    """What an engine answered: JSON `{"learnings": [...]}` (see reply.py), possibly cut short or wrapped. `tries`
+    counts the calls that it took; `usage` is that of all of them."""
 
     text: str
     stop_reason: str
@@ -141,11 +134,9 @@ Answer = Literal["accept", "keep", "retire", "never"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is asked: of a candidate (`suggestion`) whether to write it, of an entry (`located`) whether it holds.
-
-    `key` is what the file of answers calls it; `use` how much agents would be given it, `doubt` how likely an answer
-    changes that.
-    """
+    """What is asked: of a candidate (`suggestion`) whether to write it, of an entry (`located`) whether it holds. `key`
+    is what the file of answers calls it; `use` how much agents would be given it, `doubt` how likely an answer changes
+    that."""
 
     kind: QuestionKind
     key: str

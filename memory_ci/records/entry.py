@@ -72,10 +72,8 @@ NEW_IMPORTANCE = 0.5  # Of a learning of which nobody says how much it matters.
 
 
 class ScopeOf(msgspec.Struct, frozen=True):
-    """Where a memory file applies: the scope's name and what it is bound to.
-
-    `where` is a directory for team ("" for the root's own), a job for session, "" otherwise.
-    """
+    """Where a memory file applies: the scope's name and what it is bound to. `where` is a directory for team ("" for
+    the root's own), a job for session, "" otherwise."""
 
     name: ScopeName
     where: str = ""

@@ -16,11 +16,9 @@ Profile = Literal["git", "crewship"]
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """One number in [0, 100], None where there is nothing to reckon it from. `basis` says from what it is.
-
-    `advice` is what to do about a weak one, with the command. `missing` names, newest first, what it lacks: the titles
-    that find nothing, the ids of entries that nothing leads to.
-    """
+    """One number in [0, 100], None where there is nothing to reckon it from. `basis` says from what it is. `advice` is
+    what to do about a weak one, with the command. `missing` names, newest first, what it lacks: the titles that find
+    nothing, the ids of entries that nothing leads to."""
 
     name: MetricName
     weight: int
@@ -32,10 +30,8 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The health of the memory of a commit (None: of the work tree, "": of before the first), with `today` for the
-    present day.
-
-    `score` and `band` are None where no metric has a value; `is_partial`: some have none, their weight is shared out.
-    """
+    present day. `score` and `band` are None where no metric has a value; `is_partial`: some have none, their weight is
+    shared out."""
 
     profile: Profile
     today: date
@@ -56,11 +52,9 @@ ProbeState = Literal["ok", "warn", "fail", "skip", "out"]
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One thing that was looked at. `remedy` is what to do, and is never empty for `warn` and `fail`.
-
-    `warn`: not set up, or it will matter. `fail`: set up, and does not work. `skip`: it cannot be told here. `out`: it
-    leaves this machine, as it is set up to.
-    """
+    """One thing that was looked at. `remedy` is what to do, and is never empty for `warn` and `fail`. `warn`: not set
+    up, or it will matter. `fail`: set up, and does not work. `skip`: it cannot be told here. `out`: it leaves this
+    machine, as it is set up to."""
 
     name: str
     state: ProbeState
@@ -81,11 +75,9 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 class ArmComparison(msgspec.Struct, frozen=True):
-    """How often something happened where memory was given and where it was held out.
-
-    `low`, `high`: the 95 % interval of the difference. `needed`: so many in both arms together, within so many `weeks`,
-    until the share lowered by a third would be seen. None where nothing can be reckoned.
-    """
+    """How often something happened where memory was given and where it was held out. `low`, `high`: the 95 % interval
+    of the difference. `needed`: so many in both arms together, within so many `weeks`, until the share lowered by a
+    third would be seen. None where nothing can be reckoned."""
 
     name: str
     given: Share
@@ -108,10 +100,8 @@ class EffectReport(msgspec.Struct, frozen=True):
 
 
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A task, the ids of the entries that it should be given, and of those that it should not.
-
-    Where `relevant` is empty nothing in memory speaks of it. `name` sets a query apart in lists, `kind` in tables.
-    """
+    """A task, the ids of the entries that it should be given, and of those that it should not. Where `relevant` is
+    empty nothing in memory speaks of it. `name` sets a query apart in lists, `kind` in tables."""
 
     query: str
     relevant: tuple[str, ...] = ()
@@ -133,9 +123,7 @@ class Asking(msgspec.Struct, frozen=True):
 
 class Answered(msgspec.Struct, frozen=True):
     """How a query was answered: the ranking before floor and budget, each score's factors, the verdict, the seconds.
-
-    `given` is what is left of the ranking, `characters` what is printed of it, the wrapper included.
-    """
+    `given` is what is left of the ranking, `characters` what is printed of it, the wrapper included."""
 
     asking: Asking
     ranking: tuple[str, ...]
@@ -157,10 +145,8 @@ class Measure(msgspec.Struct, frozen=True):
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """How good retrieval is on one set of queries. `milliseconds` are the median and the 95th percentile of a query.
-
     `kind` is "" for all queries together. Measures count the queries that have a relevant entry; `false_hits` counts
-    those that have none and are called a HIT, `unanswerable` is how many those are.
-    """
+    those that have none and are called a HIT, `unanswerable` is how many those are."""
 
     kind: str
     queries: int
@@ -234,9 +220,7 @@ class GoldLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class GoldWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One merged change as an engine would see it. Without `learnings` it is a negative: abstaining is right.
-
-    `existing` are titles of entries that memory has; `attack` names what an obeying engine would have done.
-    """
+    `existing` are titles of entries that memory has; `attack` names what an obeying engine would have done."""
 
     id: str
     evidence: tuple[GoldPiece, ...]
@@ -292,11 +276,9 @@ class ReaderQuality(msgspec.Struct, frozen=True):
 
 
 class SetEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model and the gate did on a set of windows, to readers.
-
-    `abstained`: replies without a learning. `not_written`: learnings by the reason that kept them out. `agreement`: of
-    two readers Cohen's kappa, and how many learnings both judged. Tokens are estimates of one window.
-    """
+    """How a model and the gate did on a set of windows, to readers. `abstained`: replies without a learning.
+    `not_written`: learnings by the reason that kept them out. `agreement`: of two readers Cohen's kappa, and how many
+    learnings both judged. Tokens are estimates of one window."""
 
     windows: int
     learnings: int

@@ -35,11 +35,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MergedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What one merge brought to the branch: a merge commit, a squash, a rebase or a direct push.
-
-    `tip` is the newest first-parent commit of the change (for a merge: the merge commit itself).
-    `commits` are all commits it brought, oldest first, the tip included.
-    """
+    """What one merge brought to the branch: a merge commit, a squash, a rebase or a direct push. `tip` is the newest
+    first-parent commit of the change (for a merge: the merge commit itself). `commits` are all commits it brought,
+    oldest first, the tip included."""
 
     kind: Literal["merge", "squash", "rebase", "direct"]
     tip: Commit
@@ -111,10 +109,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One pull or merge request. `is_fork`: its branch lies in another repository; `commits` are those of its branch.
-
     `last_commit_at` is when the newest of them was committed, where the forge says it. `problems` are parts that could
-    not be read, and why: what is not here was not necessarily never said.
-    """
+    not be read, and why: what is not here was not necessarily never said."""
 
     number: int
     title: str

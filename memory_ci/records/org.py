@@ -29,10 +29,8 @@ class OrgHead(msgspec.Struct, frozen=True):
 
 
 class OrgFilters(msgspec.Struct, frozen=True):
-    """Which entries may answer; what is empty does not limit.
-
-    `without`: ids or links of repositories that may not, links in whatever case.
-    """
+    """Which entries may answer; what is empty does not limit. `without`: ids or links of repositories that may not,
+    links in whatever case."""
 
     types: tuple[EntryType, ...] = ()
     domains: tuple[Domain, ...] = ()

@@ -24,10 +24,8 @@ class WebLink(msgspec.Struct, frozen=True):
 
 
 class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
-    """The week that begins on the Monday `start`: what was merged, and what became of memory.
-
-    `newest` is the newest merge, `written` the newest commit that changed memory.
-    """
+    """The week that begins on the Monday `start`: what was merged, and what became of memory. `newest` is the newest
+    merge, `written` the newest commit that changed memory."""
 
     start: date
     merges: int = 0
@@ -62,10 +60,8 @@ class LifeStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry, its use, and what happened to it from its learning to its retirement.
-
-    `verdict` says what became of the code that it cites, "" where it cites none; `others` are its relations.
-    """
+    """An entry, its use, and what happened to it from its learning to its retirement. `verdict` says what became of the
+    code that it cites, "" where it cites none; `others` are its relations."""
 
     id: str
     title: str
@@ -100,9 +96,7 @@ class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExplainedTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task and all that it finds, best first. `floor` is the least score that is given, None where nothing is near.
-
-    `budget` is how many of the `room` characters each part of the answer takes; what was left out comes last.
-    """
+    `budget` is how many of the `room` characters each part of the answer takes; what was left out comes last."""
 
     task: str
     found: tuple[ScoredEntry, ...]
@@ -156,10 +150,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountedFeedback(msgspec.Struct, frozen=True):
-    """One event of feedback: what it added, what the utility was after it, and the episode that it came with.
-
-    `delta` is what was added before the value was kept within [0, 1]. `episode` is "" where none is known.
-    """
+    """One event of feedback: what it added, what the utility was after it, and the episode that it came with. `delta`
+    is what was added before the value was kept within [0, 1]. `episode` is "" where none is known."""
 
     at: datetime
     kind: EventKind
@@ -220,10 +212,8 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """An entry of the graph, `distance` edges away from the one asked for.
-
-    An id that is named but that no memory file has is a node without a type: `is_missing`.
-    """
+    """An entry of the graph, `distance` edges away from the one asked for. An id that is named but that no memory file
+    has is a node without a type: `is_missing`."""
 
     id: str
     distance: int
@@ -237,10 +227,8 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """The neighbourhood of the entry `center`: the nearest nodes first; edges between nodes only.
-
-    `notes` says in sentences how it was found, and what is left out.
-    """
+    """The neighbourhood of the entry `center`: the nearest nodes first; edges between nodes only. `notes` says in
+    sentences how it was found, and what is left out."""
 
     center: str
     depth: int

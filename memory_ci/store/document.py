@@ -39,10 +39,8 @@ FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A stretch of the file from `line` (1-based). `entry` is None for prose and for what is unreadable.
-
-    For an entry, `head` are its front matter lines and `fields` where each key stands in them.
-    """
+    """A stretch of the file from `line` (1-based). `entry` is None for prose and for what is unreadable. For an entry,
+    `head` are its front matter lines and `fields` where each key stands in them."""
 
     raw: str
     line: int
@@ -200,12 +198,9 @@ class _Scanner:
         return _Head(close, lines, fields)
 
     def _is_meant(self, lines: Sequence[str], close: int) -> bool:
-        """Whether lines are meant as a front matter: an `id` and another key; or keys of ours, and a title below.
-
-        One of ours is enough if nothing but keys stands there; else it takes two that are required.
-
-        A lone `id:` in prose is not, unless it is a UUID.
-        """
+        """Whether lines are meant as a front matter: an `id` and another key; or keys of ours, and a title below. One
+        of ours is enough if nothing but keys stands there; else it takes two that are required. A lone `id:` in prose
+        is not, unless it is a UUID."""
         if lines and IS_ID.match(lines[0]):
             return True
         opening = next((line for line in lines if line.strip()), "")
@@ -286,11 +281,9 @@ def _place(finding: Finding) -> tuple[int, str, str]:
 
 
 def load_file(path: str, data: bytes, patterns: ScopePatterns, known: Collection[bytes] = ()) -> LoadedFile:
-    """Read one memory file. Never raises: what cannot be served is in the findings.
-
-    Entries whose hash is in `known` are not read again (`LoadedFile.kept`), if every entry of the file that is not
-    begins with `---` and its id, and nothing in it reaches beyond it: no open fence, no third `---`, no conflict.
-    """
+    """Read one memory file. Never raises: what cannot be served is in the findings. Entries whose hash is in `known`
+    are not read again (`LoadedFile.kept`), if every entry of the file that is not begins with `---` and its id, and
+    nothing in it reaches beyond it: no open fence, no third `---`, no conflict."""
     loaded = _load_unknown(path, data, patterns, set(known)) if known and not is_fragment(path) else None
     return loaded or locate_entries(parse_memory_file(path, data), patterns)
 

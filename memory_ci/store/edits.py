@@ -27,11 +27,9 @@ UNSAFE_HINT = "Run `memory-ci check` and mend what it names; an unclosed code fe
 
 
 def format_entry(entry: Entry) -> str:
-    """The canonical text of an entry, ending in one newline. Its inverse is parse_memory_file.
-
-    Raises UsageError (entry-not-writable) for what would not read back as written: a title of two lines, a body with
-    a level-1 heading or a `---` block that looks like another entry outside a code fence, half a character anywhere.
-    """
+    """The canonical text of an entry, ending in one newline. Its inverse is parse_memory_file. Raises UsageError
+    (entry-not-writable) for what would not read back as written: a title of two lines, a body with a level-1 heading or
+    a `---` block that looks like another entry outside a code fence, half a character anywhere."""
     text = _written(entry)
     if _reads_as(text, entry):
         return text
@@ -58,10 +56,8 @@ def _reads_as(text: str, entry: Entry) -> bool:
 
 
 def entry_text(file: MemoryFile) -> str | None:
-    """The text of the only entry of `file` as it stands, but for its `scope` and Windows line endings.
-
-    None if the file holds anything else than one entry. What comes back ends in one newline.
-    """
+    """The text of the only entry of `file` as it stands, but for its `scope` and Windows line endings. None if the file
+    holds anything else than one entry. What comes back ends in one newline."""
     said = [segment for segment in file.segments if segment.raw.strip()]
     if len(said) != 1 or said[0].entry is None:
         return None
@@ -171,10 +167,8 @@ def _existing(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list
 
 def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:
     """The new content of every file the changes touch; None for a file that goes away, as one that promotion empties.
-
     `files` holds the present content of the touched files; one that is absent from it is new. Raises
-    UnreadableMemoryError if a file cannot be edited without losing something.
-    """
+    UnreadableMemoryError if a file cannot be edited without losing something."""
     by_path: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         by_path[change.path].append(change)
@@ -214,11 +208,9 @@ DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promote
 
 
 def canonical_file(path: str, data: bytes) -> bytes:
-    """The file with each readable entry in canonical form, and one blank line between it and its neighbours.
-
-    Prose, what cannot be read, byte order mark and line endings stay. Raises UnreadableMemoryError (unsafe-rewrite)
-    if the result would not read back as the same entries.
-    """
+    """The file with each readable entry in canonical form, and one blank line between it and its neighbours. Prose,
+    what cannot be read, byte order mark and line endings stay. Raises UnreadableMemoryError (unsafe-rewrite) if the
+    result would not read back as the same entries."""
     file = parse_memory_file(path, data)
     if not file.entries:
         return data
@@ -242,10 +234,8 @@ def _content(file: MemoryFile) -> tuple[tuple[Entry, ...], list[str]]:
 
 
 def _canonical_text(segment: Segment) -> str | None:
-    """The canonical text of an entry; None for what is no entry, and for one that would read back otherwise.
-
-    The title line, a blank line, the body. What has no title line is not given one: that is for a person to word.
-    """
+    """The canonical text of an entry; None for what is no entry, and for one that would read back otherwise. The title
+    line, a blank line, the body. What has no title line is not given one: that is for a person to word."""
     entry = segment.entry
     if entry is None:
         return None
@@ -260,11 +250,9 @@ def _canonical_text(segment: Segment) -> str | None:
 
 
 def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) -> list[str]:
-    """Known keys in canonical order, then the unknown ones in theirs; each with the comments above it.
-
-    A comment at the start of a line belongs to the key below it; an indented one, to the value that it stands in. Blank
-    lines between keys are dropped.
-    """
+    """Known keys in canonical order, then the unknown ones in theirs; each with the comments above it. A comment at the
+    start of a line belongs to the key below it; an indented one, to the value that it stands in. Blank lines between
+    keys are dropped."""
     order = {key: place for place, key in enumerate(CONVERTERS)}
     blocks: list[tuple[int, list[str]]] = []
     comments = head[: fields[0].first]

@@ -56,9 +56,7 @@ HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
     """What one file tells, and what of it cannot be read. `is_whole`: all of it was read, so that it may be folded.
-
-    `lines` has the line, from 1, at which each telling begins.
-    """
+    `lines` has the line, from 1, at which each telling begins."""
 
     path: str
     tellings: tuple[Telling, ...]
@@ -351,11 +349,9 @@ def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
 
 
 def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
-    """What changes when the files of each month that ended before `before` become one file; None: taken away.
-
-    Documents are copied as they stand, each once, in order of time. A file of which something cannot be read stays;
-    without bytes it is one that is there and cannot be read at all.
-    """
+    """What changes when the files of each month that ended before `before` become one file; None: taken away. Documents
+    are copied as they stand, each once, in order of time. A file of which something cannot be read stays; without bytes
+    it is one that is there and cannot be read at all."""
     months: defaultdict[str, dict[str, bytes | None]] = defaultdict(dict)
     for path in sorted(files):
         if (month := find_month(path)) is not None and has_ended(month, before):
@@ -391,10 +387,8 @@ def _join(placed: Iterable[_Placed]) -> bytes:
 
 
 def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
-    """The documents of both sides in order of time, and how many conflict; None where a side cannot be read whole.
-
-    Gone is only what one side took away and the other left as it was. Two that share an id stand between git's markers.
-    """
+    """The documents of both sides in order of time, and how many conflict; None where a side cannot be read whole. Gone
+    is only what one side took away and the other left as it was. Two that share an id stand between git's markers."""
     sides = [found for found in map(_by_id, (base, ours, theirs)) if found is not None]
     if len(sides) < 3:
         return None

@@ -83,10 +83,8 @@ def memory_pathspecs(patterns: ScopePatterns) -> tuple[str, ...]:
 
 
 def parse_target(target: str) -> ScopeOf:
-    """A target scope as written in `scope:` and `--scope`: `project`, `team:src/api`, `session:job-7`.
-
-    Raises UsageError (bad-scope) for an unknown name, a missing or needless place, or one that leaves the tree.
-    """
+    """A target scope as written in `scope:` and `--scope`: `project`, `team:src/api`, `session:job-7`. Raises
+    UsageError (bad-scope) for an unknown name, a missing or needless place, or one that leaves the tree."""
     name, colon, where = target.partition(":")
     needs_place = name in ("team", "session")
     clean = posixpath.normpath(where) if where else ""
@@ -109,11 +107,9 @@ def serves_prose(path: str, patterns: ScopePatterns) -> bool:
 
 
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
-    """The file that new entries of a scope go to, by the last of its patterns that gives one.
-
-    None for global, which lies outside the repository, where no pattern gives a file of that scope, and for what is of
-    the layout that is only read.
-    """
+    """The file that new entries of a scope go to, by the last of its patterns that gives one. None for global, which
+    lies outside the repository, where no pattern gives a file of that scope, and for what is of the layout that is only
+    read."""
     for pattern in reversed(getattr(patterns, scope.name, ())):
         path = pattern.replace("{where}", scope.where)
         if is_legacy(path):

@@ -95,10 +95,8 @@ def not_understood(path: str, line: int, message: str) -> Finding:
 
 
 def imported_id(source: str, *texts: str) -> str:
-    """A UUID (version 4 layout, RFC 9562 section 5.4) made of where a text comes from and its words.
-
-    White space and case do not count, nor does the file: importing a text again gives the same id.
-    """
+    """A UUID (version 4 layout, RFC 9562 section 5.4) made of where a text comes from and its words. White space and
+    case do not count, nor does the file: importing a text again gives the same id."""
     seed = "\0".join((source, *(" ".join(text.lower().split()) for text in texts)))
     return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
 
@@ -230,10 +228,8 @@ def mentioned_files(index: str) -> frozenset[str]:
 
 
 def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> LegacyFile:
-    """The memories of one file. Plain Markdown is read only where `is_listed`: as the index, or named by it.
-
-    Never raises; what is no memory is named, not guessed at.
-    """
+    """The memories of one file. Plain Markdown is read only where `is_listed`: as the index, or named by it. Never
+    raises; what is no memory is named, not guessed at."""
     text = data.removeprefix(BOM).decode("utf-8", "replace").replace("\r\n", "\n")
     lines = text.removesuffix("\n").split("\n")
     close = next((at for at, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)

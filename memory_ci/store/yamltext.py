@@ -57,11 +57,9 @@ class YamlNode(msgspec.Struct, frozen=True):
 
 
 def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
-    """The top-level fields of a block mapping, each scalar as the text that stands there.
-
-    Duplicate keys, anchors, aliases, tags, flow style and keys that do not start a line raise YamlTextError,
-    as does what would cost too much: lines and nesting without measure.
-    """
+    """The top-level fields of a block mapping, each scalar as the text that stands there. Duplicate keys, anchors,
+    aliases, tags, flow style and keys that do not start a line raise YamlTextError, as does what would cost too much:
+    lines and nesting without measure."""
     _refuse_long(lines)
     fields = _fast_fields(lines)
     if fields is None:
@@ -128,10 +126,8 @@ def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
 
 
 class _EventReader:
-    """Turns PyYAML's event stream into fields, refusing what would make a reader and a writer disagree.
-
-    The events are taken one by one: what is refused early is not parsed to its end.
-    """
+    """Turns PyYAML's event stream into fields, refusing what would make a reader and a writer disagree. The events are
+    taken one by one: what is refused early is not parsed to its end."""
 
     def __init__(self, events: Iterable[Any], lines: Sequence[str]) -> None:
         self._events: Iterator[Any] = iter(events)
