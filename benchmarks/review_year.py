@@ -26,7 +26,7 @@ from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace, load_memory, open_workspace
-from memory_ci.records.question import Answer, Question
+from memory_ci.records.candidate import Answer, Question
 
 WHO = {"NAME": "Ann", "EMAIL": "ann@example.com"}
 MEMORY = (".memory-ci.yaml", "MEMORY.md", "institutional.md", ".memory")

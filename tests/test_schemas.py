@@ -15,8 +15,7 @@ import yaml
 
 from memory_ci.flows.setup.init import CONFIG_TEXT
 from memory_ci.records.config import Config
-from memory_ci.records.plan import Plan
-from memory_ci.records.run_line import RunLine
+from memory_ci.records.plan import Plan, RunLine
 from tests.flows.project import Project, make_project
 
 DOCS = Path(__file__).parent.parent / "docs"

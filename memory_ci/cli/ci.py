@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from memory_ci.flows.publish.ci import CiRun
     from memory_ci.records.config import EngineName
-    from memory_ci.records.run_line import RunLine
+    from memory_ci.records.plan import RunLine
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 

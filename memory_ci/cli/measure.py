@@ -24,7 +24,7 @@ from memory_ci.rendering.quality import (
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.records.quality import Answered, Comparison
+    from memory_ci.records.health import Answered, Comparison
 
 set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -227,7 +227,7 @@ def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **argum
     """
     from memory_ci.flows.measure.evaluate import draw_set, write_sheets
     from memory_ci.flows.record.run import RecordOptions, fetch_sessions
-    from memory_ci.records.quality import Drawn
+    from memory_ci.records.health import Drawn
 
     if (place / "replies.jsonl").exists() and (place / "replies.jsonl").stat().st_size:
         drawn = Drawn(0, 0, 0, write_sheets(place, seed))

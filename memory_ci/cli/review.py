@@ -19,7 +19,7 @@ from memory_ci.text import plural
 if TYPE_CHECKING:
     from memory_ci.flows.inbox.queue import Queue
     from memory_ci.flows.inbox.review import AnsweredReview
-    from memory_ci.records.question import Answer, Question, QuestionKind
+    from memory_ci.records.candidate import Answer, Question, QuestionKind
 
 CHANGES = 3  # Changes that are named.
 KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "never"}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from memory_ci.records.candidate import Candidate
-from memory_ci.records.quality import GoldLearning, GoldWindow, Share
+from memory_ci.records.health import GoldLearning, GoldWindow, Share
 from memory_ci.text import content_words, jaccard
 
 Z = 1.959964  # The normal deviate of a 95 % interval.

@@ -39,7 +39,7 @@ MAX_MENTIONS = 200  # So many files at most are searched for definitions that le
 LINK = "120000"  # The mode of a symbolic link, which no listing of files has.
 
 JUDGES = (
-    *(f"lifecycle/{name}" for name in ("anchors", "citations", "symbols", "touches", "verdicts", "words")),
+    *(f"lifecycle/{name}" for name in ("anchors", "symbols", "verdicts", "words")),
     *(f"flows/{name}" for name in ("anchors", "dead_names")),
 )
 """The modules that decide on a verdict. What another source of theirs kept is not believed."""

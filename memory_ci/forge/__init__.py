@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from memory_ci.forge.rest import Listing
-from memory_ci.records.forge import PullRequest
+from memory_ci.records.history import PullRequest
 
 
 class Forge(Protocol):

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
+from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
 from memory_ci.text import shorten
 
 SUMMARY_WIDTH = 400  # Characters of a check's own summary: the rest of it is its log.

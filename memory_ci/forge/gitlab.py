@@ -13,7 +13,7 @@ from memory_ci.forge import gitlab_shapes as shapes
 from memory_ci.forge.failures import LASTING
 from memory_ci.forge.requests import Problems, RequestReader, require
 from memory_ci.forge.rest import Client, Listing
-from memory_ci.records.forge import Check, Permission, PullRequest
+from memory_ci.records.history import Check, Permission, PullRequest
 
 API = "https://gitlab.com/api/v4"
 DEVELOPER = 30  # The least access level that may push (docs.gitlab.com, "Members API").

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
+from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
 
 BOT = re.compile(r"(?:project|group)_\d+_bot(?:_\w+)?|.*\[bot\]|.*-bot|GitLabDuo")
 """Names that GitLab gives to the users of access tokens, and those that bots give themselves."""

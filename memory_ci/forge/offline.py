@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from memory_ci.files import read_regular
 from memory_ci.forge import github_shapes as shapes
 from memory_ci.forge.rest import Listing
-from memory_ci.records.forge import Permission, PullRequest, Review
+from memory_ci.records.history import Permission, PullRequest, Review
 
 T = TypeVar("T")
 

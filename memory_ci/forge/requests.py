@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError
 from memory_ci.forge.failures import LASTING
 from memory_ci.forge.rest import Client, Listing, T
-from memory_ci.records.forge import Check, PullRequest
+from memory_ci.records.history import Check, PullRequest
 
 Found = TypeVar("Found")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-from memory_ci.lifecycle.citations import find_subject, lines_of
-from memory_ci.lifecycle.symbols import find_named
-from memory_ci.lifecycle.words import Said
-from memory_ci.records.anchor import Anchor
+from memory_ci.lifecycle.symbols import Definition, find_around, find_definition, find_named, tail_of
+from memory_ci.lifecycle.words import BACK, BLANK, DEEPER, Said, read_code
+from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
 
 HASH_WIDTH = 12
@@ -22,9 +22,7 @@ WRITTEN = re.compile(
 """`path[:first[-last]]@commit [symbol:NAME] [words:HASH]`, in old ones `text:HASH`. After the last `@` is none,
 so that a path may."""
 
-LAYOUT = ",;()\\"
-"""What formatters add and drop when they wrap and join lines."""
-
+LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
 
 LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")
@@ -32,10 +30,8 @@ LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")
 
 
 def parse_anchor(cite: str) -> Anchor | None:
-    """The anchor that a cite writes, or None: a cite may be anything.
-
-    A path is as git lists it: not absolute, not relative to a directory, in one line.
-    """
+    """The anchor that a cite writes, or None: a cite may be anything. A path is as git lists it: not absolute, not
+    relative to a directory, in one line."""
     match = WRITTEN.fullmatch(cite)
     if match is None:
         return None
@@ -59,17 +55,15 @@ def is_citable(path: str) -> bool:
     return re.fullmatch(PATH, path) is not None
 
 
-def _is_named(anchor: Anchor, prose: str) -> bool:
-    """Whether `prose` names what an anchor cites: its definition, or its file with or without the extension."""
-    name = anchor.path.rpartition("/")[2]
-    names = {name, name.partition(".")[0], (anchor.symbol or "").rpartition(".")[2]} - {""}
-    return any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
-
-
 def may_hide(anchor: Anchor, entry: Entry) -> bool:
     """Whether an entry is to be hidden once this anchor is gone: not if the anchor is a guess, for the entry does not
-    name what it cites, nor if the entry is about a rejected approach: that its code is gone is what it says."""
-    return entry.adoption != "rejected" and _is_named(anchor, f"{entry.title}\n{entry.body}")
+    name what it cites (a definition, a file with or without the extension), nor if the entry is about a rejected
+    approach: that its code is gone is what it says."""
+    name = anchor.path.rpartition("/")[2]
+    names = {name, name.partition(".")[0], tail_of(anchor.symbol or "")} - {""}
+    prose = f"{entry.title}\n{entry.body}"
+    is_named = any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
+    return entry.adoption != "rejected" and is_named
 
 
 def format_anchor(anchor: Anchor) -> str:
@@ -82,10 +76,8 @@ def format_anchor(anchor: Anchor) -> str:
 
 
 def fold(text: str) -> str:
-    """`text` as it is whoever formatted it: no white space, no LAYOUT, one kind of quote.
-
-    Folding lines and joining them is folding the text: where it is broken does not matter.
-    """
+    """`text` as it is whoever formatted it: no white space, no LAYOUT, one kind of quote. Folding lines and joining
+    them is folding the text: where it is broken does not matter."""
     return "".join(text.split()).translate(FOLDED)
 
 
@@ -136,3 +128,77 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     lines = lines_of(anchor)
     named = find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
     return make_anchor(anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol)
+
+
+# -- what an anchor cites in a text, and its words
+
+Lines = tuple[int, int]  # The first and the last line of a place, 1-based, both included.
+TELLING = 8  # Fewer words stand in many places: they are looked for in their own only.
+
+
+class Subject(NamedTuple):
+    """What an anchor cites in the text of its commit. `definition` is what it cites, or (`is_part`) what the cited
+    lines stand in; None for lines of no definition and for a whole file. `said` are the cited words, those of a text
+    that is read as `path`: as prose if it is ""."""
+
+    definition: Definition | None
+    is_part: bool
+    lines: Lines | None
+    said: Said
+    path: str
+
+    @property
+    def is_telling(self) -> bool:
+        return len(self.said.words) >= TELLING
+
+
+def find_subject(anchor: Anchor, text: str) -> Subject | None:
+    """What an anchor cites in `text`; None if that says nothing."""
+    path, lines = anchor.path, lines_of(anchor)
+    around, is_all = find_around(path, text, lines) if lines else (None, False)
+    if is_all and around and anchor.symbol in (None, around.name):
+        return Subject(around, False, lines, say_definition(path, text, around), path)
+    named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
+    if named is not None:
+        return Subject(named, False, (named.first, named.last), say_definition(path, text, named), path)
+    if lines is None:
+        return Subject(None, False, None, read_code(path, text).say_all(), path)
+    if around and is_all:
+        return Subject(around, False, lines, say_definition(path, text, around), path)
+    said = cut_words(say_definition(path, text, around) if around else read_code(path, text).say_all(), lines)
+    if said.words:
+        return Subject(around, True, lines, said, path)
+    said = cut_words(read_code("", text).say_all(), lines)
+    return Subject(None, True, lines, said, "") if said.words else None
+
+
+def lines_of(place: Anchor | Verdict) -> Lines | None:
+    return (place.first, place.last) if place.first is not None and place.last is not None else None
+
+
+def say_definition(path: str, text: str, definition: Definition) -> Said:
+    """The words of a definition, of all its parts one after the other."""
+    code = read_code(path, text)
+    return join_words([code.say(*span) for span in definition.spans])
+
+
+def join_words(parts: list[Said]) -> Said:
+    if len(parts) == 1:
+        return parts[0]
+    return Said(tuple(word for one in parts for word in one.words), tuple(row for one in parts for row in one.rows))
+
+
+def cut_words(said: Said, lines: Lines) -> Said:
+    """The words of these rows, with the ends of the blocks that begin in them."""
+    rows = [at for at, row in enumerate(said.rows) if lines[0] <= row <= lines[1]]
+    if not rows:
+        return Said((), ())
+    start, stop = rows[0], rows[-1] + 1
+    depth = sum((word == DEEPER) - (word == BACK) for word in said.words[start:stop])
+    while depth > 0 and said.words[stop : stop + 1] == (BACK,):
+        stop, depth = stop + 1, depth - 1
+    start -= said.words[start - 1 : start] == (BLANK,)
+    stop += said.words[stop : stop + 1] == (BLANK,)
+    while stop > start + 1 and said.words[stop - 1] == ",":
+        stop -= 1
+    return Said(said.words[start:stop], said.rows[start:stop])

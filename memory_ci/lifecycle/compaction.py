@@ -44,8 +44,10 @@ def plan_compaction(
     Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired. Doing the changes
     and planning again gives none.
     """
-    retired, live = _sort_out(located, older)
-    planned = [_removal(place, "retired") for place in retired]
+    live = {entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)}
+    # By whichever copy says so: were a tombstone taken out alone, an older active copy would come back to life.
+    retired = {place.entry.id for place in located if place.entry.status == "retired"} & live.keys()
+    planned = [_removal(place, "retired") for entry_id in retired for place in live.pop(entry_id)]
     for copies in live.values():
         planned += [_removal(place, f"stands in {copies[0].path}") for place in copies[1:]]
     clusters = list(_clusters([_unite(copies, older) for copies in live.values()]))
@@ -61,19 +63,9 @@ def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
     return tuple(tuple(copies) for copies in _by_id(located).values() if not _is_one(copies, ()))
 
 
-def _sort_out(located: Sequence[Located], older: Collection[Located]) -> tuple[list[Located], dict[str, list[Located]]]:
-    """The places whose id is retired, by whichever of its copies; and by id all other places, the one that stays first.
-
-    Were a tombstone taken out alone, an older active copy would come back to life.
-    """
-    live = {entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)}
-    gone = {place.entry.id for place in located if place.entry.status == "retired"} & live.keys()
-    return [place for entry_id in gone for place in live.pop(entry_id)], live
-
-
 def _by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
     copies: dict[str, list[Located]] = defaultdict(list)
-    for place in sorted(located, key=_width):
+    for place in sorted(located, key=lambda place: (WIDTHS[place.scope.name], place.path, place.line)):
         copies[place.entry.id].append(place)
     return copies
 
@@ -86,24 +78,18 @@ def _is_one(copies: Sequence[Located], older: Collection[Located]) -> bool:
     texts = [text.words for text in spoken]
     is_alike = len({text.claims for text in spoken}) == 1 and len(similar_pairs(texts)) == comb(len(texts), 2)
     kept = {key for key, _ in copies[0].entry.extra}
-    return is_alike and all(kept.issuperset(key for key, _ in place.entry.extra) for place in copies)
-
-
-def _width(place: Located) -> tuple[int, str, int]:
-    return WIDTHS[place.scope.name], place.path, place.line
+    return is_alike and all(kept.issuperset(dict(place.entry.extra)) for place in copies)
 
 
 # -- which entries become one
 
 
 def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
-    """The places in groups that become one entry each, the survivor first.
-
-    Only entries of one file, one type, one validity and one adoption are compared, and only if they make the same
-    claims. An entry is always compared with the survivor itself: a chain of likenesses does not make its ends alike.
-    """
+    """The places in groups that become one entry each, the survivor first. Only entries of one file, one type, one
+    validity and one adoption are compared, and only if they make the same claims. An entry is always compared with the
+    survivor itself: a chain of likenesses does not make its ends alike."""
     groups: dict[object, list[tuple[Located, frozenset[str]]]] = defaultdict(list)
-    for place in sorted(places, key=_rank):
+    for place in sorted(places, key=rank):
         entry, (words, claims) = place.entry, said(place.entry)
         if entry.status != "retired":
             groups[place.path, entry.type, entry.adoption, entry.valid_until, claims].append((place, words))
@@ -131,9 +117,7 @@ def _split(group: Sequence[tuple[Located, frozenset[str]]]) -> Iterator[list[Loc
 
 def _neighbours(texts: Sequence[frozenset[str]], *, is_part: bool = False) -> Callable[[int], Iterator[int]]:
     """What gives for the place of a text the places of those like it, its own among them if it says anything.
-
-    `is_part`: like is what has all words of the other, and few more; one that has another word instead is not.
-    """
+    `is_part`: like is what has all words of the other, and few more; one that has another word instead is not."""
     saying: dict[frozenset[str], list[int]] = defaultdict(list)
     for at, text in enumerate(texts):
         saying[text].append(at)
@@ -156,7 +140,7 @@ def _joined(clusters: Sequence[list[Located]], same: Collection[frozenset[str]])
         key = (named, members[0].path, entry.adoption, entry.valid_until) if is_open else entry.id
         joined.setdefault(key, []).extend(members)
     for places in joined.values():
-        best, *others = sorted(places, key=_rank)
+        best, *others = sorted(places, key=rank)
         members = _take_in(best, others)
         left = [place for place in others if place not in members]
         yield members
@@ -166,23 +150,21 @@ def _joined(clusters: Sequence[list[Located]], same: Collection[frozenset[str]])
 def _take_in(survivor: Located, others: Iterable[Located]) -> list[Located]:
     """The survivor and the others that contradict no member by their relations, and say nothing it could not keep."""
     members = [survivor]
-    names, opposed = _names(survivor.entry), _opposed(survivor.entry)
+    names, opposed = _names_and_opposed(survivor.entry)
     unknown = {key for key, _ in survivor.entry.extra}
     for other in others:
-        contradicts = not (opposed.isdisjoint(_names(other.entry)) and names.isdisjoint(_opposed(other.entry)))
-        if not contradicts and unknown.issuperset(key for key, _ in other.entry.extra):
+        own, against = _names_and_opposed(other.entry)
+        if opposed.isdisjoint(own) and names.isdisjoint(against) and unknown.issuperset(dict(other.entry.extra)):
             members.append(other)
-            names |= _names(other.entry)
-            opposed |= _opposed(other.entry)
+            names |= own
+            opposed |= against
     return members
 
 
-def _names(entry: Entry) -> set[str]:
-    return {entry.id, *map(str.lower, entry.supersedes)}
-
-
-def _opposed(entry: Entry) -> set[str]:
-    return {relation.id for relation in relations_of(entry) if relation.kind == "contradicts"} - {entry.id}
+def _names_and_opposed(entry: Entry) -> tuple[set[str], set[str]]:
+    """The ids that an entry stands for, and those that it contradicts."""
+    opposed = {relation.id for relation in relations_of(entry) if relation.kind == "contradicts"}
+    return {entry.id, *map(str.lower, entry.supersedes)}, opposed - {entry.id}
 
 
 # -- what becomes of them
@@ -192,17 +174,15 @@ def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
     """The first of several places of one id, with what all copies say. The count is of the same uses: the highest."""
     if len(copies) == 1:
         return copies[0]
-    ranked = [place.entry for place in sorted(copies, key=lambda place: (place in older, *_rank(place)))]
+    ranked = [place.entry for place in sorted(copies, key=lambda place: (place in older, *rank(place)))]
     merged = _merge(copies[0].entry, ranked, max)
     origin = {name: _first(getattr(entry, name) for entry in ranked) for name in ("source", "session", "engine")}
     return replace(copies[0], entry=replace(merged, **origin))
 
 
 def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]], int]) -> Entry:
-    """`kept` with what the entries say together, best one first; its type and its unknown keys stay its own.
-
-    Retirement by stage takes `task` entries of one phase: the result is only open to it where all of them were.
-    """
+    """`kept` with what the entries say together, best one first; its type and its unknown keys stay its own. Retirement
+    by stage takes `task` entries of one phase: the result is only open to it where all of them were."""
     ids = {entry.id for entry in ranked}
     phases = {entry.phase for entry in ranked}
     return replace(
@@ -230,12 +210,10 @@ def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]]
     )
 
 
-def _rank(place: Located) -> tuple[bool, float, int, str, str, str]:
-    """The order in which entries survive: those that are proved, the most important, then the longest, then by id.
-
-    What is proved lends its evidence to no other words. Copies of one id that say the same are told apart by nothing
-    here: they keep the order of their places.
-    """
+def rank(place: Located) -> tuple[bool, float, int, str, str, str]:
+    """The order in which entries survive: those that are proved, the most important, then the longest, then by id. What
+    is proved lends its evidence to no other words. Copies of one id that say the same are told apart by nothing here:
+    they keep the order of their places."""
     entry = place.entry
     length = len(entry.title) + len(entry.body)
     return not is_proved(entry), -effective_importance(entry), -length, entry.id, entry.title, entry.body
@@ -282,20 +260,17 @@ KEPT = ("pin", "permanent")  # Priorities that only a person gives, and only a p
 
 
 def plan_stage_retirement(located: Iterable[Located], ended: Phase, today: date) -> tuple[Change, ...]:
-    """Retire the task entries of the phase that has ended, in every scope; a compacted one is like an active one.
-
-    What the team knows outlives a stage, and so does what a person pinned. Of what is retired already nothing changes.
-    """
+    """Retire the task entries of the phase that has ended, in every scope; a compacted one is like an active one. What
+    the team knows outlives a stage, and so does what a person pinned. Of what is retired already nothing changes."""
     why = f"the stage {ended} ended, seen {today.isoformat()}"
-    return tuple(_retired(place, why) for place in located if _ends_with(place, ended))
+    of_stage = (place for place in located if place.entry.domain == "task" and place.entry.phase == ended)
+    return tuple(retire(place, why) for place in of_stage if may_retire(place.entry))
 
 
-def _ends_with(place: Located, ended: Phase) -> bool:
-    entry = place.entry
-    is_of_stage = entry.domain == "task" and entry.phase == ended
-    return is_of_stage and entry.status != "retired" and entry.priority not in KEPT
+def may_retire(entry: Entry) -> bool:
+    return entry.status != "retired" and entry.priority not in KEPT
 
 
-def _retired(place: Located, why: str) -> Change:
+def retire(place: Located, why: str) -> Change:
     entry = replace(place.entry, status="retired")
     return Change(step="retire", kind="update", path=place.path, entry=entry, why=why)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.claims import claims_of
 from memory_ci.lifecycle.prominence import demote
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
-from memory_ci.lifecycle.stance import Claim, find_opposition
+from memory_ci.lifecycle.stance import Claim, claims_of, find_opposition
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
@@ -30,10 +29,8 @@ class Contradiction(NamedTuple):
 
 def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]:
     """Pairs of active entries of one scope chain that say the opposite of one thing (docs/lifecycle.md), by id.
-
     Rejected entries give no advice that could be opposed, and a pair whose authors have settled it is none: one
-    supersedes, supports or duplicates the other.
-    """
+    supersedes, supports or duplicates the other."""
     subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(lambda: defaultdict(list))
     for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
         if place.entry.status == "active" and place.entry.adoption != "rejected":
@@ -41,72 +38,50 @@ def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]
                 subjects[claim.subject][claim].append(place)
     found: dict[tuple[str, str], Contradiction] = {}
     for stances in subjects.values():
-        for contradiction in _between(stances):
-            found.setdefault((contradiction.one.entry.id, contradiction.other.entry.id), contradiction)
+        for claim, opposite in combinations(sorted(stances, key=repr), 2):
+            if (reason := find_opposition(claim, opposite)) is None:
+                continue
+            for pair in product(stances[claim], stances[opposite]):
+                one, other = sorted(pair, key=lambda place: place.entry.id)
+                share_chain = _holds(one.scope, other) or _holds(other.scope, one)
+                if one.entry.id != other.entry.id and share_chain and not _is_settled(one.entry, other.entry):
+                    found.setdefault((one.entry.id, other.entry.id), Contradiction(one, other, reason))
     return tuple(found[ids] for ids in sorted(found))
 
 
 def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change, ...]:
-    """Close what an active entry explicitly supersedes, and link what contradicts: one update per entry that changes.
+    """Close what an active entry explicitly supersedes, and link what contradicts: one update per entry that changes. A
+    replaced entry is valid until its successor came (`occurred_at`, else `created_at`, else today) and loses importance
+    once, for `valid_until` says that it is closed. It then contradicts nothing any more."""
+    edited: dict[tuple[str, str], Entry] = {}
+    reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
 
-    A replaced entry is valid until its successor came (`occurred_at`, else `created_at`, else today) and loses
-    importance once, for `valid_until` says that it is closed. It then contradicts nothing any more.
-    """
-    plan = _Edits()
+    def now(place: Located) -> Entry:
+        return edited.get((place.path, place.entry.id), place.entry)
+
+    def edit(place: Located, entry: Entry, why: str) -> None:
+        edited[place.path, entry.id] = entry
+        reasons[place.path, entry.id].append(why)
+
     for place, successor in _superseded(located):
-        plan.edit(place, close(place.entry, successor, today), f"superseded by {successor.id[:8]}")
-    in_force = [place for place in located if _is_in_force(plan.entry_of(place), today)]
+        edit(place, close(place.entry, successor, today), f"superseded by {successor.id[:8]}")
+    in_force = [place for place in located if (until := now(place).valid_until) is None or until > today]
     for one, other, reason in find_contradictions(in_force):
         for place, against in ((one, other.entry), (other, one.entry)):
-            if not _is_linked(place.entry, against):
-                linked = with_relation(plan.entry_of(place), Relation("contradicts", against.id))
-                plan.edit(place, linked, f"contradicts {against.id[:8]}: {reason}")
-    return plan.changes()
+            names = {against.id, *against.supersedes}  # what the relation names may have been merged into `against`
+            if not any(kind == "contradicts" and name in names for kind, name in relations_of(place.entry)):
+                linked = with_relation(now(place), Relation("contradicts", against.id))
+                edit(place, linked, f"contradicts {against.id[:8]}: {reason}")
+    whys = {key: "; ".join(sorted(reasons[key])) for key in sorted(edited)}
+    return tuple(
+        Change(step="consolidate", kind="update", path=key[0], entry=edited[key], why=why) for key, why in whys.items()
+    )
 
 
 def close(entry: Entry, successor: Entry, today: date) -> Entry:
     """The entry as valid until its successor came, and less important."""
     instant = successor.occurred_at or successor.created_at or today
     return replace(entry, valid_until=instant, importance=demote(entry.importance))
-
-
-class _Edits:
-    """What becomes of entries, by path and id, and why."""
-
-    def __init__(self) -> None:
-        self._entries: dict[tuple[str, str], Entry] = {}
-        self._reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-
-    def entry_of(self, place: Located) -> Entry:
-        return self._entries.get((place.path, place.entry.id), place.entry)
-
-    def edit(self, place: Located, entry: Entry, why: str) -> None:
-        self._entries[place.path, entry.id] = entry
-        self._reasons[place.path, entry.id].append(why)
-
-    def changes(self) -> tuple[Change, ...]:
-        return tuple(
-            Change(
-                step="consolidate", kind="update", path=key[0], entry=entry, why="; ".join(sorted(self._reasons[key]))
-            )
-            for key, entry in sorted(self._entries.items(), key=lambda item: item[0])
-        )
-
-
-def _between(stances: dict[Claim, list[Located]]) -> Iterator[Contradiction]:
-    for one, other in combinations(sorted(stances, key=repr), 2):
-        reason = find_opposition(one, other)
-        if reason is None:
-            continue
-        for pair in ((a, b) for a in stances[one] for b in stances[other]):
-            first, second = sorted(pair, key=lambda place: place.entry.id)
-            if first.entry.id != second.entry.id and share_chain(first, second) and not _is_settled(first, second):
-                yield Contradiction(first, second, reason)
-
-
-def share_chain(one: Located, other: Located) -> bool:
-    """Whether there is work to which both entries apply: the scope of one lies in that of the other."""
-    return _holds(one.scope, other) or _holds(other.scope, one)
 
 
 def _holds(wide: ScopeOf, place: Located) -> bool:
@@ -117,31 +92,17 @@ def _holds(wide: ScopeOf, place: Located) -> bool:
     return place.scope.name == "team" and f"{place.scope.where}/".startswith(f"{wide.where}/")
 
 
-def _is_settled(one: Located, other: Located) -> bool:
-    return _settles(one.entry, other.entry) or _settles(other.entry, one.entry)
-
-
-def _settles(entry: Entry, other: Entry) -> bool:
-    kinds = {relation.kind for relation in relations_of(entry) if relation.id == other.id}
-    return other.id in entry.supersedes or bool(kinds & {"supports", "duplicates"})
-
-
-def _is_linked(entry: Entry, against: Entry) -> bool:
-    """Whether the relation stands there, be it to an entry that has since been merged into `against`."""
-    names = {against.id, *against.supersedes}
-    return any(relation.kind == "contradicts" and relation.id in names for relation in relations_of(entry))
-
-
-def _is_in_force(entry: Entry, today: date) -> bool:
-    return entry.valid_until is None or entry.valid_until > today
+def _is_settled(one: Entry, other: Entry) -> bool:
+    for entry, against in ((one, other), (other, one)):
+        kinds = {relation.kind for relation in relations_of(entry) if relation.id == against.id}
+        if against.id in entry.supersedes or kinds & {"supports", "duplicates"}:
+            return True
+    return False
 
 
 def _superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
-    """Each active entry that is open and named by an active one, with the earliest to name it.
-
-    Two that name each other close neither, and an id of two that say different things is of neither: that is for a
-    person to sort out.
-    """
+    """Each active entry that is open and named by an active one, with the earliest to name it. Two that name each other
+    close neither, and an id of two that say different things is of neither: that is for a person to sort out."""
     active = [place for place in located if place.entry.status == "active"]
     successors: defaultdict[str, list[Entry]] = defaultdict(list)
     said: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -151,11 +112,6 @@ def _superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
         for old in place.entry.supersedes:
             successors[old].append(place.entry)
     for place in active:
-        is_clear = len(said[place.entry.id]) == 1
         named_by = [entry for entry in successors[place.entry.id] if entry.id not in place.entry.supersedes]
-        if is_clear and named_by and place.entry.valid_until is None:
-            yield place, min(named_by, key=_since)
-
-
-def _since(entry: Entry) -> tuple[date, str]:
-    return entry.occurred_at or entry.created_at or date.max, entry.id
+        if len(said[place.entry.id]) == 1 and named_by and place.entry.valid_until is None:
+            yield place, min(named_by, key=lambda entry: (entry.occurred_at or entry.created_at or date.max, entry.id))

@@ -20,11 +20,12 @@ from memory_ci.records.episode import (
     Feedback,
     FeedbackKind,
     Outcome,
+    Situation,
     Telling,
     UseCount,
     in_utc,
 )
-from memory_ci.text import unfenced_lines
+from memory_ci.text import content_words, shorten, unfenced_lines, words
 
 WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
 """Outcomes from good to bad: of two that were told at the same time the worse stands."""
@@ -47,10 +48,8 @@ def make_amendment(
 
 
 def combine(tellings: Iterable[Telling]) -> tuple[Episode, ...]:
-    """Every episode once, with what was learned of it later; ordered by time and id.
-
-    Where several files tell one episode differently, the earliest of them stands, with the feedback of all.
-    """
+    """Every episode once, with what was learned of it later; ordered by time and id. Where several files tell one
+    episode differently, the earliest of them stands, with the feedback of all."""
     told: defaultdict[str, list[Episode]] = defaultdict(list)
     amended: defaultdict[str, list[Amendment]] = defaultdict(list)
     for telling in tellings:
@@ -121,10 +120,8 @@ def find_heirs_among(entries: Iterable[Entry]) -> Heirs:
 
 
 def pass_on(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
-    """Each event once, in the order of replay; what was said of one that is gone is said of its heirs.
-
-    What one job said of two that became one is one event.
-    """
+    """Each event once, in the order of replay; what was said of one that is gone is said of its heirs. What one job
+    said of two that became one is one event."""
     return unique_events(
         said if heir == said.id else replace(said, id=heir)
         for said in feedback
@@ -150,19 +147,11 @@ COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-
 """`/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown."""
 
 HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)  # What nobody sees who reads the comment.
-VERBS: dict[str, FeedbackKind] = {
-    "confirm": "confirmed",
-    "confirmed": "confirmed",
-    "correct": "corrected",
-    "corrected": "corrected",
-    "reject": "rejected",
-    "rejected": "rejected",
-    "undo": "undone",
-    "undone": "undone",
-    "ignore": "ignored",
-    "ignored": "ignored",
-}
-
+COMMANDS: tuple[tuple[str, FeedbackKind], ...] = (
+    ("confirm", "confirmed"), ("correct", "corrected"), ("reject", "rejected"), ("undo", "undone"),
+    ("ignore", "ignored"),
+)  # fmt: skip
+VERBS: dict[str, FeedbackKind] = {word: kind for verb, kind in COMMANDS for word in (verb, kind)}
 BY_FACTS = "git"  # Who says what nobody said: the history.
 
 
@@ -181,15 +170,16 @@ class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
-    """What the work says of each entry, one event each, by id.
-
-    Used and merged unchanged: confirmed. Used and changed in review where it speaks: corrected. Used in work that was
-    declined: rejected. Given and not used: ignored. About the same thing: touched, besides.
-    """
+    """What the work says of each entry, one event each, by id. Used and merged unchanged: confirmed. Used and changed
+    in review where it speaks: corrected. Used in work that was declined: rejected. Given and not used: ignored. About
+    the same thing: touched, besides."""
+    kinds: list[tuple[str, EventKind]] = []
+    for one in sorted(work.given | work.used):
+        used: EventKind = "rejected" if work.is_declined else "corrected" if one in work.corrected else "confirmed"
+        kinds.append((one, used if one in work.used else "ignored"))
+    kinds += [(one, "touched") for one in sorted(work.touched)]
     at = work.at.astimezone(UTC)
-    said = [(entry_id, _kind_of(entry_id, work)) for entry_id in sorted(work.given | work.used)]
-    touched: list[tuple[str, EventKind]] = [(entry_id, "touched") for entry_id in sorted(work.touched)]
-    return tuple(Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in (*said, *touched))
+    return tuple(Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in kinds)
 
 
 def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
@@ -211,9 +201,40 @@ def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
     return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places for path in changed)
 
 
-def _kind_of(entry_id: str, work: MergedWork) -> EventKind:
-    if entry_id not in work.used:
-        return "ignored"
-    if work.is_declined:
-        return "rejected"
-    return "corrected" if entry_id in work.corrected else "confirmed"
+# -- what a piece of work was about, told from its paths, its labels and its title
+
+SUMMARY_WIDTH = 120
+MAX_TOPIC_WORDS = 3
+
+AREA = re.compile(r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE)
+"""A label of the forge that names a part: `area: payments`, `component/search`."""
+
+CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")  # `fix(retries): …`, as Conventional Commits have it.
+KIND = re.compile(r"\w+!?:\s+")
+CONTAINERS = frozenset(
+    {"src", "lib", "libs", "app", "apps", "packages", "pkg", "crates", "cmd", "internal", "modules", "services"}
+)  # Directories that hold the parts and are none themselves.
+ASIDE = frozenset({"tests", "test", "docs", "doc", "spec", "examples", "benchmarks", ".github", "changelog.d"})
+"""Where work leaves traces whatever it is about."""
+
+
+def situation_of(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
+    """The situation of a change.
+
+    Its domain is the part of the repository that a label names, else the one that most of the paths are in, "" for the
+    root; its topic the scope of a conventional title, else the first words of content.
+
+    >>> situation_of("fix(retries): charge once", ["src/payments/client.py", "tests/test_client.py"], ["bug"])
+    Situation(domain='payments', topic='retries', summary='fix(retries): charge once')
+    """
+    areas = (match["name"].lower() for label in sorted(labels) if (match := AREA.fullmatch(label)))
+    parts = [next((name for name in path.split("/")[:-1] if name not in CONTAINERS), "") for path in paths]
+    counts = Counter(part for part in parts if part and part not in ASIDE) or Counter(filter(None, parts))
+    usual = min(counts, key=lambda part: (-counts[part], part), default="")
+    if match := CONVENTIONAL.match(title):
+        topic = match["topic"].strip().lower()
+    else:
+        plain = KIND.sub("", title, count=1)
+        telling = content_words(plain)
+        topic = " ".join(list(dict.fromkeys(word for word in words(plain) if word in telling))[:MAX_TOPIC_WORDS])
+    return Situation(domain=next(areas, usual), topic=topic, summary=shorten(title, SUMMARY_WIDTH))

@@ -54,19 +54,18 @@ def list_claims(note: Located, day: date) -> list[str]:
 
 def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
     """The entry with a mark on each address of its source, and of its evidence with the words, that is not found."""
-    source = " ".join(_marked(token, "", is_found) for token in entry.source.split()) if entry.source else None
-    quotes = (line.partition(" ") for line in entry.evidence)
-    evidence = tuple(f"{_marked(address, words, is_found)}{blank}{words}" for address, blank, words in quotes)
-    return replace(entry, source=source, evidence=evidence)
+
+    def mark(line: str) -> str:
+        address, _, words = line.partition(" ")
+        return line if not line.startswith(OURS) or is_found(address, words) else f"{CLAIMED}{line}"
+
+    source = " ".join(map(mark, entry.source.split())) if entry.source else None
+    return replace(entry, source=source, evidence=tuple(map(mark, entry.evidence)))
 
 
 def is_proved(entry: Entry) -> bool:
     """Whether words of somebody stand behind an entry, and were looked up."""
     return any(line.startswith(OURS) for line in entry.evidence)
-
-
-def _marked(address: str, words: str, is_found: Callable[[str, str], bool]) -> str:
-    return address if not address.startswith(OURS) or is_found(address, words) else f"{CLAIMED}{address}"
 
 
 def plan_fold(
@@ -96,7 +95,10 @@ def plan_fold(
                 Change(step="fold", kind="drop", path=twin.path, entry=twin.entry, why=why, moved_from=place.path)
             )
         elif place.entry.id in known:
-            findings.append(_taken(place, known[place.entry.id]))
+            other = known[place.entry.id].path
+            message = f"its id is that of an entry in {other}, which does not say this where it is for"
+            hint = "Give the note an id of its own (`uuidgen`); it waits in the inbox until then."
+            findings.append(Finding(place.path, place.line, "taken-id", message, hint, "notice"))
         elif target is None:
             message = f"the scope {place.entry.scope or 'project'!r} has no file that could be written here"
             hint = "Give the entry another `scope:`; it waits in the inbox until then."
@@ -115,9 +117,8 @@ def plan_fold(
 def is_kept(new: Located, other: Located) -> bool:
     """Whether `other` keeps what `new` says: the same words, for all that it is for. What is retired keeps nothing but
     itself."""
-    is_itself = new.entry.id == other.entry.id
-    is_said = _words(new.entry) == _words(other.entry) and is_covered(new.scope, other.scope)
-    return is_said and (is_itself or other.entry.status != "retired")
+    is_held = new.entry.id == other.entry.id or other.entry.status != "retired"
+    return is_held and _words(new.entry) == _words(other.entry) and is_covered(new.scope, other.scope)
 
 
 def is_covered(wanted: ScopeOf, scope: ScopeOf) -> bool:
@@ -142,9 +143,3 @@ def is_same_learning(one: Entry, other: Entry) -> bool:
 
 def _words(entry: Entry) -> tuple[str, frozenset[str], str]:
     return entry.type, content_words(entry.title), " ".join(entry.body.lower().split())
-
-
-def _taken(place: Located, other: Located) -> Finding:
-    message = f"its id is that of an entry in {other.path}, which does not say this where it is for"
-    hint = "Give the note an id of its own (`uuidgen`); it waits in the inbox until then."
-    return Finding(place.path, place.line, "taken-id", message, hint, "notice")

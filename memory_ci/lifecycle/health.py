@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import median
 from typing import NamedTuple
 
 from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.prominence import floor_of, recency
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, find_partners, said
+from memory_ci.lifecycle.similarity import find_partners, said, similar_pairs
 from memory_ci.records.anchor import MARKED, VerdictKind
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
@@ -27,9 +27,7 @@ from memory_ci.text import plural
 WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
     "git": {"truth": 15, "recency": 10, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
     "crewship": {"freshness": 25, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
-}
-"""They sum to 100. Ours share Crewship's weight of freshness between truth and recency."""
-
+}  # They sum to 100. Ours share Crewship's weight of freshness between truth and recency.
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
@@ -42,6 +40,7 @@ STANDING: Mapping[VerdictKind | None, str] = {
 """How an entry is served by what its anchors say; one that cannot be verified is as good as unanchored."""
 
 NO_ENTRY = "there is no active entry"
+_entries = partial(plural, noun="entry")
 
 ADVICE: Mapping[MetricName, str] = {
     "truth": "Look at each entry whose code has changed, and keep, edit or retire it: `memory-ci review --stale`.",
@@ -78,7 +77,12 @@ class Jobs(NamedTuple):
 
 def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[MetricName, Measured]) -> Health:
     """The score of metrics: their mean by weight, where the weight of one without data is shared among the others."""
-    metrics = tuple(_metric(name, weight, measured[name]) for name, weight in WEIGHTS[profile].items())
+    metrics = []
+    for name, weight in WEIGHTS[profile].items():
+        found, basis, advice, missing = measured[name]
+        value = None if found is None else round(min(100.0, max(0.0, found)), 1)
+        advice = (advice or ADVICE[name]) if value is not None and value < GREEN else ""
+        metrics.append(Metric(name=name, weight=weight, value=value, basis=basis, advice=advice, missing=missing))
     known = [(metric.weight, metric.value) for metric in metrics if metric.value is not None]
     total = sum(weight for weight, _ in known)
     score = round(math.fsum(weight * value for weight, value in known) / total, 1) if known else None
@@ -89,7 +93,7 @@ def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[M
         score=score,
         band=None if score is None else band_of(score),
         is_partial=len(known) < len(metrics),
-        metrics=metrics,
+        metrics=tuple(metrics),
     )
 
 
@@ -99,15 +103,7 @@ def band_of(score: float) -> Band:
     >>> band_of(49.9), band_of(50), band_of(75)
     ('red', 'yellow', 'green')
     """
-    if score >= GREEN:
-        return "green"
-    return "yellow" if score >= YELLOW else "red"
-
-
-def _metric(name: MetricName, weight: int, measured: Measured) -> Metric:
-    value = None if measured.value is None else round(min(100.0, max(0.0, measured.value)), 1)
-    advice = measured.advice or ADVICE[name] if value is not None and value < GREEN else ""
-    return Metric(name=name, weight=weight, value=value, basis=measured.basis, advice=advice, missing=measured.missing)
+    return "green" if score >= GREEN else "yellow" if score >= YELLOW else "red"
 
 
 def is_in_force(entry: Entry, today: date) -> bool:
@@ -117,11 +113,8 @@ def is_in_force(entry: Entry, today: date) -> bool:
 
 def names_of_source(entry: Entry) -> frozenset[str]:
     """The changes that an entry comes from, as `pr:128` and `commit:3f2ab91`."""
-    return frozenset(map(_origin_name, re.finditer(ORIGIN, entry.source or "")))
-
-
-def _origin_name(match: re.Match[str]) -> str:
-    return f"pr:{match['number']}" if match["number"] else f"commit:{match['sha'][:LEAST_WIDTH]}"
+    found = re.finditer(ORIGIN, entry.source or "")
+    return frozenset(f"pr:{one['number']}" if one["number"] else f"commit:{one['sha'][:LEAST_WIDTH]}" for one in found)
 
 
 # -- the metrics
@@ -129,9 +122,7 @@ def _origin_name(match: re.Match[str]) -> str:
 
 def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
     """How many of the entries that cite code are fresh; one that is marked counts half, one that is withheld nothing.
-
-    `kinds` says of each entry, by id and newest first, what its anchors say together; None where it has none.
-    """
+    `kinds` says of each entry, by id and newest first, what its anchors say together; None where it has none."""
     count = Counter(map(STANDING.get, kinds.values()))
     total, judged = len(kinds), len(kinds) - count[None]
     if not judged:
@@ -152,10 +143,8 @@ def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measur
 
 
 def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = "") -> Measured:
-    """The share of merged changes that were judged, times the share of what was kept that the index holds.
-
-    `eligible` None: history cannot be read, for the reason in `silence`.
-    """
+    """The share of merged changes that were judged, times the share of what was kept that the index holds. `eligible`
+    None: history cannot be read, for the reason in `silence`."""
     if not indexed and not left_out:
         return Measured(None, NO_ENTRY)
     held = indexed / (indexed + left_out)
@@ -174,10 +163,8 @@ def score_coherence(located: Sequence[Located]) -> Measured:
     if not located:
         return Measured(None, NO_ENTRY)
     same, opposed = count_near_duplicates([place.entry for place in located]), count_contradictions(located)
-    basis = (
-        f"{plural(same, 'near-duplicate pair')} and {plural(opposed, 'open contradiction')}"
-        f" among {_entries(len(located))}"
-    )
+    faults = f"{plural(same, 'near-duplicate pair')} and {plural(opposed, 'open contradiction')}"
+    basis = f"{faults} among {_entries(len(located))}"
     return Measured(100 * (1 - (same + opposed) / len(located)), basis)
 
 
@@ -210,21 +197,14 @@ def score_reachability(reached: int, total: int) -> Measured:
 
 
 def count_near_duplicates(entries: Iterable[Entry]) -> int:
-    """Pairs of entries that say nearly the same and make the same claims; one without a word says nothing.
-
-    Of those with equal words each after the first is one pair: a hundred copies are not five thousand faults.
-    """
+    """Pairs of entries that say nearly the same and make the same claims; one without a word says nothing. Of those
+    with equal words each after the first is one pair: a hundred copies are not five thousand faults."""
     groups: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
     for words, claims in map(_said, entries):
         if words:
             groups[claims][words] += 1
     copies = sum(count - 1 for group in groups.values() for count in group.values())
-    return copies + sum(_count_pairs(list(group)) for group in groups.values() if len(group) > 1)
-
-
-def _count_pairs(texts: Sequence[frozenset[str]]) -> int:
-    found = find_partners(texts, range(len(texts)), NEAR_DUPLICATE)
-    return sum(1 for at, partners in found for other in partners if other < at)
+    return copies + sum(len(similar_pairs(list(group))) for group in groups.values() if len(group) > 1)
 
 
 def count_contradictions(located: Sequence[Located]) -> int:
@@ -237,33 +217,24 @@ def count_contradictions(located: Sequence[Located]) -> int:
         for relation in relations_of(entry)
         if relation.kind == "contradicts" and relation.id in by_id and relation.id != entry.id
     }
-    return sum(1 for pair in found | stated if not _is_settled(*(by_id[name] for name in sorted(pair))))
-
-
-def _is_settled(one: Entry, other: Entry) -> bool:
-    return other.id in one.supersedes or one.id in other.supersedes
+    pairs = ([by_id[name] for name in pair] for pair in found | stated)
+    return sum(other.id not in one.supersedes and one.id not in other.supersedes for one, other in pairs)
 
 
 def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[str]:
-    """The ids of entries with a relation to one of `known`, told by them or of them; so have those that replace one.
-
-    No entry is reached from itself.
-    """
-    return frozenset(name for entry in entries for name in _related(entry, known))
-
-
-def _related(entry: Entry, known: Collection[str]) -> Iterator[str]:
-    named = [relation.id for relation in relations_of(entry) if relation.id in known and relation.id != entry.id]
-    if named or any(older in known and older != entry.id for older in entry.supersedes):
-        yield entry.id
-        yield from named
+    """The ids of entries with a relation to one of `known`, told by them or of them; so have those that replace one. No
+    entry is reached from itself."""
+    found: set[str] = set()
+    for entry in entries:
+        named = {relation.id for relation in relations_of(entry) if relation.id in known} - {entry.id}
+        if named or any(older in known and older != entry.id for older in entry.supersedes):
+            found |= {entry.id, *named}
+    return frozenset(found)
 
 
 def find_alike(entries: Iterable[Entry], least: float, wanted: Container[str] | None = None) -> frozenset[str]:
     """The ids of entries, of those `wanted` if that is said, that share more than `least` of their words with another.
-
-    By the Jaccard index; only the wanted are compared, each with all.
-    """
+    By the Jaccard index; only the wanted are compared, each with all."""
     by_words: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for entry in entries:
         by_words[_said(entry).words].append(entry.id)
@@ -274,10 +245,6 @@ def find_alike(entries: Iterable[Entry], least: float, wanted: Container[str] | 
     copies = {words for words in texts if len(by_words[words]) > 1}
     ids = (entry_id for words in near | copies for entry_id in by_words[words])
     return frozenset(entry_id for entry_id in ids if wanted is None or entry_id in wanted)
-
-
-def _entries(count: int) -> str:
-    return plural(count, "entry")
 
 
 WORN_OUT_DAYS = 180  # The age at which Crewship's decay leaves nothing but its floor.

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date
 from typing import Any
 
 import msgspec
 
 from memory_ci.records.entry import Entry, Status
 
-STATUS_ORDER: tuple[Status, ...] = ("retired", "compacted", "active")
-"""The first of them that one of two disagreeing sides has, wins."""
-
+STATUS_ORDER: tuple[Status, ...] = ("retired", "compacted", "active")  # The first that one of two sides has, wins.
 COUNTER = "reinforcement_count"
 KNOWN = tuple(name for name in Entry.__struct_fields__ if name != "extra")
 UNKNOWN = ":"  # Stands before the name of an unknown key, which may be spelt like a field of ours (`title`).
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """What a person must decide: the fields that both sides changed differently.
-
-    `ours` and `theirs` are the two versions with every other field settled: they differ in these alone.
-    """
+    """What a person must decide: the fields that both sides changed differently. `ours` and `theirs` are the two
+    versions with every other field settled: they differ in these alone."""
 
     fields: tuple[str, ...]
     ours: Entry
@@ -30,24 +25,26 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 def merge_entries(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> Entry | Conflict | None:
-    """What both sides' changes to `base` make of it; None stands for an entry that is not there.
-
-    It commutes in `ours` and `theirs`. Deleted on one side and changed on the other is kept with the change: a deletion
-    can be repeated, a lost text cannot be guessed.
-    """
+    """What both sides' changes to `base` make of it; None stands for an entry that is not there. It commutes in `ours`
+    and `theirs`. Deleted on one side and changed on the other is kept with the change: a deletion can be repeated, a
+    lost text cannot be guessed."""
     if ours is None or theirs is None:
         kept = ours or theirs
         return None if kept == base else kept
     before, mine, yours = _values(base), _values(ours), _values(theirs)
-    names = [*KNOWN, *_unknown_names(before, mine, yours)]
+    keys = [[name for name in side if name.startswith(UNKNOWN)] for side in (before, mine, yours)]
+    unknown = _merge_lists(*keys) if is_contested(*keys) else keys[2] if keys[1] == keys[0] else keys[1]
+    names = [*KNOWN, *dict.fromkeys([*unknown, *sorted({*keys[1], *keys[2]})])]
     settled: dict[str, Any] = {}
     disputed: list[str] = []
     for name in names:
-        sides = before.get(name), mine.get(name), yours.get(name)
-        if _is_disputed(name, *sides):
-            disputed.append(name)
+        sides = old, one, other = before.get(name), mine.get(name), yours.get(name)
+        if not is_contested(*sides) and name != COUNTER:
+            settled[name] = other if one == old else one
+        elif name in RULES:
+            settled[name] = RULES[name](*sides)
         else:
-            settled[name] = _settle(name, *sides)
+            disputed.append(name)
     if not disputed:
         return _entry(settled)
     versions = (_entry({name: settled.get(name, own.get(name)) for name in names}) for own in (mine, yours))
@@ -57,33 +54,6 @@ def merge_entries(base: Entry | None, ours: Entry | None, theirs: Entry | None) 
 def is_contested(base: object, ours: object, theirs: object) -> bool:
     """Whether the two sides disagree: both changed `base`, and differently."""
     return ours not in (base, theirs) and theirs != base
-
-
-def _is_disputed(name: str, base: object, ours: object, theirs: object) -> bool:
-    return is_contested(base, ours, theirs) and name not in RULES
-
-
-def _settle(name: str, base: Any, ours: Any, theirs: Any) -> Any:  # noqa: ANN401 - the value of any field
-    if is_contested(base, ours, theirs) or name == COUNTER:
-        return RULES[name](base, ours, theirs)
-    return theirs if ours == base else ours
-
-
-def _add_up(base: int | None, ours: int, theirs: int) -> int:
-    """Base and both deltas, so it is asked even where both agree: +1 on each side is +2. Without a base, the higher."""
-    return max(ours, theirs) if base is None else max(0, ours + theirs - base)
-
-
-def _later(base: date, ours: date, theirs: date) -> date:
-    return max(ours, theirs)
-
-
-def _earlier(base: date | None, ours: date | None, theirs: date | None) -> date | None:
-    return min(day for day in (ours, theirs) if day is not None)
-
-
-def _strongest(base: Status, ours: Status, theirs: Status) -> Status:
-    return min(ours, theirs, key=STATUS_ORDER.index)
 
 
 def _merge_lists(base: Iterable[str] | None, ours: Iterable[str], theirs: Iterable[str]) -> tuple[str, ...]:
@@ -96,17 +66,17 @@ def _merge_lists(base: Iterable[str] | None, ours: Iterable[str], theirs: Iterab
 
 
 RULES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
-    COUNTER: _add_up,
-    "last_reinforced": _later,
-    "created_at": _earlier,
-    "status": _strongest,
+    # Base and both deltas, so it is asked even where both agree: +1 on each side is +2. Without a base, the higher.
+    COUNTER: lambda base, ours, theirs: max(ours, theirs) if base is None else max(0, ours + theirs - base),
+    "last_reinforced": lambda _, ours, theirs: max(ours, theirs),
+    "created_at": lambda _, ours, theirs: min(day for day in (ours, theirs) if day is not None),
+    "status": lambda _, ours, theirs: min(ours, theirs, key=STATUS_ORDER.index),
     "supersedes": _merge_lists,
     "evidence": _merge_lists,
     "occurrences": _merge_lists,
     "cites": _merge_lists,
     "relations": _merge_lists,
-}
-"""Fields of which both sides' changes can be had."""
+}  # Fields of which both sides' changes can be had.
 
 
 def _values(entry: Entry | None) -> dict[str, Any]:
@@ -119,12 +89,3 @@ def _entry(values: Mapping[str, Any]) -> Entry:
     known = {name: value for name, value in values.items() if not name.startswith(UNKNOWN)}
     extra = [(name.removeprefix(UNKNOWN), raw) for name, raw in values.items() if name.startswith(UNKNOWN)]
     return Entry(**known, extra=tuple((key, raw) for key, raw in extra if raw is not None))
-
-
-def _unknown_names(*sides: Mapping[str, Any]) -> list[str]:
-    """The unknown keys that any side has, in the order of the side that changed it."""
-    before, mine, yours = ([name for name in side if name.startswith(UNKNOWN)] for side in sides)
-    order = (
-        _merge_lists(before, mine, yours) if is_contested(before, mine, yours) else mine if yours == before else yours
-    )
-    return list(dict.fromkeys([*order, *sorted({*mine, *yours})]))

@@ -21,7 +21,6 @@ AGELESS: frozenset[Priority] = frozenset(("pin", "permanent"))
 PRIORITY_FLOORS: Mapping[Priority, float] = {"high": 0.85, "pin": 0.80, "permanent": 0.95}
 """What a person's priority lifts importance to at least (Crewship's table)."""
 
-
 MOST_SAID = 0.9  # Below what a check proved, or a person pinned for good.
 
 
@@ -33,26 +32,16 @@ class Retention(msgspec.Struct, frozen=True):
     reviews: int
 
 
-def age_days(entry: Entry, today: date) -> int:
-    """Days since the entry was last reinforced; a date in the future counts as age 0.
-
-    An entry that never was carries the day of the merge that brought it: the field is required, so that no other
-    date is needed as an anchor.
-    """
-    return max(0, (today - entry.last_reinforced).days)
-
-
 def recency(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None) -> float:
     """What is left after the entry's age on the curve `decay`, never below its floor; what is pinned does not age.
-
     `fsrs` uses the entry's own `retention` where feedback gave it one. Raises UsageError (missing-extra) for `fsrs`
-    without its package.
-    """
-    if entry.priority in AGELESS and CURVES[decay] is not _seed:
+    without its package."""
+    if entry.priority in AGELESS and decay not in ("seed", "exp"):
         return 1.0
     if decay == "fsrs" and retention is not None:
         return max(SEED_FLOOR, retrievability(entry, today, retention))
-    return max(floor_of(decay), CURVES[decay](age_days(entry, today)))
+    age = max(0, (today - entry.last_reinforced).days)  # of one that never was since the merge that brought it
+    return max(floor_of(decay), CURVES[decay](age))
 
 
 def floor_of(decay: Decay) -> float:
@@ -68,12 +57,8 @@ def retrievability(entry: Entry, today: date, retention: Retention) -> float:
 
 def effective_importance(entry: Entry) -> float:
     """Importance in [0, 1], lifted to the floor of the entry's priority, and by how many changes said it."""
-    return max(entry.importance, priority_floor(entry.priority), said_floor(entry.said_in))
-
-
-def said_floor(count: int) -> float:
-    """What being said again lifts importance to: 0.7 said twice, 0.8 three times, 0.9 from four times on."""
-    return min(0.5 + count / 10, MOST_SAID) if count > 1 else 0.0
+    count = entry.said_in  # 0.7 said twice, 0.8 three times, 0.9 from four times on
+    return max(entry.importance, priority_floor(entry.priority), min(0.5 + count / 10, MOST_SAID) if count > 1 else 0.0)
 
 
 def priority_floor(priority: Priority | None) -> float:
@@ -91,37 +76,12 @@ def prominence(entry: Entry, today: date, decay: Decay = "hyperbolic", retention
 def ranking_prominence(
     entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None
 ) -> float:
-    """Prominence with a bounded reinforcement: importance x recency x (1 + log2(1 + n) / 8).
-
-    The form that ranks: with the linear one, what was retrieved once is retrieved ever after (docs/ranking.md).
-    """
+    """Prominence with a bounded reinforcement: importance x recency x (1 + log2(1 + n) / 8). The form that ranks: with
+    the linear one, what was retrieved once is retrieved ever after (docs/ranking.md)."""
     if entry.status == "retired":
         return 0.0
     reinforcement = 1 + math.log2(1 + entry.reinforcement_count) / 8
     return effective_importance(entry) * recency(entry, today, decay, retention) * reinforcement
-
-
-# The curves: what is left after an age in days. S stands for the half-life.
-
-
-def _hyperbolic(age: int) -> float:
-    """1 / (1 + t / S): half after S, a fifth after a year."""
-    return 1 / (1 + age / HALF_LIFE_DAYS)
-
-
-def _seed(age: int) -> float:
-    """0.5 ^ (t / S), which is exp(-ln 2 / S x t) (TeaParty)."""
-    return math.pow(0.5, age / HALF_LIFE_DAYS)
-
-
-def _linear(age: int) -> float:
-    """1 - t / 2S: half after S, nothing after 2S."""
-    return 1 - age / (2 * HALF_LIFE_DAYS)
-
-
-def _t4dm(age: int) -> float:
-    """(1 + 0.9 t / S) ^ -0.5, as T4DM writes it: 0.725 at S, although it calls S the time to 90 %."""
-    return math.pow(1 + 0.9 * age / HALF_LIFE_DAYS, -0.5)
 
 
 def _fsrs(age: int, stability: float = HALF_LIFE_DAYS) -> float:
@@ -142,13 +102,15 @@ def missing_fsrs() -> UsageError:
 
 
 CURVES: Mapping[Decay, Callable[[int], float]] = {
-    "hyperbolic": _hyperbolic,
-    "seed": _seed,
-    "exp": _seed,  # its older name
-    "linear": _linear,
+    "hyperbolic": lambda age: 1 / (1 + age / HALF_LIFE_DAYS),  # half after S, a fifth after a year
+    "seed": lambda age: math.pow(0.5, age / HALF_LIFE_DAYS),  # exp(-ln 2 / S x t) (TeaParty)
+    "exp": lambda age: math.pow(0.5, age / HALF_LIFE_DAYS),  # its older name
+    "linear": lambda age: 1 - age / (2 * HALF_LIFE_DAYS),  # half after S, nothing after 2S
     "fsrs": _fsrs,
-    "t4dm": _t4dm,
+    # As T4DM writes it: 0.725 at S, although it calls S the time to 90 %.
+    "t4dm": lambda age: math.pow(1 + 0.9 * age / HALF_LIFE_DAYS, -0.5),
 }
+"""What is left after an age t in days. S stands for the half-life."""
 
 
 def demote(importance: float) -> float:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.lifecycle.compaction import rank
 from memory_ci.lifecycle.consolidation import JOBS
-from memory_ci.lifecycle.fold import is_proved
-from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import said, similar_pairs
@@ -37,14 +36,11 @@ PERSONAL = re.compile(
     r"|\b(?i:i|we|they|he|she)'d (?:prefer|like|rather)\b"
     r"|\b(?i:my|our|his|her|their|[a-z]+'s) (?:personal )?(?:preference|favou?rite|taste)\b"
     r"|\b(?i:preferred|preference) (?:by|of)\b"
-)
-"""Somebody prefers: that is a fact about a person, not about the work. `Prefer short names` is a rule."""
-
+)  # Somebody prefers: that is a fact about a person, not about the work. `Prefer short names` is a rule.
 SPECIFIC = re.compile(
     r"\d|[`@#/\\_]|\w\.\w|\w\(|[a-z][A-Z]"
     r"|\b(?i:this|our|the) (?:repo|repository|project|codebase|package|module|service)\b"
-)
-"""A number, code, a path, a URL, an identifier: what may hold in one repository alone."""
+)  # A number, code, a path, a URL, an identifier: what may hold in one repository alone.
 
 
 LEGACY = re.compile(r"(?:^|/)\.sessions/")  # Memory of before: read, never written.
@@ -85,8 +81,7 @@ def plan_promotion(
             if target.name == "global":
                 proposals += [GlobalProposal(entry, members, why)] if is_agnostic(entry, names) else []
             elif path is not None:
-                changes += [_removal(member, entry, target) for member in members]
-                changes.append(Change(step="promote", kind="add", path=path, entry=entry, why=why))
+                changes += _moves(members, entry, target, path, why)
     return Promotion(tuple(changes), tuple(proposals))
 
 
@@ -97,30 +92,22 @@ def plan_norms(
     folders: Callable[[], Mapping[str, str]],
 ) -> tuple[Change, ...]:
     """Moves of directives of the project to institutional memory that changes of three different directories said.
-
     `folders` tells the directory of each merged change by what entries call it (`pr:128`). What came up once stays
-    where people put it.
-    """
+    where people put it."""
     target = ScopeOf("institutional")
     path = path_of(target)
     said = {place: {*place.entry.occurrences, *(place.entry.source or "").split()} for place in located}
-    near = [place for place, refs in said.items() if len(refs) >= RECURRENCES and _may_be_norm(place)]
+    rules = [place for place in said if place.scope.name == "project" and place.entry.type == "directive"]
+    active = [place for place in rules if place.entry.status == "active" and place.entry.promoted_from != "project"]
+    near = [place for place in active if len(said[place]) >= RECURRENCES and _may_move(place.entry)]
     where = folders() if near and path is not None else {}
     changes: list[Change] = []
     for place in near:
         told = {where[ref] for ref in said[place] if ref in where}
         if path is not None and len(told) >= RECURRENCES:
-            entry, why = _promoted([place], today), f"said in changes of {len(told)} directories"
-            changes += [
-                _removal(place, entry, target),
-                Change(step="promote", kind="add", path=path, entry=entry, why=why),
-            ]
+            entry = _promoted([place], today)
+            changes += _moves([place], entry, target, path, f"said in changes of {len(told)} directories")
     return tuple(changes)
-
-
-def _may_be_norm(place: Located) -> bool:
-    is_rule = place.scope.name == "project" and place.entry.type == "directive" and place.entry.status == "active"
-    return is_rule and place.entry.promoted_from != "project" and _may_move(place.entry)
 
 
 def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
@@ -169,9 +156,7 @@ def plan_shared(
     shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
 ) -> tuple[tuple[frozenset[str], tuple[Located, ...]], ...]:
     """Groups of entries that say the same in `least` repositories, and `known` does not: (who says so, the entries).
-
-    `shared` has the entries by the id of their repository, which the scope of each that is returned names.
-    """
+    `shared` has the entries by the id of their repository, which the scope of each that is returned names."""
     target = ScopeOf("global")
     group = [
         Located(place.entry, f"{name}/{place.path}", place.line, ScopeOf("team", name))
@@ -203,8 +188,9 @@ def _recurring(
             near[other].append(one)
     known = {place.entry.id for place in group if place.scope == target}
     taken: set[int] = set()
-    for best in sorted(range(len(group)), key=lambda at: _rank(group[at])):
-        alike = [best, *sorted(near[best], key=lambda at: _rank(group[at]))]
+    order = [(*rank(place)[:4], place.path) for place in group]
+    for best in sorted(range(len(group)), key=order.__getitem__):
+        alike = [best, *sorted(near[best], key=order.__getitem__)]
         is_known = any(group[at].entry.id in known for at in alike)
         members = [at for at in alike if at not in taken]
         if best in taken or is_known or len(said_by(group[at] for at in members)) < least:
@@ -215,24 +201,14 @@ def _recurring(
 
 def _said_by(places: Iterable[Located]) -> set[str]:
     """The changes and sessions that said one of these; where none is known, the places where they stand."""
-    return set().union(
-        *(list_occurrences(place.entry) or {f"{place.scope.name}:{place.scope.where}"} for place in places)
-    )
-
-
-def _rank(place: Located) -> tuple[bool, float, int, str, str]:
-    """The order in which entries survive: those that are proved, the most important, then the longest, then by id."""
-    entry = place.entry
-    return not is_proved(entry), -effective_importance(entry), -len(entry.title) - len(entry.body), entry.id, place.path
+    return set().union(*(list_occurrences(place.entry) or {place.scope.target} for place in places))
 
 
 def _promoted(members: Sequence[Located], today: date) -> Entry:
     """The best entry with what the others count and prove; copies of one id count once."""
     best = members[0]
     entries = [place.entry for place in members]
-    counts = {entry.id: 0 for entry in entries}
-    for entry in entries:
-        counts[entry.id] = max(counts[entry.id], entry.reinforcement_count)
+    counts = {entry.id: entry.reinforcement_count for entry in sorted(entries, key=lambda one: one.reinforcement_count)}
     old = {name for entry in entries for name in (entry.id, *entry.supersedes)} - {best.entry.id}
     return replace(
         best.entry,
@@ -243,12 +219,14 @@ def _promoted(members: Sequence[Located], today: date) -> Entry:
         evidence=tuple(dict.fromkeys(line for entry in entries for line in entry.evidence)),
         occurrences=unite_occurrences(best.entry, entries),
         relations=tuple(line for line in best.entry.relations if old.isdisjoint(line.split())),
-        promoted_from=f"{best.scope.name}:{best.scope.where}".rstrip(":"),
+        promoted_from=best.scope.target,
         promoted_at=today,
     )
 
 
-def _removal(member: Located, survivor: Entry, target: ScopeOf) -> Change:
-    place = f"{target.name}:{target.where}".rstrip(":")
-    why = f"moves up to {place}" if member.entry.id == survivor.id else f"is part of {survivor.id[:8]}, now in {place}"
-    return Change(step="promote", kind="remove", path=member.path, entry=member.entry, why=why)
+def _moves(members: Iterable[Located], survivor: Entry, target: ScopeOf, path: str, why: str) -> Iterator[Change]:
+    """The removal of each of the members, then the addition of what stands for them."""
+    for one in members:
+        gone = "moves up to" if one.entry.id == survivor.id else f"is part of {survivor.id[:8]}, now in"
+        yield Change(step="promote", kind="remove", path=one.path, entry=one.entry, why=f"{gone} {target.target}")
+    yield Change(step="promote", kind="add", path=path, entry=survivor, why=why)

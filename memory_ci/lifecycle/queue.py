@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from memory_ci.records.question import Question, QuestionKind
+from memory_ci.records.candidate import Question, QuestionKind
 
 ASKED = re.compile(r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII)
 PAUSE_DAYS = 90

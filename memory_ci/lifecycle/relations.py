@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -19,9 +18,7 @@ KINDS: dict[str, RelationKind] = {
     "contradicts": "contradicts",
     "refutes": "contradicts",
     "duplicates": "duplicates",
-}
-"""The words that are read, and what each is written as."""
-
+}  # The words that are read, and what each is written as.
 LINE = re.compile(rf"\s*({'|'.join(KINDS)})\s+(\S+)\s*", re.IGNORECASE)
 
 
@@ -43,7 +40,6 @@ def parse_relation(line: str) -> Relation | None:
 
 
 def format_relation(relation: Relation) -> str:
-    """The inverse of parse_relation."""
     return f"{relation.kind} {relation.id}"
 
 
@@ -53,10 +49,8 @@ def relations_of(entry: Entry) -> tuple[Relation, ...]:
 
 
 def with_relation(entry: Entry, relation: Relation) -> Entry:
-    """The entry with that relation, its lines sorted and each once; itself if it has the relation already.
-
-    A line that cannot be read stays as it is.
-    """
+    """The entry with that relation, its lines sorted and each once; itself if it has the relation already. A line that
+    cannot be read stays as it is."""
     if relation in relations_of(entry):
         return entry
     return replace(entry, relations=tuple(sorted({*entry.relations, format_relation(relation)})))
@@ -64,24 +58,17 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
 
 def find_dangling(located: Iterable[Located]) -> Iterator[Finding]:
     """A warning for each relation to an id that no entry has; what an entry merged away is known by its `supersedes`.
-
-    `supersedes` itself names what is gone, and is never at fault.
-    """
+    `supersedes` itself names what is gone, and is never at fault."""
     places = list(located)
     known = {id_ for place in places for id_ in (place.entry.id, *place.entry.supersedes)}
     for place in places:
         for kind, id_ in dict.fromkeys(relations_of(place.entry)):
             if id_ not in known:
                 message = f"{kind} {id_}: no entry has this id"
-                yield Finding(place.path, place.line, "dangling-relation", message, _mend(id_, known), "warning")
-
-
-def _mend(id_: str, known: AbstractSet[str]) -> str:
-    """What to do about a relation to `id_`: perhaps it was cut short."""
-    meant = sorted(one for one in known if one.startswith(id_))
-    if len(meant) == 1:
-        return f"Write the id whole: {meant[0]}."
-    return "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
+                meant = [one for one in known if one.startswith(id_)]  # perhaps it was cut short
+                hint = "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
+                hint = f"Write the id whole: {meant[0]}." if len(meant) == 1 else hint
+                yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
 
 
 SHORTEST = 4

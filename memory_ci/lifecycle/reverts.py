@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,8 +22,6 @@ from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import Change
 from memory_ci.records.retrieval import Outcome
 from memory_ci.text import unfenced_lines
-
-"""How much of a sha an entry's `source` holds."""
 
 MIN_SHA = 7
 SHA = rf"[0-9a-f]{{{MIN_SHA},64}}"
@@ -53,10 +52,8 @@ NUMBER_AT_END = re.compile(r"\(#[0-9]+\)\s*\Z")
 
 
 class Revert(NamedTuple):
-    """What one commit took back, and what it brought back by reverting a revert.
-
-    Both as names that occur in an entry's `source`: 12 digits of a commit, and `pr:128`.
-    """
+    """What one commit took back, and what it brought back by reverting a revert. Both as names that occur in an entry's
+    `source`: 12 digits of a commit, and `pr:128`."""
 
     sha: str
     label: str
@@ -71,20 +68,12 @@ class RevertClaim(NamedTuple):
     names: frozenset[str]
 
 
-def count_all(_: Commit, claim: RevertClaim) -> frozenset[str]:
-    """The names of a claim, whoever makes it."""
-    return claim.names
-
-
 def find_reverts(
-    commits: Iterable[Commit], count: Callable[[Commit, RevertClaim], frozenset[str]] = count_all
+    commits: Iterable[Commit], count: Callable[[Commit, RevertClaim], frozenset[str]] = lambda _, claim: claim.names
 ) -> tuple[Revert, ...]:
-    """The reverts among `commits` (parents before children), in their order.
-
-    A chain of reverts is followed, so that each stands on its own: any part of the result can be given to
-    plan_undone. What a commit takes back is known by sha, else by pull request, else by the title that it quotes;
-    `count` says which of these names count.
-    """
+    """The reverts among `commits` (parents before children), in their order. A chain of reverts is followed, so that
+    each stands on its own: any part of the result can be given to plan_undone. What a commit takes back is known by
+    sha, else by pull request, else by the title that it quotes; `count` says which of these names count."""
     history = _History()
     found: dict[str, Revert] = {}
     for commit in commits:
@@ -131,10 +120,14 @@ class _History:
             for match in REVERTS_COMMIT.finditer(message)
             for sha in re.findall(SHA, match["shas"])
         ]
-        requests = (*_reverted_requests(commit, message), *REVERT_BRANCH.finditer(message))
+        # A request named with its repository may be another's: it counts where a forge would call the commit a revert.
+        is_revert = any(REVERT_TITLE.match(title) for title in _titles(commit))
+        requests = [one for one in REVERTS_REQUEST.finditer(message) if is_revert or not (one["slug"] or one["path"])]
+        requests += REVERT_BRANCH.finditer(message)
         claims += [self._claim_request(match["number"]) for match in requests]
         if not claims:
-            claims += [self._claim(sha, None) for sha in map(self._find_titled, quoted) if sha]
+            titles = (one["title"] if one["verb"] == "Revert" else f'Revert "{one["title"]}"' for one in quoted)
+            claims += [self._claim(sha, None) for title in titles if (sha := self._titles.get(_bare(title)))]
         subject = REVERT_TITLE.match(message)
         if subject and subject["verb"] == "Revert" and (number := _number(subject["title"])):
             claims.append(self._claim_request(number))
@@ -145,10 +138,6 @@ class _History:
         near = self._by_prefix.get(sha[:MIN_SHA], []) if len(sha) < SHA_WIDTH else []
         fits = [known for known in near if known.startswith(sha)]
         return fits[0] if len(fits) == 1 else sha[:SHA_WIDTH]
-
-    def _find_titled(self, match: re.Match[str]) -> str | None:
-        title = match["title"] if match["verb"] == "Revert" else f'Revert "{match["title"]}"'
-        return self._titles.get(_bare(title))
 
     def _claim_request(self, number: str) -> RevertClaim:
         name, sha = f"pr:{number}", self._requests.get(number)
@@ -180,17 +169,6 @@ def _number(message: str) -> str | None:
     return next((match[1] for pattern in NUMBERS if (match := pattern.search(message))), None)
 
 
-def _reverted_requests(commit: Commit, message: str) -> Iterator[re.Match[str]]:
-    """The requests that a message names as taken back.
-
-    One named with its repository may be another's: it counts where the commit is called as a forge calls a revert.
-    """
-    is_revert = any(REVERT_TITLE.match(title) for title in _titles(commit))
-    for match in REVERTS_REQUEST.finditer(message):
-        if is_revert or not (match["slug"] or match["path"]):
-            yield match
-
-
 def _titles(commit: Commit) -> Iterator[str]:
     """What a commit is called: by its subject, and a merge by the title of its request."""
     yield _bare(commit.subject)
@@ -209,8 +187,7 @@ MENDS = re.compile(
     r"\s+(?:(?:to|on|for|of|from|in|by|introduced|caused|since|with)\s+){0,2}"
     r"(?:(?:PR|MR|pull request|merge request)\s*)?[#!](?P<number>\d{1,9})\b",
     re.IGNORECASE,
-)
-"""`fixes up #128`, `follow-up to #128`, `regression from PR #128`: not `fixes #128`, which may be an issue."""
+)  # `fixes up #128`, `follow-up to #128`, `regression from PR #128`: not `fixes #128`, which may be an issue.
 
 
 def find_mends(changes: Iterable[MergedChange]) -> Iterator[tuple[int, MergedChange]]:
@@ -250,9 +227,7 @@ def is_revert(shas: Collection[str], reverting: Collection[str]) -> bool:
 
 
 SOURCE = re.compile(r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)")
-SUSPICION = re.compile(
-    r"revert:(?P<sha>[0-9a-f]{12}) reverted in (?P<label>\S+), importance was (?P<importance>[\d.e-]+)"
-)
+SUSPICION = re.compile(r"revert:([0-9a-f]{12}) reverted in (\S+), importance was ([\d.e-]+)")
 
 
 class Suspicion(NamedTuple):
@@ -264,20 +239,21 @@ class Suspicion(NamedTuple):
 
 
 def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[Change, ...]:
-    """An update of each entry that the reverts, in their order, make suspect or clear of suspicion.
-
-    Suspect is what has all its sources reverted: it loses importance once and becomes negative knowledge. Give the
-    reverts of the new range only, and what a person has decided about an older one stays decided.
-    """
+    """An update of each entry that the reverts, in their order, make suspect or clear of suspicion. Suspect is what has
+    all its sources reverted: it loses importance once and becomes negative knowledge. Give the reverts of the new range
+    only, and what a person has decided about an older one stays decided."""
     touching: defaultdict[str, list[int]] = defaultdict(list)
     for turn, revert in enumerate(reverts):
         for name in revert.undoes | revert.restores:
             touching[name].append(turn)
     changes: list[Change] = []
     for place in sorted(located, key=lambda place: (place.path, place.entry.id)):
-        if place.entry.status != "retired":
-            turns = sorted({turn for name in _names(place.entry) for turn in touching.get(name, ())})
-            changes += _change(place, [reverts[turn] for turn in turns])
+        if place.entry.status == "retired":
+            continue
+        suspicion = find_suspicion(place.entry)
+        names = {suspicion.sha if suspicion else "", *chain(*_origins(place.entry))}
+        turns = sorted({turn for name in names for turn in touching.get(name, ())})
+        changes += _change(place, [reverts[turn] for turn in turns])
     return tuple(changes)
 
 
@@ -285,7 +261,7 @@ def find_suspicion(entry: Entry) -> Suspicion | None:
     """Why an entry is suspect; None if it is not."""
     for line in entry.evidence:
         if match := SUSPICION.fullmatch(line):
-            return Suspicion(match["sha"], match["label"], float(match["importance"]))
+            return Suspicion(match[1], match[2], float(match[3]))
     return None
 
 
@@ -334,16 +310,6 @@ def _change(place: Located, reverts: Sequence[Revert]) -> Iterator[Change]:
 
 def _origins(entry: Entry) -> tuple[frozenset[str], ...]:
     """The sources of an entry, each by all its names; it may have several after a merge."""
-    found = []
-    for match in SOURCE.finditer(entry.source or ""):
-        number = match["number"] or match["lone"]
-        names = {match["sha"], f"pr:{number}" if number else None}
-        found.append(frozenset(name for name in names if name))
-    return tuple(found)
-
-
-def _names(entry: Entry) -> Iterator[str]:
-    for origin in _origins(entry):
-        yield from origin
-    if suspicion := find_suspicion(entry):
-        yield suspicion.sha
+    found = (match.groups() for match in SOURCE.finditer(entry.source or ""))
+    names = ((sha, f"pr:{number or lone}" if number or lone else None) for number, sha, lone in found)
+    return tuple(frozenset(filter(None, own)) for own in names)

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,9 +20,7 @@ LABEL = re.compile(
       |constraint|rejected|directive|convention|gotcha|invariant|rule|rationale|prevention|impact|why|how|example|note)
     [ \t*_]*(?::[*_]*|$)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
-)
-"""A template's word, where it stands as a label or a heading: `**Cause:**`, `### Fix`. In a sentence it is content."""
-
+)  # A template's word, where it stands as a label or a heading: `**Cause:**`, `### Fix`. In a sentence it is content.
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 DATE = re.compile(
     rf"""\b\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\b
@@ -37,34 +34,29 @@ REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 NEGATING = re.compile(
     "[\u4e0d\u6ca1\u6c92\u7121\u65e0\u975e\u52ff\u672a\u522b\u5225\uc54a\ubabb\ub9d0]|\u306a\u3044|\u305b\u3093|\u0e44\u0e21"
-)
-"""What negates in words of scripts without blanks (Chinese, Japanese, Korean, Thai)."""
-
+)  # What negates in words of scripts without blanks (Chinese, Japanese, Korean, Thai).
 NUMBER = re.compile(r"v?\d|.*\d\.\d")
 """A word that is a number, a quantity or a version: `30`, `v2`, `100ms`, `python3.12`."""
 
 
 class EntryWords(NamedTuple):
-    """What an entry says: its content words, and its claims, in which like texts still contradict each other.
-
-    A claim is a pair of neighbours: `not` and what is negated, or a number and the word before it. Each stands once,
-    in the order of the text: "connect within 30, read within 60" is not "connect within 60, read within 30".
-    """
+    """What an entry says: its content words, and its claims, in which like texts still contradict each other. A claim
+    is a pair of neighbours: `not` and what is negated, or a number and the word before it. Each stands once, in the
+    order of the text: "connect within 30, read within 60" is not "connect within 60, read within 30"."""
 
     words: frozenset[str]
     claims: tuple[tuple[str, str], ...]
 
 
 def said(entry: Entry) -> EntryWords:
-    """Words of title and body without stop words, template labels, dates and references; negations read as `not`.
-
-    The title counts because it is part of the Markdown body in the file, and often the only part that says what is
-    to be done: two entries whose bodies are both "Twice (#128)." are not one learning.
-    """
+    """Words of title and body without stop words, template labels, dates and references; negations read as `not`. The
+    title counts because it is part of the Markdown body in the file, and often the only part that says what is to be
+    done: two entries whose bodies are both "Twice (#128)." are not one learning."""
     text = f"{entry.title}\n{entry.body}".replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for noise in (LABEL, DATE, REFERENCE):
         text = noise.sub(" ", text)
-    content = [word for word in map(_plain, words(text)) if word == "not" or word not in STOP_WORDS]
+    spoken = ("not" if word in NEGATIONS or word.endswith("n't") else word for word in words(text))
+    content = [word for word in spoken if word == "not" or word not in STOP_WORDS]
     claims = [pair for pair in pairwise(["", *content, ""]) if pair[0] == "not" or NUMBER.match(pair[1])]
     if not text.isascii():
         claims += [("not", word) for word in content if NEGATING.search(word)]
@@ -85,18 +77,12 @@ def title_stems(entry: Entry) -> frozenset[str]:
     return stems if len(stems) >= MIN_TITLE else frozenset()
 
 
-def _plain(word: str) -> str:
-    return "not" if word in NEGATIONS or word.endswith("n't") else word
-
-
 def similar_pairs(
     texts: Sequence[AbstractSet[str]], threshold: Fraction = NEAR_DUPLICATE
 ) -> tuple[tuple[int, int], ...]:
     """All pairs of places (smaller first, in order) whose word sets have a Jaccard index strictly above `threshold`.
-
     Sets that are equal all make pairs with each other: give each set once where they may be many. An empty set is like
-    nothing.
-    """
+    nothing."""
     holders: defaultdict[str, int] = defaultdict(int)  # for each word a number with a bit for each text so far
     found: list[tuple[int, int]] = []
     for at, text in enumerate(texts):
@@ -109,10 +95,8 @@ def similar_pairs(
 def find_partners(
     texts: Sequence[AbstractSet[str]], asked: Iterable[int], threshold: Fraction
 ) -> Iterator[tuple[int, Iterator[int]]]:
-    """For each of the places `asked` those whose word sets have a Jaccard index strictly above `threshold` with its.
-
-    As `similar_pairs`; but few may be asked for, and who wants one partner need not have all.
-    """
+    """For each of the places `asked` those whose word sets have a Jaccard index strictly above `threshold` with its. As
+    `similar_pairs`; but few may be asked for, and who wants one partner need not have all."""
     holders: defaultdict[str, int] = defaultdict(int)
     for at, text in enumerate(texts):
         for word in text:
@@ -126,7 +110,14 @@ def _partners(
     # Of n words more than threshold x n are shared with whatever is alike, for the union is no smaller than n.
     least = threshold.numerator * len(texts[at]) // threshold.denominator + 1
     sharing = _count_to(least, [holders.get(word, 0) for word in texts[at]], (1 << len(texts)) - 1)
-    return filter(partial(_is_alike, texts, threshold, at), _places(sharing))
+    while sharing:
+        lowest = sharing & -sharing
+        sharing ^= lowest
+        other = lowest.bit_length() - 1
+        shared = len(texts[at] & texts[other])
+        union = len(texts[at]) + len(texts[other]) - shared
+        if other != at and shared * threshold.denominator > threshold.numerator * union:
+            yield other
 
 
 def _count_to(least: int, numbers: Collection[int], every: int) -> int:
@@ -148,16 +139,3 @@ def _count_to(least: int, numbers: Collection[int], every: int) -> int:
             planes[k], carry = plane ^ carry, plane & carry
         reached |= carry
     return reached
-
-
-def _places(bits: int) -> Iterator[int]:
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
-
-
-def _is_alike(texts: Sequence[AbstractSet[str]], threshold: Fraction, one: int, other: int) -> bool:
-    shared = len(texts[one] & texts[other])
-    union = len(texts[one]) + len(texts[other]) - shared
-    return one != other and shared * threshold.denominator > threshold.numerator * union

@@ -20,16 +20,12 @@ NAMES: tuple[tuple[Phase, str], ...] = (
     ("implementation", "implementation implementing build building coding development developing execution"),
     ("review", "review reviewing verification validation testing test qa acceptance"),
     ("maintenance", "maintenance maintaining operation operations production support"),
-)
-"""What people call the phases."""
-
+)  # What people call the phases.
 SIGNS: tuple[tuple[Progress, str], ...] = (
     ("open", "not no never todo open planned pending next later upcoming blocked - ☐ ⬜ ❌"),
     ("current", "progress current active ongoing started wip now / ~ 🚧"),
     ("done", "x done complete completed finished closed yes ✓ ✔ ✅ ☑"),
-)
-"""What people write beside a milestone. The first that fits counts: `not done` is open."""
-
+)  # What people write beside a milestone. The first that fits counts: `not done` is open.
 FILLERS = frozenset("a active are current currently in is it now ongoing phase project stage the this under we".split())
 """Words that change nothing about a stage's name; any other word makes it unclear (`not`, `after`, `complete`)."""
 
@@ -57,24 +53,14 @@ class Reading(msgspec.Struct, frozen=True):
     line: int
 
 
-class _Milestone(msgspec.Struct, frozen=True):
-    """A box or table row that is named like a stage; `progress` None when its state is in no words of ours."""
-
-    phase: Phase
-    progress: Progress | None
-    line: int
-
-
 def find_stage(text: str) -> Reading | None:
-    """What an intent file states: by `stage:` in front matter, line or heading, else by its milestones.
-
-    Explicit statements must all agree. Of milestones the one in progress counts, else the first that is open behind
-    those that are done.
-    """
+    """What an intent file states: by `stage:` in front matter, line or heading, else by its milestones. Explicit
+    statements must all agree. Of milestones the one in progress counts, else the first that is open behind those that
+    are done."""
     lines = list(unfenced_lines(text.splitlines()))
     said = tuple(_statements(lines))
     if not said:
-        return _read_milestones(tuple(_milestones(lines)))
+        return _find_milestone(lines)
     phases = {reading.phase if reading else None for reading in said}
     return said[0] if len(phases) == 1 else None
 
@@ -106,13 +92,23 @@ def _statements(lines: Sequence[str]) -> Iterator[Reading | None]:
                 yield Reading(phase, below + 1) if phase else None
 
 
-def _milestones(lines: Sequence[str]) -> Iterator[_Milestone]:
+def _find_milestone(lines: Sequence[str]) -> Reading | None:
+    """The first milestone that is not done, if work has begun and those behind it are all open. A milestone is a box or
+    a table row that is named like one stage; its progress is None when its state is in no words of ours."""
+    found: list[tuple[Reading, Progress | None]] = []
     for number, line in enumerate(lines):
         box, row = BOX.fullmatch(line), ROW.fullmatch(line)
         cells = [REMARK.split(box.group(2))[0], box.group(1)] if box else row.group(1).split("|") if row else []
         phases = [phase for cell in cells if (phase := parse_phase(cell))]
         if len(phases) == 1:
-            yield _Milestone(phases[0], _progress(cells), number + 1)
+            found.append((Reading(phases[0], number + 1), _progress(cells)))
+    done = next((at for at, (_, progress) in enumerate(found) if progress != "done"), len(found))
+    if done == len(found) or len({reading.phase for reading, _ in found}) < 2:
+        return None  # all over, or a task named "review" and no list of stages
+    reading, current = found[done]
+    has_begun = done > 0 or current == "current"
+    is_clear = current is not None and all(progress == "open" for _, progress in found[done + 1 :])
+    return reading if has_begun and is_clear else None
 
 
 def _progress(cells: Sequence[str]) -> Progress | None:
@@ -120,14 +116,3 @@ def _progress(cells: Sequence[str]) -> Progress | None:
     signs = set(re.findall(r"[^\W_]+|[^\w\s]", " ".join(cells).lower()))
     found: Progress | None = next((progress for progress, said in SIGNS if signs & set(said.split())), None)
     return found or ("open" if any(not cell.strip() for cell in cells) else None)
-
-
-def _read_milestones(milestones: Sequence[_Milestone]) -> Reading | None:
-    """The first milestone that is not done, if work has begun and those behind it are all open."""
-    done = next((at for at, milestone in enumerate(milestones) if milestone.progress != "done"), len(milestones))
-    if done == len(milestones) or len({milestone.phase for milestone in milestones}) < 2:
-        return None  # all over, or a task named "review" and no list of stages
-    current, *later = milestones[done:]
-    has_begun = done > 0 or current.progress == "current"
-    is_clear = current.progress is not None and all(milestone.progress == "open" for milestone in later)
-    return Reading(current.phase, current.line) if has_begun and is_clear else None

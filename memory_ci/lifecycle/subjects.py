@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_ci.lifecycle.citations import join_words, say_definition
-from memory_ci.lifecycle.symbols import Definition, is_type, list_definitions, list_mentions
+from memory_ci.lifecycle.anchors import join_words, say_definition
+from memory_ci.lifecycle.symbols import Definition, is_type, list_definitions, list_mentions, tail_of
 
 MAX_CITES = 3
 MAX_FILES = 2
@@ -18,12 +18,9 @@ SUPPORT = re.compile(
     r"(?:.*/)?(?:tests?|testing|specs?|__tests__|testdata|fixtures|examples?|bench(?:marks|es)?|docs?|playground)/.*"
     r"|(?:.*/)?(?:test_|conftest\.)[^/]*|.*(?:[._-]tests?|[.-]spec|[.-]bench)\.\w+",
     re.IGNORECASE,
-)
-"""Files whose code a change touches beside what it is about."""
-
+)  # Files whose code a change touches beside what it is about.
 Words = tuple[str, ...]
-Texts = Mapping[str, str]
-"""Texts of files by path."""
+Texts = Mapping[str, str]  # Texts of files by path.
 
 
 class TouchedDefinition(NamedTuple):
@@ -36,15 +33,25 @@ class TouchedDefinition(NamedTuple):
 
 
 def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
-    """The definitions of `after` that do not say what one of their name said before. What only moved is not touched.
-
-    Of a method and its class that is the method, of a function and one inside of it the outer one.
-    """
+    """The definitions of `after` that do not say what one of their name said before. What only moved is not touched. Of
+    a method and its class that is the method, of a function and one inside of it the outer one."""
     was = {path: _say_by_name(path, text) for path, text in before.items()}
-    moved = {(_tail(name), words) for own in was.values() for name, (_, words) in own.items()}
-    return [
-        one for path, text in after.items() for one in _innermost(_list_other(path, text, was.get(path, {}), moved))
-    ]
+    moved = {(tail_of(name), words) for own in was.values() for name, (_, words) in own.items()}
+    found: list[TouchedDefinition] = []
+    for path, text in after.items():
+        touched: dict[str, TouchedDefinition] = {}
+        for name, (one, words) in _say_by_name(path, text).items():
+            if (tail_of(name), words) not in moved:
+                now, old = Counter(words), Counter(was.get(path, {}).get(name, (None, ()))[1])
+                weight = ((now - old) + (old - now)).total()
+                touched[name] = TouchedDefinition(path, name, weight, is_type(path, text, one))
+        parts = {name: name.split(".") for name in touched}
+        above = {name: [".".join(own[:end]) for end in range(1, len(own))] for name, own in parts.items()}
+        owners = {name: [touched[one] for one in above[name] if one in touched] for name in touched}
+        inside = {owner.name for own in owners.values() for owner in own if owner.is_type}
+        outer = (name for name in touched if name not in inside and all(owner.is_type for owner in owners[name]))
+        found += map(touched.__getitem__, outer)
+    return found
 
 
 def choose_touched(
@@ -61,7 +68,7 @@ def choose_touched(
         if len(found) > MAX_CITES or len({one.path for one in found}) > MAX_FILES:
             return []
     words = set(re.findall(r"\w+", prose))
-    return sorted(found, key=lambda one: (_tail(one.name) not in words, -one.weight))[:MAX_CITES]
+    return sorted(found, key=lambda one: (tail_of(one.name) not in words, -one.weight))[:MAX_CITES]
 
 
 def find_named(prose: str, texts: Texts) -> list[tuple[str, str]]:
@@ -93,38 +100,7 @@ def _say_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:
     }
 
 
-def _list_other(
-    path: str, text: str, was: Mapping[str, tuple[Definition, Words]], moved: Collection[tuple[str, Words]]
-) -> list[TouchedDefinition]:
-    now = {name: pair for name, pair in _say_by_name(path, text).items() if (_tail(name), pair[1]) not in moved}
-    old = {name: Counter(was[name][1]) if name in was else Counter() for name in now}
-    return [
-        TouchedDefinition(path, name, _distance(Counter(words), old[name]), is_type(path, text, one))
-        for name, (one, words) in now.items()
-    ]
-
-
-def _distance(one: Counter[str], other: Counter[str]) -> int:
-    return ((one - other) + (other - one)).total()
-
-
-def _innermost(touched: Sequence[TouchedDefinition]) -> list[TouchedDefinition]:
-    by_name = {one.name: one for one in touched}
-    owners = {one.name: [by_name[owner] for owner in _owners(one.name) if owner in by_name] for one in touched}
-    inside = {owner.name for one in touched for owner in owners[one.name] if owner.is_type}
-    return [one for one in touched if one.name not in inside and all(owner.is_type for owner in owners[one.name])]
-
-
 def _functions(touched: Iterable[TouchedDefinition]) -> list[TouchedDefinition]:
     """Functions and constants; types where there is nothing else, for any edit of a member is one of theirs."""
     found = list(touched)
     return [one for one in found if not one.is_type] or found
-
-
-def _owners(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts))]
-
-
-def _tail(name: str) -> str:
-    return name.rpartition(".")[2]

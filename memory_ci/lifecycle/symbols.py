@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from memory_ci.lifecycle.words import BY_EXTENSION, INDENTED, PYTHON, Code, Line, read_code
 from memory_ci.lifecycle.words import KEYWORDS as PYTHON_KEYWORDS
 
-MAX_WIDTH = 400
-"""A longer line is generated or minified: it is not looked at, so that no pattern can take long on it."""
-
+MAX_WIDTH = 400  # A longer line is generated or minified: it is not looked at, so that no pattern can take long on it.
 MODIFIERS = """public private protected internal static final abstract sealed override virtual async readonly default
     synchronized native export declare get set""".split()
 WORDS = rf"(?:(?:{'|'.join(MODIFIERS)})\s+)*"
@@ -57,9 +55,7 @@ LANGUAGES = {
     "c h cc cpp cxx hh hpp hxx": C,
     "rb": RUBY,
     "sh bash zsh": SHELL,
-}
-"""Patterns of a definition's first line, by the extensions of the language's files."""
-
+}  # Patterns of a definition's first line, by the extensions of the language's files.
 PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
 
 KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
@@ -72,16 +68,12 @@ CONTINUES = re.compile(
 """What may stand at the indentation of a definition and still belong to it: an opening brace on a line of its own, the
 end of a signature over several lines, an access label, the clauses of Ruby and Rust."""
 
-MENTION = re.compile(
-    r"(?P<tick>`?)(?<![\w$])(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)(?P<call>[(`]?)"
-)
+MENTION = re.compile(r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)")
 CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 TITLED = re.compile(r"[A-Z][A-Za-z\d]*")
 
 TYPES = frozenset("class interface enum struct trait union type mod module namespace record object typedef".split())
-MAX_HEAD = 12
-"""What tells a type from a function stands in so many words of its head, before its name."""
-
+MAX_HEAD = 12  # What tells a type from a function stands in so many words of its head, before its name.
 KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")
 RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
 GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
@@ -93,10 +85,8 @@ LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())
 
 class Definition(NamedTuple):
     """A function, type or constant: its name with its owners before it, its lines (1-based), and where its words are.
-
     Several of one name (overloads, a getter and its setter) are one, with a span each. `heads` are where they begin
-    without their decorators.
-    """
+    without their decorators."""
 
     name: str
     first: int
@@ -126,16 +116,14 @@ def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
 
 def find_definition(path: str, text: str, symbol: str) -> Definition | None:
     """The definition that `symbol` names: by its whole name, by the end of it, by its last part if only one has it.
-
-    What stands inside of others (a function in a function) counts only where nothing outside has the name.
-    """
+    What stands inside of others (a function in a function) counts only where nothing outside has the name."""
     wanted = _dotted(symbol)
-    tail = wanted.rpartition(".")[2]
+    tail = tail_of(wanted)
     definitions = list_definitions(path, text) if tail in text else ()
     for fits in (
         [one for one in definitions if one.name == wanted],
         [one for one in definitions if one.name.endswith(f".{wanted}")],
-        [one for one in definitions if one.name.rpartition(".")[2] == tail],
+        [one for one in definitions if tail_of(one.name) == tail],
     ):
         if fits:
             least = min(one.name.count(".") for one in fits)
@@ -165,10 +153,8 @@ def find_around(path: str, text: str, lines: tuple[int, int]) -> tuple[Definitio
 
 
 def find_named(path: str, text: str, prose: str) -> Definition | None:
-    """The first definition of a file that `prose` names as code does: in back quotes, with parentheses or a joint.
-
-    A plain word is no name: a function `run` is not meant by "before you run the tests".
-    """
+    """The first definition of a file that `prose` names as code does: in back quotes, with parentheses or a joint. A
+    plain word is no name: a function `run` is not meant by "before you run the tests"."""
     found = (find_definition(path, text, mention) for mention in list_mentions(prose))
     return next(filter(None, found), None)
 
@@ -178,11 +164,11 @@ def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
     only stand in back quotes (commands do so as well), and those that begin with a capital and have no sign of code
     (products do so as well, `GitHub`), count if `plain`."""
     found = (
-        mention["name"]
-        for mention in MENTION.finditer(prose)
-        if mention["call"] == "("
-        or (CODE_LIKE.search(mention["name"]) and (plain or mention["tick"] or not TITLED.fullmatch(mention["name"])))
-        or ((mention["tick"] or mention["call"]) and (plain or not mention["name"].islower()))
+        name
+        for tick, name, call in MENTION.findall(prose)
+        if call == "("
+        or (CODE_LIKE.search(name) and (plain or tick or not TITLED.fullmatch(name)))
+        or ((tick or call) and (plain or not name.islower()))
     )
     return list(dict.fromkeys(map(_dotted, found)))
 
@@ -202,9 +188,14 @@ def is_code(path: str) -> bool:
 def is_type(path: str, text: str, definition: Definition) -> bool:
     """Whether a definition is a class or another type, or a module: what holds others, or says how data look."""
     words, (head, *_) = read_code(path, text).words, definition.heads
-    tail = definition.name.rpartition(".")[2]
+    tail = tail_of(definition.name)
     before = words[head : head + MAX_HEAD]
     return not TYPES.isdisjoint(before[: before.index(tail)] if tail in before else before)
+
+
+def tail_of(name: str) -> str:
+    """The last part of a name: that of a definition without its owners."""
+    return name.rpartition(".")[2]
 
 
 def _dotted(symbol: str) -> str:
@@ -212,9 +203,8 @@ def _dotted(symbol: str) -> str:
 
 
 def _definition(code: Code, name: str, start: int, head: int, stop: int) -> Definition:
-    return Definition(
-        name, code.rows[start], code.rows[stop - 1] + code.words[stop - 1].count("\n"), ((start, stop),), (head,)
-    )
+    last = code.rows[stop - 1] + code.words[stop - 1].count("\n")
+    return Definition(name, code.rows[start], last, ((start, stop),), (head,))
 
 
 def _list_python(code: Code) -> Iterator[Definition]:
@@ -227,7 +217,8 @@ def _list_python(code: Code) -> Iterator[Definition]:
         at = 1 if head[:1] == ["async"] else 0
         owner = f"{scopes[-1].name}." if scopes else ""
         if head[at : at + 1] in (["def"], ["class"]) and len(head) > at + 1:
-            stop = _indented_stop(code, number)
+            below = range(number + 1, len(lines))
+            stop = next((lines[at].start for at in below if lines[at].indent <= line.indent), len(words))
             scopes.append(_Scope(owner + head[at + 1], stop, 0, head[at]))
             yield _definition(code, owner + head[at + 1], _decorated(code, number), line.start, stop)
         elif not scopes and head[0].isidentifier() and head[0] not in PYTHON_KEYWORDS and _is_assigned(code, line):
@@ -248,10 +239,8 @@ def _is_assigned(code: Code, line: Line) -> bool:
 
 
 def _decorated(code: Code, number: int) -> int:
-    """Where the decorators of the definition in a line begin, else the line itself.
-
-    The attributes of Rust are no part of it: they tell the compiler, linters and derived code what to do with it.
-    """
+    """Where the decorators of the definition in a line begin, else the line itself. The attributes of Rust are no part
+    of it: they tell the compiler, linters and derived code what to do with it."""
     words, lines = code.words, code.lines
     start, own = lines[number].start, lines[number]
     for at in range(number - 1, -1, -1):
@@ -262,14 +251,6 @@ def _decorated(code: Code, number: int) -> int:
             break
         start = line.start
     return start
-
-
-def _indented_stop(code: Code, number: int) -> int:
-    own = code.lines[number]
-    for at in range(number + 1, len(code.lines)):
-        if code.lines[at].indent <= own.indent:
-            return code.lines[at].start
-    return len(code.words)
 
 
 def _list_by_look(code: Code, lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Iterator[Definition]:
@@ -353,11 +334,8 @@ def _stop(code: Code, number: int) -> int:
         if last in GOES_ON or follows in LEADS or after.indent > own.indent:
             continue
         return line.stop
-    return len(words) if _is_balanced(words[own.start :]) else _loose_stop(code, number)
-
-
-def _is_balanced(words: Iterable[str]) -> bool:
-    return sum((word in "([{") - (word in ")]}") for word in words) <= 0
+    is_closed = sum((word in "([{") - (word in ")]}") for word in words[own.start :]) <= 0
+    return len(words) if is_closed else _loose_stop(code, number)
 
 
 def _loose_stop(code: Code, number: int) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time
 from typing import Literal
 
 import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on, unique_events
-from memory_ci.records.entry import NO_FEEDBACK
+from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fsrs
+from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.episode import EventKind, Feedback
 
 DELTAS: Mapping[EventKind, float] = {
@@ -50,41 +52,27 @@ def replay(
     feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
     """The utility of each entry of which something was said, whatever order that comes in; each event counts once.
-
-    Raises UsageError (unknown-feedback).
-    """
+    Raises UsageError (unknown-feedback)."""
     return {turn.said.id: turn.utility for turn in list_turns(feedback, policy, start, heirs)}
 
 
 def replay_some(
     feedback: Iterable[Feedback], shares: Mapping[object, int], heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
-    """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it.
-
-    That is among how many entries the price of being ignored is split, by `job_of`.
-    """
+    """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it. That
+    is among how many entries the price of being ignored is split, by `job_of`."""
     return {turn.said.id: turn.utility for turn in _turns(pass_on(feedback, heirs), shares, NO_FEEDBACK)}
 
 
 def list_turns(
     feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
 ) -> Iterator[UtilityStep]:
-    """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay.
-
-    `split` shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of
-    events matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback).
-    """
+    """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay. `split`
+    shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of events
+    matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback)."""
     events = unique_events(feedback)
-    return _turns(pass_on(events, heirs), _list_shares(events, policy), start)
-
-
-def _list_shares(events: Iterable[Feedback], policy: Literal["split", "full"]) -> dict[object, int]:
-    """How many entries each job ignored; nothing where that is not asked."""
-    ignored: defaultdict[object, set[str]] = defaultdict(set)
-    for said in events:
-        if said.kind == "ignored" and policy == "split":
-            ignored[job_of(said)].add(said.id)
-    return {job: len(ids) for job, ids in ignored.items()}
+    ignored = {(job_of(said), said.id) for said in events if said.kind == "ignored" and policy == "split"}
+    return _turns(pass_on(events, heirs), Counter(job for job, _ in ignored), start)
 
 
 def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: float) -> Iterator[UtilityStep]:
@@ -112,3 +100,65 @@ def delta_of(kind: str) -> float:
 def job_of(said: Feedback) -> object:
     """The piece of work that an event came from, as far as it can be told."""
     return said.ref or (said.by, said.at)
+
+
+# -- how long what was learned holds, by the reviews that feedback is (FSRS-6, the package `fsrs`)
+
+GRADES: Mapping[EventKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
+"""How a review went, in FSRS's words; to be ignored is no review."""
+
+PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.
+
+
+class FsrsReview(msgspec.Struct, frozen=True):
+    """What one event is as a review: the day (UTC), and how it went."""
+
+    day: date
+    grade: str
+
+
+def list_reviews(feedback: Iterable[Feedback]) -> tuple[FsrsReview, ...]:
+    """The reviews of one entry, each event once, in the order of their times; two of one day stay in that order."""
+    found: list[FsrsReview] = []
+    jobs: set[str] = set()
+    for said in unique_events(feedback):
+        grade = GRADES.get(said.kind)
+        if said.kind == "confirmed" and said.ref:
+            jobs.add(said.ref)
+        if grade is not None:
+            is_proven = said.kind == "confirmed" and len(jobs) >= PROVEN_BY
+            found.append(FsrsReview(said.at.astimezone(UTC).date(), "Easy" if is_proven else grade))
+    return tuple(found)
+
+
+def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> dict[str, Retention]:
+    """The retention of each entry that was reviewed, by id. Raises UsageError (missing-extra)."""
+    by_entry: defaultdict[str, list[Feedback]] = defaultdict(list)
+    for said in feedback:
+        by_entry[said.id].append(said)
+    reviews = {entry.id: (entry, list_reviews(by_entry.get(entry.id, ()))) for entry in entries}
+    return {entry_id: _retention(entry, found) for entry_id, (entry, found) in reviews.items() if found}
+
+
+def _retention(entry: Entry, reviews: Sequence[FsrsReview]) -> Retention:
+    """The card of an entry after its reviews. It begins on the day of learning with a stability of S = 90 days, so that
+    an entry of which nothing was said yet has the curve that it has today; a review from before that day makes it begin
+    then."""
+    try:
+        from fsrs import Card, Rating, Scheduler  # an extra: most repositories never ask for it
+    except ImportError as error:
+        raise missing_fsrs() from error
+    # No steps of minutes, so that the card stays in review; no chance in the intervals, which nobody reads.
+    scheduler = Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
+    # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
+    day = _midnight(min(entry.created_at or entry.last_reinforced, reviews[0].day))
+    # The difficulty is the one that FSRS gives to what went well at first.
+    card, _ = scheduler.review_card(Card(card_id=0, due=day), Rating.Good, day)
+    card.stability = HALF_LIFE_DAYS
+    for review in reviews:
+        card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
+    return Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

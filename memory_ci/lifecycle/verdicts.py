@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory_ci.lifecycle.anchors import cut_lines, fold, has_hash
-from memory_ci.lifecycle.citations import (
+from memory_ci.lifecycle.anchors import (
     TELLING,
     Lines,
     Subject,
+    cut_lines,
     cut_words,
     find_subject,
+    fold,
+    has_hash,
     lines_of,
     say_definition,
 )
-from memory_ci.lifecycle.symbols import Definition, find_definition, list_definitions, merge_definitions
-from memory_ci.lifecycle.touches import list_differences
+from memory_ci.lifecycle.symbols import Definition, find_definition, list_definitions, merge_definitions, tail_of
 from memory_ci.lifecycle.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict, VerdictKind
 
-MAX_WINDOW = 300
-"""Of more lines than this a text is not looked for by its hash alone: each place would be hashed."""
-
+MAX_WINDOW = 300  # Of more lines than this a text is not looked for by its hash alone: each place would be hashed.
 ALIKE = 0.6
 """A definition of the same name elsewhere is the one that left, edited, while this share of their words is the same."""
 
@@ -33,13 +33,15 @@ TELLING_PART, MOSTLY_ALIKE = 20, 0.85
 """Of a definition of another name or place, if lines inside of it are to count as those that were cited. One that says
 so much and is alike but for its name was renamed."""
 
+MAX_PAIRS = 2_000_000
+"""Of files with more pairs of differing lines, all from the first to the last difference counts as changed."""
+
 EDGES = re.compile(r"^\W+|\W+$")
 
-CODE_LINE = re.compile(r"\s*[\w@})\]]")
-"""A line that is no remark, as far as it shows."""
-
+CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that is no remark, as far as it shows.
 TRUTH: Mapping[VerdictKind, float] = {"fresh": 1.0, "moved": 1.0, "unverifiable": 1.0, "changed": 0.5, "gone": 0.0}
 
+Opcode = tuple[str, int, int, int, int]
 ORDER: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
 
 
@@ -91,10 +93,10 @@ def judge(
         return _judge_by_hash(anchor, files, successor)
     view = _View(anchor, then, files, successor, before or {})
     if subject.definition is not None:
-        return _judge_definition(subject, subject.definition, view) or _judge_lost(subject, view)
-    return (_find_lines(subject, subject.lines, view) if subject.lines else _find_file(subject, view)) or _judge_lost(
-        subject, view
-    )
+        found = _judge_definition(subject, subject.definition, view)
+    else:
+        found = _find_lines(subject, subject.lines, view) if subject.lines else _find_file(subject, view)
+    return found or _judge_lost(subject, view)
 
 
 def find_trace(anchor: Anchor, then: str | None, now: str | None) -> str:
@@ -102,11 +104,11 @@ def find_trace(anchor: Anchor, then: str | None, now: str | None) -> str:
     cited lines; "" where neither tells anything. `now` is the text of the file that lives on."""
     subject = find_subject(anchor, then) if then is not None else None
     if subject is None or then is None:
-        return _tail(anchor.symbol or "")
+        return tail_of(anchor.symbol or "")
     if subject.definition is not None:
         name = subject.definition.name
         is_there = now is not None and any(one.name == name for one in list_definitions(anchor.path, now))
-        return "" if is_there else _tail(name)
+        return "" if is_there else tail_of(name)
     if subject.lines is None or not subject.is_telling:
         return ""
     return max((EDGES.sub("", line) for line in cut_lines(then, subject.lines).split("\n")), key=len)
@@ -123,10 +125,8 @@ def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
 
 
 def truth_factor(verdicts: Sequence[Verdict]) -> float:
-    """The factor of an entry in ranking, by the verdicts on its anchors; 0 means that it is withheld.
-
-    It fades with the share of lines that are other in a file that is cited whole, down to that of changed code.
-    """
+    """The factor of an entry in ranking, by the verdicts on its anchors; 0 means that it is withheld. It fades with the
+    share of lines that are other in a file that is cited whole, down to that of changed code."""
     faded = max(TRUTH["changed"], 1 - max((verdict.edited for verdict in verdicts), default=0.0))
     return min(TRUTH[judge_entry(verdicts)], round(faded, 2))
 
@@ -161,7 +161,9 @@ def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdi
         return None
     if not subject.is_part and place.said.words == whole.words:
         return _standing(anchor, place.path, place.lines)
-    if not subject.is_part and _is_renamed(whole, place.said, cited.name, place.definition.name):
+    is_long = TELLING_PART <= len(whole.words) == len(place.said.words)
+    other = [pair for pair in zip(whole.words, place.said.words, strict=False) if pair[0] != pair[1]]
+    if not subject.is_part and is_long and other == [(tail_of(cited.name), tail_of(place.definition.name))]:
         return Verdict("moved", place.path, *place.lines, f"was {cited.name}")
     here = list(_occurrences(place.said, subject.said)) if subject.is_part else []
     if here and len(here) >= len(list(_occurrences(whole, subject.said))):
@@ -176,7 +178,8 @@ def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -
         found = _list_namesakes(path, text, cited)
         named = [place for place in found if place.definition.name == cited.name]
         if path == view.successor and named:
-            return _pick(named, whole)
+            same = [place for place in named if place.said.words == whole.words]
+            return same[0] if same else max(named, key=lambda place: _likeness(place.said, whole))
         had = _list_namesakes(path, view.before[path], cited) if path in view.before else []
         for place in found:
             if place.said.words == whole.words and all(one.said.words != whole.words for one in had):
@@ -189,18 +192,12 @@ def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -
 
 def _list_namesakes(path: str, text: str, cited: Definition) -> list[Place]:
     """The definitions that have the last part of its name; those of one name as one if they were cited so."""
-    tail = _tail(cited.name)
-    found = [one for one in list_definitions(path, text) if _tail(one.name) == tail] if tail in text else []
+    tail = tail_of(cited.name)
+    found = [one for one in list_definitions(path, text) if tail_of(one.name) == tail] if tail in text else []
     if len(cited.spans) > 1:
         names = dict.fromkeys(one.name for one in found)
         found = [merge_definitions([one for one in found if one.name == name]) for name in names]
     return [Place(path, one, say_definition(path, text, one)) for one in found]
-
-
-def _pick(places: Sequence[Place], whole: Said) -> Place:
-    """Of several definitions of the name the likest."""
-    same = [place for place in places if place.said.words == whole.words]
-    return same[0] if same else max(places, key=lambda place: _likeness(place.said, whole))
 
 
 def _find_renamed(subject: Subject, whole: Said, view: _View) -> Place | None:
@@ -215,13 +212,6 @@ def _find_renamed(subject: Subject, whole: Said, view: _View) -> Place | None:
     places = [Place(path, one, say_definition(path, text, one)) for one in new]
     best = max(places, key=lambda place: _likeness(place.said, whole), default=None)
     return best if best and _likeness(best.said, whole) >= alike else None
-
-
-def _is_renamed(one: Said, other: Said, old: str, new: str) -> bool:
-    """Whether two definitions that say much say the same but for the name of theirs, once."""
-    other_words = [pair for pair in zip(one.words, other.words, strict=False) if pair[0] != pair[1]]
-    is_long = TELLING_PART <= len(one.words) == len(other.words)
-    return is_long and other_words == [(_tail(old), _tail(new))]
 
 
 def _likeness(one: Said, other: Said) -> float:
@@ -311,6 +301,19 @@ def _stripped(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n")]
 
 
+def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
+    """Opcodes of difflib but for the equal ones; the equal beginning and end, most of a file, are cut off first."""
+    short = min(len(old), len(new))
+    head = next((i for i in range(short) if old[i] != new[i]), short)
+    tail = next((i for i in range(short - head) if old[-1 - i] != new[-1 - i]), short - head)
+    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
+    whole = [("replace", 0, len(left), 0, len(right))] if left or right else []
+    is_small = len(left) * len(right) <= MAX_PAIRS
+    for tag, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes() if is_small else whole:
+        if tag != "equal":
+            yield tag, head + a, head + b, head + c, head + d
+
+
 def _standing(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
     first, last = lines or (None, None)
     if path != anchor.path:
@@ -334,7 +337,7 @@ def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | No
     """Without the commit the hash decides: where the name or the lines are, else wherever as many lines have it."""
     lines = lines_of(anchor)
     for path, text in files.items():
-        if path != successor and anchor.symbol and _tail(anchor.symbol) not in text:
+        if path != successor and anchor.symbol and tail_of(anchor.symbol) not in text:
             continue
         named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
         if named and has_hash(anchor, say_definition(path, text, named), cut_lines(text, (named.first, named.last))):
@@ -363,15 +366,10 @@ def _windows(anchor: Anchor, lines: Lines, path: str, text: str) -> Iterator[Lin
         place = start, start + width - 1
         if folded and not folded[start - 1]:
             continue
-        if has_hash(
-            anchor, cut_words(said, place) if anchor.is_by_words else said, "".join(folded[start - 1 : place[1]])
-        ):
+        cited = cut_words(said, place) if anchor.is_by_words else said
+        if has_hash(anchor, cited, "".join(folded[start - 1 : place[1]])):
             yield place
 
 
 def _was(anchor: Anchor, path: str) -> str:
     return f"was {anchor.path}" if path != anchor.path else ""
-
-
-def _tail(symbol: str) -> str:
-    return symbol.rpartition(".")[2]

@@ -81,9 +81,7 @@ EXPORTS = frozenset(("export", "default", "declare"))
 
 QUOTES = "'\"`#"
 QUOTE = re.compile(r"['\"`]")
-UNKNOWN = -1
-"""The indentation of what follows in the line in which a long remark or literal ends."""
-
+UNKNOWN = -1  # The indentation of what follows in the line in which a long remark or literal ends.
 WORD_END = re.compile(r"[\w)\]}\"]$")
 ESCAPED_QUOTE = re.compile(r"\\(['\"])")
 FIELD_SPACE = re.compile(r"(?<=(?<!\{)\{)\s+|\s+(?=\}(?!\}))")

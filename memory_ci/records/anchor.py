@@ -14,11 +14,9 @@ MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in a commit: a file, or the lines `first` to `last` of it (1-based, both included).
-
-    `symbol` is the definition that stands there, owners first (`Client.post`); `text` the hash of what it says: of its
-    words, or, in anchors of old, of its folded lines.
-    """
+    """A place in a commit: a file, or the lines `first` to `last` of it (1-based, both included). `symbol` is the
+    definition that stands there, owners first (`Client.post`); `text` the hash of what it says: of its words, or, in
+    anchors of old, of its folded lines."""
 
     path: str
     commit: str

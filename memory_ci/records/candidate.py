@@ -1,4 +1,4 @@
-"""Candidate: a learning proposed, not yet kept. What an engine is asked and answers, and what was decided."""
+"""Candidate: a learning proposed, not yet kept. What an engine, or a person, is asked of it and answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from memory_ci.records.entry import Adoption, Domain, EntryType
+from memory_ci.records import anchor
+from memory_ci.records.entry import Adoption, Domain, EntryType, Located
 from memory_ci.records.event import Evidence
 
 Kind = Literal["preference", "convention", "decision", "gotcha", "fix"]
@@ -64,15 +65,12 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 ACCEPTED_IN = "in the memory pull request"
-MAX_SUGGESTIONS = 5
-"""Shown at once: what a person answers in a minute."""
+MAX_SUGGESTIONS = 5  # Shown at once: what a person answers in a minute.
 
 
 class Suggestion(msgspec.Struct, frozen=True):
     """A candidate that a person may accept: a hash of what it says, why it was not written, the changes that say it.
-
-    `weight` is what speaks for it, 0 for one that was quarantined.
-    """
+    `weight` is what speaks for it, 0 for one that was quarantined."""
 
     key: str
     candidate: Candidate
@@ -96,11 +94,8 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine may read of one merged change.
-
-    `existing` is a digest of what is already known; `notice` says what the window left out, `about` what the change is;
-    `changed` has hunks of it.
-    """
+    """What an engine may read of one merged change. `existing` is a digest of what is already known; `notice` says what
+    the window left out, `about` what the change is; `changed` has hunks of it."""
 
     change: str
     evidence: tuple[Evidence, ...]
@@ -122,13 +117,44 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine answered: JSON `{"learnings": [...]}` (see reply.py), possibly cut short or wrapped.
-
-    `tries` counts the calls that it took; `usage` is that of all of them.
-    """
+    """What an engine answered: JSON `{"learnings": [...]}` (see reply.py), possibly cut short or wrapped. `tries`
+    counts the calls that it took; `usage` is that of all of them."""
 
     text: str
     stop_reason: str
     usage: Usage = Usage()
     model: str = ""
     tries: int = 1
+
+
+# -- what a person may answer of memory, or of what is proposed for it (docs/reviewing.md)
+
+QuestionKind = Literal["candidate", "quarantined", "changed", "gone", "contradiction", "unused", "promotion"]
+Answer = Literal["accept", "keep", "retire", "never"]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is asked: of a candidate (`suggestion`) whether to write it, of an entry (`located`) whether it holds. `key`
+    is what the file of answers calls it; `use` how much agents would be given it, `doubt` how likely an answer changes
+    that."""
+
+    kind: QuestionKind
+    key: str
+    title: str
+    why: str
+    use: float
+    doubt: float
+    suggestion: Suggestion | None = None
+    located: Located | None = None
+    verdicts: tuple[anchor.Verdict, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """Expected use x doubt: what comes first."""
+        return self.use * self.doubt
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """What a person may say to it."""
+        is_new = self.suggestion is not None or self.kind == "promotion"
+        return ("accept", "never") if is_new else ("keep", "retire", "never")

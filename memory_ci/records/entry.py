@@ -58,20 +58,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: str = ""
 
     @property
+    def origin(self) -> str:
+        """The session that it came from, else its request or commit, "" where nothing is known."""
+        return self.session or (self.source or "").partition(" ")[0]
+
+    @property
     def said_in(self) -> int:
         """In how many changes or sessions it was said; 0 or 1 where nothing tells of more."""
-        origin = self.session or (self.source or "").partition(" ")[0]
-        return len({origin, *self.occurrences} - {""})
+        return len({self.origin, *self.occurrences} - {""})
 
 
 NEW_IMPORTANCE = 0.5  # Of a learning of which nobody says how much it matters.
 
 
 class ScopeOf(msgspec.Struct, frozen=True):
-    """Where a memory file applies: the scope's name and what it is bound to.
-
-    `where` is a directory for team ("" for the root's own), a job for session, "" otherwise.
-    """
+    """Where a memory file applies: the scope's name and what it is bound to. `where` is a directory for team ("" for
+    the root's own), a job for session, "" otherwise."""
 
     name: ScopeName
     where: str = ""

@@ -31,10 +31,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that was injected into the work: its place among those that the work names.
-
-    `at` is the commit that the work stood at. `rank` 0: not known.
-    """
+    """An entry that was injected into the work: its place among those that the work names. `at` is the commit that the
+    work stood at. `rank` 0: not known."""
 
     id: str
     rank: int = 0
@@ -51,11 +49,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """What one piece of work, or a person, said of one entry. `id` is that of the entry.
-
-    Two of one entry, kind and `ref` are the same event, whoever tells it; without a `ref`, those of one entry, kind,
-    `by` and `at` are.
-    """
+    """What one piece of work, or a person, said of one entry. `id` is that of the entry. Two of one entry, kind and
+    `ref` are the same event, whoever tells it; without a `ref`, those of one entry, kind, `by` and `at` are."""
 
     id: str
     kind: EventKind
@@ -65,11 +60,9 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
-    """One merged or declined change (docs/episodes.md). `id` is `pr-128`, else `commit-<12 digits>`.
-
-    `used` are the entries that the work said it used; `context` is a snapshot (branch, agent, stage, session);
-    `valence` in [0, 1] is how much the episode matters; `text` is one line.
-    """
+    """One merged or declined change (docs/episodes.md). `id` is `pr-128`, else `commit-<12 digits>`. `used` are the
+    entries that the work said it used; `context` is a snapshot (branch, agent, stage, session); `valence` in [0, 1] is
+    how much the episode matters; `text` is one line."""
 
     id: str
     occurred_at: datetime
@@ -92,10 +85,8 @@ class UseCount(msgspec.Struct, frozen=True):
 
 
 class Amendment(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned later, in a file of its own: nothing that was written is rewritten.
-
-    `amends` is the id of an episode, "" for feedback that belongs to none. `outcome`, `valence` None: as before.
-    """
+    """What was learned later, in a file of its own: nothing that was written is rewritten. `amends` is the id of an
+    episode, "" for feedback that belongs to none. `outcome`, `valence` None: as before."""
 
     id: str
     at: datetime
@@ -131,11 +122,9 @@ class RecalledEpisode(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """The episodes, best first, by which ranking, and what the caller should know.
-
-    `likeness` says how words were compared: `tf-idf`, or the name of the model whose vectors were; "" if neither was.
-    `changes` are merged changes that answer too, as git tells of them; `address` is the repository's on the web.
-    """
+    """The episodes, best first, by which ranking, and what the caller should know. `likeness` says how words were
+    compared: `tf-idf`, or the name of the model whose vectors were; "" if neither was. `changes` are merged changes
+    that answer too, as git tells of them; `address` is the repository's on the web."""
 
     ranking: Ranking
     likeness: str = ""
@@ -159,10 +148,8 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of `.assumptions.jsonl`: what was taken for granted at a milestone, and what became of it.
-
-    `by` is the session of the agent that noted it, `<agent>:<id>`; "" stands for a person.
-    """
+    """One line of `.assumptions.jsonl`: what was taken for granted at a milestone, and what became of it. `by` is the
+    session of the agent that noted it, `<agent>:<id>`; "" stands for a person."""
 
     at: datetime
     assumption: str

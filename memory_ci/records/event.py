@@ -48,11 +48,9 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event, text unedited. `paths` are the files it touched, `labels` its trailers and marks.
-
-    `uid` is the source's own id of it, by which copies are known; `is_outside`: a fork, or someone who may not write
-    to the repository, brought it.
-    """
+    """One event, text unedited. `paths` are the files it touched, `labels` its trailers and marks. `uid` is the
+    source's own id of it, by which copies are known; `is_outside`: a fork, or someone who may not write to the
+    repository, brought it."""
 
     seq: int
     at: datetime
@@ -79,10 +77,8 @@ SHOWN_PATHS = 5  # Of the files of a piece, those that a prompt names.
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One readable piece. `id` is its address inside one request ("e1"); `text` and `before` hold no secrets.
-
-    `before` is what the agent had said, or wanted to run, before a person said this: never quoted.
-    """
+    """One readable piece. `id` is its address inside one request ("e1"); `text` and `before` hold no secrets. `before`
+    is what the agent had said, or wanted to run, before a person said this: never quoted."""
 
     id: str
     kind: EventKind
@@ -107,10 +103,8 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class EvidenceSet(msgspec.Struct, frozen=True):
-    """What may be read of one merged change, what was left out, and how many credentials were masked.
-
-    `about` says what the change is, `changed` has hunks of the files that people spoke about: neither is ever quoted.
-    """
+    """What may be read of one merged change, what was left out, and how many credentials were masked. `about` says what
+    the change is, `changed` has hunks of the files that people spoke about: neither is ever quoted."""
 
     pieces: tuple[Evidence, ...]
     left_out: tuple[LeftOut, ...] = ()
@@ -145,9 +139,7 @@ class SessionCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One session. `id` is the agent's own, `path` the name of the file it was read from, never an absolute path.
-
-    `pull_requests` are those that the transcript itself says it made; `branch` is the last that it names.
-    """
+    `pull_requests` are those that the transcript itself says it made; `branch` is the last that it names."""
 
     agent: str
     id: str

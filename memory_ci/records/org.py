@@ -8,8 +8,7 @@ import msgspec
 
 from memory_ci.records.entry import Domain, EntryType, Located, Phase
 
-LONGEST = 10_000
-"""Characters of an entry that is shared: of an answer the organisation has a share, which holds fewer."""
+LONGEST = 10_000  # Characters of an entry that is shared: of an answer the organisation has a share, which holds fewer.
 
 
 class OrgRepository(msgspec.Struct, frozen=True):
@@ -30,10 +29,8 @@ class OrgHead(msgspec.Struct, frozen=True):
 
 
 class OrgFilters(msgspec.Struct, frozen=True):
-    """Which entries may answer; what is empty does not limit.
-
-    `without`: ids or links of repositories that may not, links in whatever case.
-    """
+    """Which entries may answer; what is empty does not limit. `without`: ids or links of repositories that may not,
+    links in whatever case."""
 
     types: tuple[EntryType, ...] = ()
     domains: tuple[Domain, ...] = ()

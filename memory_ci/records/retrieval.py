@@ -17,10 +17,8 @@ Outcome = Literal["success", "partial", "failure", "neutral"]
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """A merged change, or a request that was closed on the day `merged_on` without being merged, and has no sha.
-
     `still` of its `files` are there today, renamed or not, and the first of them are `touched`, by the names of today;
-    `why` tells what became of it. `quote` is the beginning of what its message says.
-    """
+    `why` tells what became of it. `quote` is the beginning of what its message says."""
 
     sha: str
     title: str
@@ -50,12 +48,9 @@ class SimilarTask(msgspec.Struct, frozen=True):
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """What the newest changes have in common.
-
-    `fragments`: for each class of change how many of its last `of` came with a changelog entry, and where that is.
-    `conventional`: how many of the last titles, of how many, are Conventional Commits.
-    `in_sync`: (file, another file, the comment in one of them that says to change both).
-    """
+    """What the newest changes have in common. `fragments`: for each class of change how many of its last `of` came with
+    a changelog entry, and where that is. `conventional`: how many of the last titles, of how many, are Conventional
+    Commits. `in_sync`: (file, another file, the comment in one of them that says to change both)."""
 
     fragments: dict[str, tuple[int, int, str]] = {}
     conventional: tuple[int, int] = (0, 0)
@@ -64,9 +59,7 @@ class Habits(msgspec.Struct, frozen=True):
 
 class Hints(msgspec.Struct, frozen=True):
     """What git history says of a task where memory says little: earlier `changes` like it, and a line for each habit.
-
-    Counted when it is asked for: never written, reinforced, or counted as given.
-    """
+    Counted when it is asked for: never written, reinforced, or counted as given."""
 
     changes: tuple[SimilarTask, ...] = ()
     habits: tuple[str, ...] = ()
@@ -153,9 +146,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
 
 class IndexStats(msgspec.Struct, frozen=True):
     """Counts of entries, of feedback, of different words and of their occurrences; vectors by model; `size` in bytes.
-
-    `files` are memory and episode files.
-    """
+    `files` are memory and episode files."""
 
     schema: int
     sqlite: str

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from memory_ci.records.health import ArmComparison, Diagnosis, EffectReport, Health, Metric, Probe, ProbeState
-from memory_ci.records.quality import Share
+from memory_ci.records.health import ArmComparison, Diagnosis, EffectReport, Health, Metric, Probe, ProbeState, Share
 from memory_ci.rendering.table import printable
 from memory_ci.rendering.terminal import bar
 

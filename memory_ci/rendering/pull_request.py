@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.records.candidate import Suggestion
+from memory_ci.records.candidate import Question, Suggestion
 from memory_ci.records.entry import Entry
 from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, EngineUse, Plan
-from memory_ci.records.question import Question
 from memory_ci.records.retrieval import Task
 from memory_ci.rendering.markdown import code, fit
 from memory_ci.text import plural, shorten, strip_comments, unfenced_lines

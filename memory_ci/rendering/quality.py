@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memory_ci.records.quality import GATED, SIZES, Answered, Comparison, Evaluation, Quality, SetEvaluation, Share
+from memory_ci.records.health import GATED, SIZES, Answered, Comparison, Evaluation, Quality, SetEvaluation, Share
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memory_ci.records.anchor import Verdict, VerdictKind
-from memory_ci.records.blame import BlamedLines, NamedEntry
 from memory_ci.records.entry import NO_FEEDBACK
+from memory_ci.records.history import BlamedLines, NamedEntry
+from memory_ci.records.overview import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.records.retrieval import Hit, Retrieval
-from memory_ci.records.why import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.rendering.context import explain_task, render_task
 from memory_ci.rendering.table import printable
 from memory_ci.rendering.terminal import bar

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from memory_ci.records.entry import Entry
-from memory_ci.records.quality import Golden
+from memory_ci.records.health import Golden
 from memory_ci.text import STOP_WORDS, content_words, words
 
 Grades = Mapping[str, float]  # Relevance by entry, above zero.

@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from memory_ci.records.event import Event, Origin
-from memory_ci.records.forge import Check, Permission, PullRequest, Review
+from memory_ci.records.history import Check, Permission, PullRequest, Review
 
 MARK = re.compile(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
 """A label of the pull request that does what the trailer `Memory: keep` does."""

@@ -39,10 +39,8 @@ FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A stretch of the file from `line` (1-based). `entry` is None for prose and for what is unreadable.
-
-    For an entry, `head` are its front matter lines and `fields` where each key stands in them.
-    """
+    """A stretch of the file from `line` (1-based). `entry` is None for prose and for what is unreadable. For an entry,
+    `head` are its front matter lines and `fields` where each key stands in them."""
 
     raw: str
     line: int
@@ -76,13 +74,11 @@ class MemoryFile(msgspec.Struct, frozen=True):
 
 def parse_memory_file(path: str, data: bytes) -> MemoryFile:
     """The file as segments. Never raises: what cannot be read becomes a finding and stays in the text."""
-    has_bom = data.startswith(b"\xef\xbb\xbf")
+    has_bom = data.startswith(BOM)
     try:
-        text = data[3:].decode() if has_bom else data.decode()
+        text = data.removeprefix(BOM).decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        finding = Finding(path, line, "not-utf8", "the file is not UTF-8 text", "Save it as UTF-8.")
-        return MemoryFile(path, (), (finding,))
+        return MemoryFile(path, (), (not_utf8(path, data, error),))
     newline = "\r\n" if "\r\n" in text else "\n"
     segments, findings = _Scanner(path, text).scan()
     return MemoryFile(path, segments, findings, newline, has_bom)
@@ -91,7 +87,12 @@ def parse_memory_file(path: str, data: bytes) -> MemoryFile:
 def render_memory_file(file: MemoryFile) -> bytes:
     """The bytes of the file: the exact inverse of parse_memory_file for a file nobody edited."""
     text = "".join(segment.raw for segment in file.segments).encode()
-    return b"\xef\xbb\xbf" + text if file.has_bom else text
+    return BOM + text if file.has_bom else text
+
+
+def not_utf8(path: str, data: bytes, error: UnicodeDecodeError) -> Finding:
+    line = data.count(b"\n", 0, error.start) + 1
+    return Finding(path, line, "not-utf8", "the file is not UTF-8 text", "Save it as UTF-8.")
 
 
 class _Scanner:
@@ -108,7 +109,11 @@ class _Scanner:
             if line.startswith(("---", "\ufeff---")) and line.rstrip() in ("---", "\ufeff---")
         ]
         self.bounds = [number for number in self.separators if not self.fenced[number]]
-        others = (number for number, line in enumerate(self.lines) if _may_begin(line) and not self.fenced[number])
+        others = (
+            number
+            for number, line in enumerate(self.lines)
+            if (line.startswith("# ") or ("\rid:" in line and OLD_MAC.search(line))) and not self.fenced[number]
+        )
         self.stops = sorted({*self.bounds, *others})
         """The lines at which a segment may begin: separators, level-1 headings, and entries all in one line."""
         self.findings: list[Finding] = []
@@ -119,12 +124,20 @@ class _Scanner:
         for first, end in [*self._conflicts(), (len(self.lines), len(self.lines))]:
             self._scan_plain(start, first)
             if first < end:
-                self._conflict(first, end)
+                hint = "Resolve it and remove the markers."
+                self._find(first, "conflict-marker", "merge conflict markers stand here", hint)
+                last = self.segments[-1] if self.segments else None
+                if last is not None and last.entry is not None and self.lines[first + 1 : first + 2] != ["---"]:
+                    self.segments[-1] = Segment(last.raw, last.line, is_broken=True)
+                self._cut(first, end, is_broken=True)
             start = end
-        self._warn_of_fenced_entries()
+        # An unclosed fence swallows the entries after it: say so, for they are not served.
+        for first, close in pairwise(number for number in self.separators if self.fenced[number]):
+            if _keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
+                hint = "If it is meant as an entry, close the fence above it."
+                message = "a whole entry stands inside a code fence and is not read"
+                self._find(first, "fenced-entry", message, hint, "warning")
         return tuple(segment for segment in self.segments if segment.raw), tuple(sorted(self.findings, key=_place))
-
-    # -- conflict markers
 
     def _conflicts(self) -> list[tuple[int, int]]:
         """The line ranges [first, end) between conflict markers."""
@@ -142,17 +155,8 @@ class _Scanner:
             spans.append((opened, opened + 1))
         return spans
 
-    def _conflict(self, first: int, end: int) -> None:
-        self._find(first, "conflict-marker", "merge conflict markers stand here", "Resolve it and remove the markers.")
-        last = self.segments[-1] if self.segments else None
-        inside_entry = self.lines[first + 1 : first + 2] != ["---"]
-        if last is not None and last.entry is not None and inside_entry:
-            self.segments[-1] = Segment(last.raw, last.line, is_broken=True)
-        self._cut(first, end, is_broken=True)
-
-    # -- entries and prose between two conflicts
-
     def _scan_plain(self, start: int, end: int) -> None:
+        """Entries and prose between two conflicts."""
         separators = self.bounds[bisect_left(self.bounds, start) : bisect_left(self.bounds, end)]
         closers = dict(pairwise(separators))
         head: _Head | None = None
@@ -181,23 +185,29 @@ class _Scanner:
         if self.lines[first].startswith("\ufeff"):
             return self._refuse(first, "a byte order mark, which nobody sees, stands before the `---`")
         try:
-            fields = parse_fields(_before_heading(lines))
-            _refuse_quoted_id(lines, fields)
+            for number, line in enumerate(lines):  # YAML would take a heading for a comment and read the next entry
+                if line.startswith("#") and parse_title(line) is not None:
+                    raise YamlTextError(number, "the front matter is not closed by a line --- before this heading")
+            fields = parse_fields(lines)
+            quoted = [field.first for field in fields if field.key == "id" and not lines[field.first].startswith("id")]
+            if quoted:
+                raise YamlTextError(quoted[0], "the key id is found in history by its word: write it without quotes")
         except YamlTextError as error:
             self._find(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
             return _Head(first)  # the line that closes it is looked at again: it may open the next entry
         return _Head(close, lines, fields)
 
     def _is_meant(self, lines: Sequence[str], close: int) -> bool:
-        """Whether lines are meant as a front matter: an `id` and another key; or keys of ours, and a title below.
-
-        One of ours is enough if nothing but keys stands there; else it takes two that are required.
-
-        A lone `id:` in prose is not, unless it is a UUID.
-        """
+        """Whether lines are meant as a front matter: an `id` and another key; or keys of ours, and a title below. One
+        of ours is enough if nothing but keys stands there; else it takes two that are required. A lone `id:` in prose
+        is not, unless it is a UUID."""
         if lines and IS_ID.match(lines[0]):
             return True
-        told = _dedented(lines)
+        opening = next((line for line in lines if line.strip()), "")
+        indent = len(opening) - len(opening.lstrip())
+        told = [line[:indent].lstrip() + line[indent:] for line in lines]
+        if opening.lstrip().startswith("{"):
+            told = [part.strip(" \t{}") for line in lines for part in line.split(",")]
         keys = _keys(told)
         if any(map(IS_ID.match, told)) or ("id" in keys and len(keys) > 1):
             return True
@@ -226,7 +236,10 @@ class _Scanner:
         if problems:
             return None
         title, text = split_body(self.lines[head.close + 1 : end])
-        if _is_front_matter(f"{title or ''}\n{text}"):
+        # Whether it is nothing but the fields of an entry: one below the other, or all in a line.
+        said = [one for line in (title or "", *text.split("\n")) if (one := line.strip(" \t#-"))]
+        is_fields = bool(said) and ENTRY_KEY.match(said[0]) is not None and all(map(FIELD.match, said))
+        if is_fields and len(set(KEY_ANYWHERE.findall(f"{title or ''}\n{text}"))) > 2:
             hint = "Take one of the two out, or write below it what was learned."
             self._find(head.close + 1, "front-matter-in-body", "the body is another front matter, and no words", hint)
             return None
@@ -235,8 +248,6 @@ class _Scanner:
             self._find(head.close, "no-title", "the entry has no title", hint, "warning")
             title = shorten(text.partition("\n")[0], 120)
         return Entry(**values, extra=parse_extra(fields, head.lines), title=title, body=text)
-
-    # -- small things
 
     def _cut(self, begin: int, end: int, *, is_broken: bool) -> None:
         self.segments.append(Segment(self._raw(begin, end), begin + 1, is_broken=is_broken))
@@ -249,52 +260,9 @@ class _Scanner:
         """Reports a 0-based line."""
         self.findings.append(Finding(self.path, line + 1, code, message, hint, level))
 
-    def _warn_of_fenced_entries(self) -> None:
-        """An unclosed fence swallows the entries after it: say so, for they are not served."""
-        hidden = [number for number in self.separators if self.fenced[number]]
-        for first, close in pairwise(hidden):
-            if _keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
-                hint = "If it is meant as an entry, close the fence above it."
-                message = "a whole entry stands inside a code fence and is not read"
-                self._find(first, "fenced-entry", message, hint, "warning")
-
-
-def _before_heading(lines: Sequence[str]) -> Sequence[str]:
-    """`lines`, if none is a Markdown heading; YAML would take it for a comment and read on into the next entry."""
-    for number, line in enumerate(lines):
-        if line.startswith("#") and parse_title(line) is not None:
-            raise YamlTextError(number, "the front matter is not closed by a line --- before this heading")
-    return lines
-
-
-def _refuse_quoted_id(lines: Sequence[str], fields: Sequence[Field]) -> None:
-    for field in fields:
-        if field.key == "id" and not lines[field.first].startswith("id"):
-            raise YamlTextError(field.first, "the key id is found in history by its word: write it without quotes")
-
-
-def _dedented(lines: Sequence[str]) -> list[str]:
-    """The lines without the indentation of the first of them, and what is in braces cut at its commas."""
-    first = next((line for line in lines if line.strip()), "")
-    if first.lstrip().startswith("{"):
-        return [part.strip(" \t{}") for line in lines for part in line.split(",")]
-    indent = len(first) - len(first.lstrip())
-    return [line[:indent].lstrip() + line[indent:] for line in lines]
-
 
 def _keys(lines: Sequence[str]) -> set[str]:
     return {match.group(1) for line in lines if (match := KEY.match(line))}
-
-
-def _may_begin(line: str) -> bool:
-    return line.startswith("# ") or ("\rid:" in line and OLD_MAC.search(line) is not None)
-
-
-def _is_front_matter(text: str) -> bool:
-    """Whether a text is nothing but the fields of an entry: one below the other, or all in a line."""
-    lines = [said for line in text.split("\n") if (said := line.strip(" \t#-"))]
-    is_fields = bool(lines) and ENTRY_KEY.match(lines[0]) is not None and all(map(FIELD.match, lines))
-    return is_fields and len(set(KEY_ANYWHERE.findall(text))) > 2
 
 
 def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
@@ -313,11 +281,9 @@ def _place(finding: Finding) -> tuple[int, str, str]:
 
 
 def load_file(path: str, data: bytes, patterns: ScopePatterns, known: Collection[bytes] = ()) -> LoadedFile:
-    """Read one memory file. Never raises: what cannot be served is in the findings.
-
-    Entries whose hash is in `known` are not read again (`LoadedFile.kept`), if every entry of the file that is not
-    begins with `---` and its id, and nothing in it reaches beyond it: no open fence, no third `---`, no conflict.
-    """
+    """Read one memory file. Never raises: what cannot be served is in the findings. Entries whose hash is in `known`
+    are not read again (`LoadedFile.kept`), if every entry of the file that is not begins with `---` and its id, and
+    nothing in it reaches beyond it: no open fence, no third `---`, no conflict."""
     loaded = _load_unknown(path, data, patterns, set(known)) if known and not is_fragment(path) else None
     return loaded or locate_entries(parse_memory_file(path, data), patterns)
 
@@ -339,32 +305,22 @@ def _load_unknown(path: str, data: bytes, patterns: ScopePatterns, known: set[by
         else:
             texts.append((line, ENTRY_START[1:] + piece, 2))
         line += piece.count(b"\n") + 2
-    loaded = []
+    parts: list[tuple[int, LoadedFile]] = []  # each with how many lines stand above it
     for line, text, separators in texts:
         if not _is_closed(text, separators):
             return None
         part = locate_entries(parse_memory_file(path, text), patterns)
         if separators and (not part.entries or part.prose):
             return None  # what opens here, or ends here, may be something else in its place
-        loaded.append(_move(part, line - 1))
+        parts.append((line - 1, part))
     return LoadedFile(
         path=path,
         scope=scope,
-        entries=tuple(place for part in loaded for place in part.entries),
-        prose=tuple(prose for part in loaded for prose in part.prose),
-        findings=tuple(finding for part in loaded for finding in part.findings),
-        sources={line: source for part in loaded for line, source in part.sources.items()},
+        entries=tuple(replace(one, line=one.line + above) for above, part in parts for one in part.entries),
+        prose=tuple((line + above, text) for above, part in parts for line, text in part.prose),
+        findings=tuple(replace(one, line=one.line + above) for above, part in parts for one in part.findings),
+        sources={line + above: source for above, part in parts for line, source in part.sources.items()},
         kept=tuple(kept),
-    )
-
-
-def _move(file: LoadedFile, lines: int) -> LoadedFile:
-    return replace(
-        file,
-        entries=tuple(replace(place, line=place.line + lines) for place in file.entries),
-        prose=tuple((line + lines, text) for line, text in file.prose),
-        findings=tuple(replace(finding, line=finding.line + lines) for finding in file.findings),
-        sources={line + lines: source for line, source in file.sources.items()},
     )
 
 
@@ -404,8 +360,19 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
     path = file.path
     scope = classify_scope(path, patterns) or PROJECT
     findings = list(file.findings)
+
+    def scope_of(entry: Entry, line: int) -> ScopeOf:
+        """That of its file, or for an inbox fragment the one it names."""
+        if not is_fragment(path):
+            return scope
+        try:
+            return target_of(entry)
+        except UsageError as error:
+            findings.append(Finding(path, line, "bad-scope", error.message, error.hint))
+            return PROJECT
+
     entries = tuple(
-        Located(segment.entry, path, segment.line, _scope(path, segment.entry, segment.line, scope, findings))
+        Located(segment.entry, path, segment.line, scope_of(segment.entry, segment.line))
         for segment in file.segments
         if segment.entry is not None
     )
@@ -415,14 +382,8 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
         findings.append(Finding(path, 1, "bad-fragment", "an inbox file must hold exactly one entry", hint))
     prose = tuple((s.line, s.raw) for s in file.segments if s.entry is None and not s.is_broken and s.raw.strip())
     sources = dict(_sources(file, scope, findings)) if entries else {}
-    return LoadedFile(
-        path=path,
-        scope=scope,
-        entries=entries,
-        prose=prose,
-        findings=tuple(sorted(findings, key=_place)),
-        sources=sources,
-    )
+    told = tuple(sorted(findings, key=_place))
+    return LoadedFile(path=path, scope=scope, entries=entries, prose=prose, findings=told, sources=sources)
 
 
 def find_long(place: Located) -> Iterator[Finding]:
@@ -432,17 +393,6 @@ def find_long(place: Located) -> Iterator[Finding]:
         message = f"the entry has {size:,} characters, {MAX_CHARS:,} is the limit"
         hint = "Keep what is to be remembered, and name the file that has the rest."
         yield Finding(place.path, place.line, "entry-too-long", message, hint)
-
-
-def _scope(path: str, entry: Entry, line: int, scope: ScopeOf, findings: list[Finding]) -> ScopeOf:
-    """The scope of an entry: that of its file, or for an inbox fragment the one it names."""
-    if not is_fragment(path):
-        return scope
-    try:
-        return target_of(entry)
-    except UsageError as error:
-        findings.append(Finding(path, line, "bad-scope", error.message, error.hint))
-        return PROJECT
 
 
 def target_of(entry: Entry) -> ScopeOf:

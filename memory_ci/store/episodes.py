@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from memory_ci.errors import UsageError
 from memory_ci.records.episode import Amendment, Episode, Telling, in_utc
 from memory_ci.records.report import Finding
+from memory_ci.store.document import not_utf8
 from memory_ci.store.frontmatter import MAX_COUNT, SURROGATE, UUID, format_share
 from memory_ci.store.layout import EPISODES
 from memory_ci.store.yamltext import (
@@ -55,9 +56,7 @@ HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
     """What one file tells, and what of it cannot be read. `is_whole`: all of it was read, so that it may be folded.
-
-    `lines` has the line, from 1, at which each telling begins.
-    """
+    `lines` has the line, from 1, at which each telling begins."""
 
     path: str
     tellings: tuple[Telling, ...]
@@ -122,10 +121,17 @@ def telling_path(telling: Telling) -> str:
 def format_telling(telling: Telling) -> bytes:
     """The document of a telling. Raises UsageError (bad-episode) for what would not read back as it is."""
     _refuse(telling)
-    stands_below = _is_plain_line(telling.text)
-    hidden = {"text"} if stands_below else set()
-    head = [line for name, value in _said(telling).items() if name not in hidden for line in _field(name, value)]
-    body = [telling.text] if stands_below else []
+    said, text, body = _said(telling), telling.text, list[str]()
+    # A text stands below the front matter if it can be there as it is; any other is quoted within.
+    is_line = text == text.strip() != "" and not text.startswith("---") and not UNPRINTABLE.search(text)
+    if is_line and not OPENING.match(text) and not CONFLICT.match(text):
+        body = [said.pop("text")]
+    head: list[str] = []
+    for name, value in said.items():
+        if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
+            head += [f"{name}:", *(f"- {_flow(item)}" for item in value)]
+        else:
+            head.append(f"{name}: {format_scalar(value) if isinstance(value, str) else _flow(value)}")
     data = "\n".join(["---", *head, "---", *body, ""]).encode()
     if len(data) > MAX_DOCUMENT_BYTES:
         message = f"the episode {telling.id} is {len(data):,} bytes, over the limit of {MAX_DOCUMENT_BYTES:,}"
@@ -136,19 +142,9 @@ def format_telling(telling: Telling) -> bytes:
 def _said(record: msgspec.Struct) -> dict[str, Any]:
     """The fields of a record that say something: those that are required, and those that are not as by default."""
     kept = {"outcome"} if isinstance(record, Episode) else set()
-    found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(record):
-        value = getattr(record, field.name)
-        blank = {} if field.default is msgspec.NODEFAULT else field.default
-        if value != blank or field.name in kept:
-            found[field.name] = value
-    return found
-
-
-def _field(name: str, value: object) -> list[str]:
-    if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
-        return [f"{name}:", *(f"- {_flow(item)}" for item in value)]
-    return [f"{name}: {format_scalar(value) if isinstance(value, str) else _flow(value)}"]
+    found = [(field, getattr(record, field.name)) for field in msgspec.structs.fields(record)]
+    blank = {field.name: {} if field.default is msgspec.NODEFAULT else field.default for field, _ in found}
+    return {field.name: value for field, value in found if value != blank[field.name] or field.name in kept}
 
 
 def _flow(value: object) -> str:
@@ -169,27 +165,14 @@ def _flow(value: object) -> str:
     return str(value)
 
 
-def _is_plain_line(text: str) -> bool:
-    """Whether a text can stand below the front matter as it is; any other stands quoted within."""
-    is_line = bool(text) and text == text.strip() and not UNPRINTABLE.search(text)
-    return is_line and not text.startswith("---") and not OPENING.match(text) and not CONFLICT.match(text)
-
-
 def _refuse(telling: Telling) -> None:
-    problem = _find_problem(telling)
-    if problem is not None:
+    if problem := next(_problems(telling), None):
         hint = "`memory-ci help episodes` says what an episode may hold."
         raise UsageError(f"this is no episode: {problem}", slug="bad-episode", hint=hint)
 
 
-# -- what a telling may hold, whether it is written or read
-
-
-def _find_problem(telling: Telling) -> str | None:
-    return next(_problems(telling), None)
-
-
 def _problems(telling: Telling) -> Iterator[str]:
+    """What it may not hold, whether it is written or read."""
     is_episode = isinstance(telling, Episode)
     if not (ID if is_episode else AMENDMENT_ID).fullmatch(telling.id):
         yield f"the id {telling.id!r} is not of lower-case letters, digits, `.`, `+` and `-`"
@@ -198,20 +181,14 @@ def _problems(telling: Telling) -> Iterator[str]:
     if telling.valence is not None and not 0 <= telling.valence <= 1:
         yield f"the valence {telling.valence} is not a number from 0.0 to 1.0"
     if isinstance(telling, Episode):
-        yield from _episode_problems(telling)
+        counts = (*(given.rank for given in telling.retrieved), telling.action.pr or 0)
+        if not all(0 <= count <= MAX_COUNT for count in counts):
+            yield "a rank or number is not a whole number of 0 or more"
+        yield from (f"the key {key!r} of the context is no word" for key in telling.context if not KEY.fullmatch(key))
     elif telling.amends and not ID.fullmatch(telling.amends):
         yield f"it amends {telling.amends!r}, which is no id"
     if any(map(SURROGATE.search, list_texts(telling))):
         yield "it holds half a character"
-
-
-def _episode_problems(episode: Episode) -> Iterator[str]:
-    counts = (*(given.rank for given in episode.retrieved), episode.action.pr or 0)
-    if not all(0 <= count <= MAX_COUNT for count in counts):
-        yield "a rank or number is not a whole number of 0 or more"
-    for key in episode.context:
-        if not KEY.fullmatch(key):
-            yield f"the key {key!r} of the context is no word"
 
 
 def list_texts(value: object) -> Iterator[str]:
@@ -236,9 +213,8 @@ def _time(telling: Telling) -> datetime:
 def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
     """What a file tells. Never raises: what cannot be read is a finding, and the rest is served."""
     read, findings = _read(path, data)
-    tellings = tuple(telling for _, telling in read)
     lines = tuple(document.first + 1 for document, _ in read)
-    return ParsedEpisodes(path, tellings, findings, is_whole=not findings, lines=lines)
+    return ParsedEpisodes(path, tuple(telling for _, telling in read), findings, is_whole=not findings, lines=lines)
 
 
 def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) -> bytes:
@@ -256,13 +232,16 @@ def _read(path: str, data: bytes) -> tuple[list[tuple[_Document, Telling]], tupl
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return [], (Finding(path, line, "not-utf8", "the file is not UTF-8 text", "Save it as UTF-8."),)
+        return [], (not_utf8(path, data, error),)
     read: list[tuple[_Document, Telling]] = []
     findings: list[Finding] = []
     lines = text.split("\n")
     documents = _split(lines)
-    findings += _find_loose(path, lines[: documents[0].first if documents else len(lines)], bool(documents))
+    above = lines[: documents[0].first if documents else len(lines)]
+    loose = next((number for number, line in enumerate(above, 1) if line.strip()), 0)
+    if loose or not documents:
+        message = "this text belongs to no episode" if loose else "the file holds no episode"
+        findings.append(Finding(path, loose or 1, "bad-episode", message, HINT))
     for document in documents:
         try:
             read.append((document, _parse(document)))
@@ -284,22 +263,12 @@ def _split(lines: Sequence[str]) -> list[_Document]:
         opened.append((first, end - first if is_closed else None))
         skipped = place + 1 if is_closed else -1
     starts = [*(first for first, _ in opened), len(lines)]
-    return [
-        _Document(first, tuple(lines[first:end]), close) for (first, close), end in zip(opened, starts[1:], strict=True)
-    ]
+    ranges = zip(opened, starts[1:], strict=True)
+    return [_Document(first, tuple(lines[first:end]), close) for (first, close), end in ranges]
 
 
 def _is_bound(line: str) -> bool:
     return line.startswith("---") and line.rstrip() == "---"
-
-
-def _find_loose(path: str, lines: Sequence[str], has_documents: bool) -> Iterator[Finding]:
-    """What stands before the first document, or instead of any."""
-    number = next((number for number, line in enumerate(lines) if line.strip()), None)
-    if number is not None:
-        yield Finding(path, number + 1, "bad-episode", "this text belongs to no episode", HINT)
-    elif not has_documents:
-        yield Finding(path, 1, "bad-episode", "the file holds no episode", HINT)
 
 
 def _parse(document: _Document) -> Telling:
@@ -330,13 +299,14 @@ def _convert(nodes: Mapping[str, YamlNode], body: str) -> Telling:
     try:
         _check_times(nodes)
         read: Telling = msgspec.convert({"situation": {}, "text": body} | plain, kind, strict=False)
-        telling = _in_utc(read)
+        feedback = tuple(replace(said, at=in_utc(said.at)) for said in read.feedback)
+        name = "occurred_at" if isinstance(read, Episode) else "at"
+        telling: Telling = replace(read, feedback=feedback, **{name: in_utc(_time(read))})
     except msgspec.ValidationError as error:
         raise _explain(str(error), nodes) from error
     except OverflowError as error:
         raise YamlTextError(WHOLE, "a time lies outside of the calendar") from error
-    problem = _find_problem(telling)
-    if problem is not None:
+    if problem := next(_problems(telling), None):
         raise YamlTextError(WHOLE, problem)
     return telling
 
@@ -360,13 +330,6 @@ def _check_times(nodes: Mapping[str, YamlNode]) -> None:
                 raise YamlTextError(node.line, f"{key}: not a time like '2026-11-20T14:02:11+00:00'")
 
 
-def _in_utc(telling: Telling) -> Telling:
-    feedback = tuple(replace(said, at=in_utc(said.at)) for said in telling.feedback)
-    if isinstance(telling, Episode):
-        return replace(telling, feedback=feedback, occurred_at=in_utc(telling.occurred_at))
-    return replace(telling, feedback=feedback, at=in_utc(telling.at))
-
-
 def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
     """msgspec's error with the line of the value that it names, as far down as that can be told."""
     place = BAD_PLACE.search(message)
@@ -386,19 +349,16 @@ def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
 
 
 def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
-    """What changes when the files of each month that ended before `before` become one file; None: taken away.
-
-    Documents are copied as they stand, each once, in order of time. A file of which something cannot be read stays;
-    without bytes it is one that is there and cannot be read at all.
-    """
-    months: defaultdict[str, list[str]] = defaultdict(list)
+    """What changes when the files of each month that ended before `before` become one file; None: taken away. Documents
+    are copied as they stand, each once, in order of time. A file of which something cannot be read stays; without bytes
+    it is one that is there and cannot be read at all."""
+    months: defaultdict[str, dict[str, bytes | None]] = defaultdict(dict)
     for path in sorted(files):
-        month = find_month(path)
-        if month is not None and has_ended(month, before):
-            months[month].append(path)
+        if (month := find_month(path)) is not None and has_ended(month, before):
+            months[month][path] = files[path]
     changes: dict[str, bytes | None] = {}
-    for month, paths in months.items():
-        changes |= _fold(month_path(month), {path: files[path] for path in paths})
+    for month, own in months.items():
+        changes |= _fold(month_path(month), own)
     return changes
 
 
@@ -410,7 +370,10 @@ def _fold(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | N
         return {}
     placed = {_place(*one) for documents in whole.values() for one in documents}
     data = _join(placed)
-    if len(data) > MAX_FILE_BYTES or (target not in files and _is_mostly_one(placed, data)):
+    # Were one document half of a new file, git would take that for its new name; and where two branches fold the month,
+    # one of them with more in it, it would find a conflict of names that no merge driver is asked about.
+    is_mostly_one = max(len(raw.encode()) for _, _, raw in placed) * 2 >= len(data)
+    if len(data) > MAX_FILE_BYTES or (target not in files and is_mostly_one):
         return {}
     return {target: data, **dict.fromkeys(singles)}
 
@@ -423,17 +386,9 @@ def _join(placed: Iterable[_Placed]) -> bytes:
     return "\n".join(raw for _, _, raw in sorted(placed)).encode()
 
 
-def _is_mostly_one(placed: Iterable[_Placed], data: bytes) -> bool:
-    """Whether one document is half of a new file: git would take that for its new name, and where two branches fold
-    the month, one of them with more in it, it would find a conflict of names that no merge driver is asked about."""
-    return max(len(raw.encode()) for _, _, raw in placed) * 2 >= len(data)
-
-
 def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
-    """The documents of both sides in order of time, and how many conflict; None where a side cannot be read whole.
-
-    Gone is only what one side took away and the other left as it was. Two that share an id stand between git's markers.
-    """
+    """The documents of both sides in order of time, and how many conflict; None where a side cannot be read whole. Gone
+    is only what one side took away and the other left as it was. Two that share an id stand between git's markers."""
     sides = [found for found in map(_by_id, (base, ours, theirs)) if found is not None]
     if len(sides) < 3:
         return None

@@ -16,7 +16,8 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
     with a branch leads nobody out. A device or a pipe (`-o /dev/null`) is written to and stays what it is.
     Raises RepositoryError (outside-repository, write-failed); the target is then as it was.
     """
-    if root is not None and not _is_inside(path.parent, root):
+    real, top = (Path(os.path.realpath(one)) for one in (path.parent, root or path.parent))
+    if root is not None and (not real.is_relative_to(top) or ".git" in real.relative_to(top).parts):
         hint = "A symbolic link leads there: replace it by a directory."
         raise RepositoryError(f"{path} is outside of the repository", slug="outside-repository", hint=hint)
     if root is None and path.exists() and not path.is_file() and not path.is_dir():
@@ -32,8 +33,8 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-        Path(temporary).chmod(mode)
+        os.umask(mask := os.umask(0))  # it can only be read by setting it
+        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
         Path(temporary).replace(path)
     except OSError as error:
         if temporary is not None:
@@ -52,14 +53,3 @@ def _write_through(path: Path, data: bytes) -> None:
             stream.write(data)
     except OSError as error:
         raise RepositoryError(f"cannot write {path}: {error.strerror or error}", slug="write-failed") from error
-
-
-def _is_inside(directory: Path, root: Path) -> bool:
-    real, top = Path(os.path.realpath(directory)), Path(os.path.realpath(root))
-    return real.is_relative_to(top) and ".git" not in real.relative_to(top).parts
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

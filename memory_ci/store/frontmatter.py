@@ -62,7 +62,7 @@ def _uuid(value: Value) -> str:
 def _day(value: Value) -> date:
     match = DATE.fullmatch(_text(value).strip())
     try:
-        return date.fromisoformat(match.group(1) if match else "")
+        return date.fromisoformat(match[1] if match else "")
     except ValueError:
         raise BadValueError(f"{value!r} is not a date like '2026-11-20'") from None
 
@@ -92,11 +92,6 @@ def _choice(options: Sequence[str]) -> Callable[[Value], str]:
     return convert
 
 
-def _phase(value: Value) -> str | None:
-    """A stage; one that is `unknown` is none."""
-    return None if value == "unknown" else _choice(get_args(Phase))(value)
-
-
 CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "id": _uuid,
     "type": _choice(get_args(EntryType)),
@@ -107,7 +102,7 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "status": _choice(get_args(Status)),
     "created_at": _day,
     "occurred_at": _day,
-    "phase": _phase,
+    "phase": lambda value: None if value == "unknown" else _choice(get_args(Phase))(value),
     "session": _text,
     "scope": _text,
     "priority": _choice(get_args(Priority)),
@@ -124,9 +119,7 @@ CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
     "instead": _text,
     "promoted_from": _text,
     "promoted_at": _day,
-}
-"""The known fields in canonical order, each with the reading of its own type."""
-
+}  # The known fields in canonical order, each with the reading of its own type.
 REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_reinforced", "status")
 
 
@@ -134,13 +127,9 @@ def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldPro
     """Typed values of the known fields, and what is wrong with the others."""
     values: dict[str, Any] = {}
     present = {field.key for field in fields}
-    problems = [
-        FieldProblem(
-            -1, "missing-field", f"the required field {key!r} is missing", "Add it, or let `memory-ci check --fix`."
-        )
-        for key in REQUIRED
-        if key not in present
-    ]
+    absent = [f"the required field {key!r} is missing" for key in REQUIRED if key not in present]
+    hint = "Add it, or let `memory-ci check --fix`."
+    problems = [FieldProblem(-1, "missing-field", message, hint) for message in absent]
     for field in fields:
         if field.key not in CONVERTERS or (field.value == "" and field.key not in REQUIRED):
             continue
@@ -218,15 +207,12 @@ def edit_front_matter(lines: Sequence[str], fields: Sequence[Field], before: Ent
 
 def find_unwritable(entry: Entry) -> str | None:
     """The first field of the front matter that would not read back as it is, as one with half a character."""
-    known = ((key, getattr(entry, key)) for key in CONVERTERS)
-    damaged = (key for key, value in known if value not in (None, ()) and not _reads_back(key, value))
-    unknown = (key for key, raw in entry.extra if SURROGATE.search(raw))
-    return next(damaged, None) or next(unknown, None)
-
-
-def _reads_back(key: str, value: object) -> bool:
-    try:
-        fields = parse_fields(format_field(key, value))
-        return value != "" and CONVERTERS[key](fields[0].value) == value
-    except (YamlTextError, BadValueError):
-        return False
+    for key, convert in CONVERTERS.items():
+        if (value := getattr(entry, key)) in (None, ()):
+            continue
+        try:
+            if value == "" or convert(parse_fields(format_field(key, value))[0].value) != value:
+                return key
+        except (YamlTextError, BadValueError):
+            return key
+    return next((key for key, raw in entry.extra if SURROGATE.search(raw)), None)

@@ -73,19 +73,12 @@ def fenced_lines(lines: Sequence[str]) -> list[bool]:
         at += 1
         if ("`" in info and mark[0] == "`") or len(mark) >= unclosed.get(mark[0], len(mark) + 1):
             continue
-        closer = _find_closer(marks, at, mark)
-        if closer is None:
+        for place in range(at, len(marks)):
+            last, other, rest = marks[place]
+            if other.startswith(mark) and not rest.strip():
+                fenced[first : last + 1] = [True] * (last + 1 - first)
+                at = place + 1
+                break
+        else:
             unclosed[mark[0]] = len(mark)
-            continue
-        last = marks[closer][0]
-        fenced[first : last + 1] = [True] * (last + 1 - first)
-        at = closer + 1
     return fenced
-
-
-def _find_closer(marks: Sequence[tuple[int, str, str]], at: int, mark: str) -> int | None:
-    for place in range(at, len(marks)):
-        _, other, info = marks[place]
-        if other[0] == mark[0] and len(other) >= len(mark) and not info.strip():
-            return place
-    return None

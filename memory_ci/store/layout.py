@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import get_args
 
@@ -84,20 +83,15 @@ def memory_pathspecs(patterns: ScopePatterns) -> tuple[str, ...]:
 
 
 def parse_target(target: str) -> ScopeOf:
-    """A target scope as written in `scope:` and `--scope`: `project`, `team:src/api`, `session:job-7`.
-
-    Raises UsageError (bad-scope) for an unknown name, a missing or needless place, or one that leaves the tree.
-    """
+    """A target scope as written in `scope:` and `--scope`: `project`, `team:src/api`, `session:job-7`. Raises
+    UsageError (bad-scope) for an unknown name, a missing or needless place, or one that leaves the tree."""
     name, colon, where = target.partition(":")
     needs_place = name in ("team", "session")
     clean = posixpath.normpath(where) if where else ""
     escapes = needs_place and not is_canonical_path(clean)
     if name not in get_args(ScopeName) or needs_place != bool(colon and where) or escapes:
-        raise UsageError(
-            f"{target!r} is not a scope",
-            slug="bad-scope",
-            hint="Use project, institutional, global, team:<directory> or session:<job>.",
-        )
+        hint = "Use project, institutional, global, team:<directory> or session:<job>."
+        raise UsageError(f"{target!r} is not a scope", slug="bad-scope", hint=hint)
     return ScopeOf(name, clean)  # type: ignore[arg-type] # membership was checked just above
 
 
@@ -113,11 +107,9 @@ def serves_prose(path: str, patterns: ScopePatterns) -> bool:
 
 
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
-    """The file that new entries of a scope go to, by the last of its patterns that gives one.
-
-    None for global, which lies outside the repository, where no pattern gives a file of that scope, and for what is of
-    the layout that is only read.
-    """
+    """The file that new entries of a scope go to, by the last of its patterns that gives one. None for global, which
+    lies outside the repository, where no pattern gives a file of that scope, and for what is of the layout that is only
+    read."""
     for pattern in reversed(getattr(patterns, scope.name, ())):
         path = pattern.replace("{where}", scope.where)
         if is_legacy(path):
@@ -129,10 +121,6 @@ def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
 
 @lru_cache(maxsize=64)
 def _regex(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join(_pieces(pattern)), re.DOTALL)
-
-
-def _pieces(pattern: str) -> Iterator[str]:
-    for piece in re.split(r"(\{where\}|\*\*/|\*\*|\*)", pattern):
-        special = {"{where}": "(?P<where>.+)", "**/": "(?:.+/)?", "**": ".*", "*": "[^/]*"}
-        yield special.get(piece, re.escape(piece))
+    special = {"{where}": "(?P<where>.+)", "**/": "(?:.+/)?", "**": ".*", "*": "[^/]*"}
+    pieces = re.split(r"(\{where\}|\*\*/|\*\*|\*)", pattern)
+    return re.compile("".join(special.get(piece, re.escape(piece)) for piece in pieces), re.DOTALL)

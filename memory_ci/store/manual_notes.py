@@ -48,10 +48,8 @@ def find_remarks(file: MemoryFile, *, serves_prose: bool) -> Iterator[Finding]:
 def adopt(
     path: str, data: bytes, today: date, *, serves_prose: bool, past: Collection[str] = ()
 ) -> tuple[bytes, tuple[Adopted, ...]]:
-    """The file with a front matter over each loose heading, and what is required in each that lacks some of it.
-
-    Lines are added, and none is changed. What stands there under a misspelt key is not added. No new id is in `past`.
-    """
+    """The file with a front matter over each loose heading, and what is required in each that lacks some of it. Lines
+    are added, and none is changed. What stands there under a misspelt key is not added. No new id is in `past`."""
     file = parse_memory_file(path, data)
     taken = set(past) | {field.value for segment in file.segments for field in segment.fields if field.key == "id"}
     ending = "\r" if file.newline == "\r\n" else ""
@@ -116,10 +114,8 @@ def _missing(segment: Segment) -> tuple[str, ...]:
 
 
 def _draft(path: str, lines: Sequence[str], today: date, taken: set[Value]) -> Entry:
-    """An entry of what a person wrote: its words decide the type, and the id, so that two clones give it the same.
-
-    The id is none of those that are taken, and is taken then.
-    """
+    """An entry of what a person wrote: its words decide the type, and the id, so that two clones give it the same. The
+    id is none of those that are taken, and is taken then."""
     title, body = split_body([line.removesuffix("\r") for line in lines])
     entry_id = imported_id(path, title or "", body)
     while entry_id in taken:

@@ -57,11 +57,9 @@ class YamlNode(msgspec.Struct, frozen=True):
 
 
 def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
-    """The top-level fields of a block mapping, each scalar as the text that stands there.
-
-    Duplicate keys, anchors, aliases, tags, flow style and keys that do not start a line raise YamlTextError,
-    as does what would cost too much: lines and nesting without measure.
-    """
+    """The top-level fields of a block mapping, each scalar as the text that stands there. Duplicate keys, anchors,
+    aliases, tags, flow style and keys that do not start a line raise YamlTextError, as does what would cost too much:
+    lines and nesting without measure."""
     _refuse_long(lines)
     fields = _fast_fields(lines)
     if fields is None:
@@ -100,12 +98,8 @@ def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
             fields.append(Field(key, value or "", number, number))
             items = []
         else:
-            if (
-                not fields
-                or value is None
-                or (not items and fields[-1].value != "")
-                or lines[fields[-1].first][-1] != ":"
-            ):
+            is_item = fields and value is not None and (items or fields[-1].value == "")
+            if value is None or not is_item or lines[fields[-1].first][-1] != ":":
                 return None
             items.append(value)
             fields[-1] = Field(fields[-1].key, tuple(items), fields[-1].first, number)
@@ -132,10 +126,8 @@ def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
 
 
 class _EventReader:
-    """Turns PyYAML's event stream into fields, refusing what would make a reader and a writer disagree.
-
-    The events are taken one by one: what is refused early is not parsed to its end.
-    """
+    """Turns PyYAML's event stream into fields, refusing what would make a reader and a writer disagree. The events are
+    taken one by one: what is refused early is not parsed to its end."""
 
     def __init__(self, events: Iterable[Any], lines: Sequence[str]) -> None:
         self._events: Iterator[Any] = iter(events)
@@ -146,12 +138,23 @@ class _EventReader:
         self._open()
         found: list[tuple[str, str | tuple[str, ...] | None, int, int]] = []
         while self._kind(key := self._next()) != "MappingEnd":
-            if self._kind(key) != "Scalar" or not self._starts_line(key):
-                raise YamlTextError(key.start_mark.line, "a key must be a word at the start of its line")
-            value = self._value(self._next())
-            found.append((key.value, value, key.start_mark.line, self._scalar_end))
+            at, end = key.start_mark, key.end_mark
+            is_begun = at.column == 0 and at.line == end.line and self._lines[at.line][end.column :].lstrip()[:1] == ":"
+            if self._kind(key) != "Scalar" or not is_begun:
+                raise YamlTextError(at.line, "a key must be a word at the start of its line")
+            found.append((key.value, self._value(self._next()), at.line, self._scalar_end))
         self._close()
-        return self._with_spans(found)
+        fields: list[Field] = []
+        ends = [line for _, _, line, _ in found[1:]] + [len(self._lines)]
+        for (name, value, first, scalar_end), end in zip(found, ends, strict=True):
+            # Comments and blank lines before the next key are nobody's; but a # in a block scalar is no comment.
+            last = end - 1
+            while last > first and (
+                not (line := self._lines[last].lstrip()) or (last >= scalar_end and line.startswith("#"))
+            ):
+                last -= 1
+            fields.append(Field(name, value, first, last))
+        return fields
 
     def nodes(self) -> dict[str, YamlNode]:
         self._open()
@@ -161,10 +164,8 @@ class _EventReader:
 
     def _open(self) -> None:
         next(self._events)  # stream start
-        if (
-            self._kind(event := next(self._events)) != "DocumentStart"
-            or self._kind(top := self._next()) != "MappingStart"
-        ):
+        is_document = self._kind(event := next(self._events)) == "DocumentStart"
+        if not is_document or self._kind(top := self._next()) != "MappingStart":
             raise YamlTextError(0, "not a mapping of keys and values")
         if top.flow_style:
             raise YamlTextError(event.start_mark.line, "write one key a line, not a mapping in braces")
@@ -223,32 +224,6 @@ class _EventReader:
             if self._kind(inner) == "Scalar":
                 texts.append(inner.value)
         return tuple(texts) if is_flat else None
-
-    def _starts_line(self, key: Any) -> bool:  # noqa: ANN401
-        rest = self._lines[key.start_mark.line][key.end_mark.column :]
-        return bool(
-            key.start_mark.column == 0 and key.start_mark.line == key.end_mark.line and rest.lstrip().startswith(":")
-        )
-
-    def _with_spans(self, found: list[tuple[str, str | tuple[str, ...] | None, int, int]]) -> list[Field]:
-        ends = [line for _, _, line, _ in found[1:]] + [len(self._lines)]
-        return [
-            Field(key, value, first, self._last(first, end, scalar_end))
-            for (key, value, first, scalar_end), end in zip(found, ends, strict=True)
-        ]
-
-    def _last(self, first: int, end: int, scalar_end: int) -> int:
-        """The last line of a field: comments and blank lines before the next key are nobody's.
-
-        A line with # before `scalar_end` is no comment, but text of a block scalar.
-        """
-        last = end - 1
-        while last > first and (not self._lines[last].strip() or self._is_comment(last, scalar_end)):
-            last -= 1
-        return last
-
-    def _is_comment(self, number: int, scalar_end: int) -> bool:
-        return number >= scalar_end and self._lines[number].lstrip().startswith("#")
 
     @staticmethod
     def _kind(event: object) -> str:

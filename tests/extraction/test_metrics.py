@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.extraction.metrics import is_match, kappa, share
 from memory_ci.records.candidate import Quote
-from memory_ci.records.quality import GoldLabel, GoldLearning, GoldPiece, GoldWindow
+from memory_ci.records.health import GoldLabel, GoldLearning, GoldPiece, GoldWindow
 from tests.extraction.make import make_candidate
 
 

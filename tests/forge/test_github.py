@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.github import MAX_CHECKED, GitHub
-from memory_ci.records.forge import Check, PullRequest
+from memory_ci.records.history import Check, PullRequest
 from tests.forge.make import (
     MERGE,
     SHAS,

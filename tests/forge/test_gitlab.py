@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.forge.gitlab import GitLab
-from memory_ci.records.forge import Check, PullRequest
+from memory_ci.records.history import Check, PullRequest
 from tests.forge.make import MERGE, SHAS, make_client
 from tests.servers import Answer, Handler, by_path, json_answer, serve
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from memory_ci.lifecycle.anchors import enrich_anchor, fold, format_anchor, make_anchor, parse_anchor
 from memory_ci.lifecycle.symbols import find_definition, find_named, list_definitions
-from memory_ci.lifecycle.touches import first_change
-from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
+from memory_ci.lifecycle.upkeep import first_change, plan_repoint, plan_stale_retirement
 from memory_ci.lifecycle.verdicts import judge, judge_entry, truth_factor
 from memory_ci.records.anchor import Anchor, Verdict
 from tests.make import examples, make_id, make_located

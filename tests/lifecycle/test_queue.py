@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 from memory_ci.lifecycle.queue import Week, choose_week, doubt_of, note_week
-from memory_ci.records.question import Question
+from memory_ci.records.candidate import Question
 
 MONDAY = date(2026, 11, 16)
 DAY = MONDAY + timedelta(days=4)

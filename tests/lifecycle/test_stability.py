@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle.prominence import Retention, prominence, recency, retrievability
-from memory_ci.lifecycle.stability import find_retentions, list_reviews
+from memory_ci.lifecycle.utility import find_retentions, list_reviews
 from memory_ci.records.episode import Feedback, FeedbackKind
 from tests.make import make_entry, make_id
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.records.why import Edge, Graph, Node
+from memory_ci.records.overview import Edge, Graph, Node
 from memory_ci.rendering.why import render_dot, render_tree
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_ci.records.entry import Entry
-from memory_ci.records.quality import Golden
+from memory_ci.records.health import Golden
 from memory_ci.retrieval.metrics import FOREIGN_TASKS, derive_golden
 from tests.make import make_entry, make_id
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.event import Event
-from memory_ci.records.forge import Check, PullRequest, Review
+from memory_ci.records.history import Check, PullRequest, Review
 from memory_ci.sources.reviews import mended_checks, review_events
 
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.store.canonical import canonical_file
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.edits import format_entry
+from memory_ci.store.edits import canonical_file, format_entry
 from tests.make import make_entry, make_id
 
 MESSY = f"""# Memory

@@ -34,7 +34,7 @@ from memory_ci.gitrepo.sessionrefs import NOTES, list_pushed, list_stored, read_
 from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.records.config import Config, GlobalConfig, RetrieveConfig
 from memory_ci.records.health import Probe
-from memory_ci.records.run_line import ENDPOINTS
+from memory_ci.records.plan import ENDPOINTS
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.edits import format_entry
 from memory_ci.text import plural

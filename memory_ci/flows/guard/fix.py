@@ -31,9 +31,8 @@ from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
 from memory_ci.records.names import HEADS
 from memory_ci.records.report import Finding
-from memory_ci.store.canonical import canonical_file
 from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
-from memory_ci.store.edits import edit_file
+from memory_ci.store.edits import canonical_file, edit_file
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import LEGACY_TEAM, classify_scope, fragment_path, is_fragment, scope_path, serves_prose
 from memory_ci.store.manual_notes import Adopted, adopt

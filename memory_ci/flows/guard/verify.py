@@ -31,7 +31,7 @@ from memory_ci.gitrepo.repo import find_merge_base, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.reverts import find_reverts
-from memory_ci.lifecycle.touches import Touch, list_touch_findings
+from memory_ci.lifecycle.upkeep import Touch, list_touch_findings
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH

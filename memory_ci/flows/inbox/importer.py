@@ -25,12 +25,19 @@ from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding
 from memory_ci.secrets import mask_secrets
-from memory_ci.store.automemory import INDEX, find_memories, mentioned_files
 from memory_ci.store.document import find_long, parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file, format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, classify_scope, fragment_path, parse_target
-from memory_ci.store.legacy import LegacyFile, LegacyLearning, find_sections, not_understood
+from memory_ci.store.legacy import (
+    INDEX,
+    LegacyFile,
+    LegacyLearning,
+    find_memories,
+    find_sections,
+    mentioned_files,
+    not_understood,
+)
 from memory_ci.store.manual_notes import demote_headings
 
 Source = Literal["teaparty", "claude-code", "legacy"]

@@ -33,9 +33,8 @@ from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.queue import DOUBT, PAUSE_DAYS, Week, choose_week, doubt_of, expected_use, note_week
 from memory_ci.lifecycle.verdicts import judge_entry
 from memory_ci.records.anchor import MARKED
-from memory_ci.records.candidate import Judged, Suggestion
+from memory_ci.records.candidate import Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Located
-from memory_ci.records.question import Question, QuestionKind
 from memory_ci.rendering.why import say_verdict
 from memory_ci.text import plural
 

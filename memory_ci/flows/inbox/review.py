@@ -23,10 +23,10 @@ from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.anchors import format_anchor, parse_anchor
 from memory_ci.records.anchor import MARKED, Anchor
+from memory_ci.records.candidate import Answer, Question
 from memory_ci.records.entry import Entry
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, Plan, PlannedStep, Step
-from memory_ci.records.question import Answer, Question
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten

@@ -16,8 +16,7 @@ from memory_ci.lifecycle.episodes import combine
 from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode
 from memory_ci.records.event import Session
-from memory_ci.records.health import ArmComparison, EffectReport
-from memory_ci.records.quality import Share
+from memory_ci.records.health import ArmComparison, EffectReport, Share
 from memory_ci.text import content_words
 
 AGAIN = 0.5

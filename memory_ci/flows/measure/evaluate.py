@@ -36,7 +36,7 @@ from memory_ci.records.candidate import Judged, Known, Request
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, Origin
-from memory_ci.records.quality import Drawn, Evaluation, GoldWindow, ReaderQuality, SetEvaluation
+from memory_ci.records.health import Drawn, Evaluation, GoldWindow, ReaderQuality, SetEvaluation
 from memory_ci.secrets import find_secrets
 from memory_ci.store.files import write_file
 from memory_ci.text import estimate_tokens

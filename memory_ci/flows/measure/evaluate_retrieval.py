@@ -30,7 +30,7 @@ from memory_ci.index.vectors import missing, store
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import PROJECT, Entry, Located
-from memory_ci.records.quality import Answered, Asking, Comparison, Fall, Golden, Measure, Quality
+from memory_ci.records.health import Answered, Asking, Comparison, Fall, Golden, Measure, Quality
 from memory_ci.records.report import LoadedFile
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import context_cost, entry_cost, render_context

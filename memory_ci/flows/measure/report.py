@@ -35,11 +35,11 @@ from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.verdicts import judge_entry
 from memory_ci.records import overview
 from memory_ci.records.anchor import MARKED, Verdict
+from memory_ci.records.candidate import Question
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode, Feedback, UseCount
 from memory_ci.records.history import MergedChange
 from memory_ci.records.overview import EntryLife, LifeStep, Overview, WebLink
-from memory_ci.records.question import Question
 from memory_ci.records.retrieval import Hit
 from memory_ci.rendering.context import entry_cost, norm_cost
 from memory_ci.rendering.report import render_report

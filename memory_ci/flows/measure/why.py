@@ -33,16 +33,14 @@ from memory_ci.lifecycle import episodes as told
 from memory_ci.lifecycle.prominence import effective_importance, prominence, retrievability
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import words_of
-from memory_ci.lifecycle.stability import find_retentions
-from memory_ci.lifecycle.utility import list_turns, replay
-from memory_ci.records.blame import BlamedLines, NamedEntry
+from memory_ci.lifecycle.utility import find_retentions, list_turns, replay
 from memory_ci.records.config import EpisodesConfig
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode, Telling, UseCount
-from memory_ci.records.history import Commit
+from memory_ci.records.history import BlamedLines, Commit, NamedEntry
 from memory_ci.records.names import SHA_WIDTH, work_ref
+from memory_ci.records.overview import CountedFeedback, Edge, Graph, Node, Retrievability, Why
 from memory_ci.records.retrieval import Match
-from memory_ci.records.why import CountedFeedback, Edge, Graph, Node, Retrievability, Why
 from memory_ci.retrieval.rank import rank
 from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural

@@ -33,10 +33,9 @@ from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import MergedChange
-from memory_ci.records.plan import Change, Plan, Published
+from memory_ci.records.plan import ENDPOINTS, Change, Lag, OpenRequest, Plan, Published, RunLine, RunState, Served
 from memory_ci.records.report import Finding, Level
 from memory_ci.records.retrieval import IndexUse
-from memory_ci.records.run_line import ENDPOINTS, Lag, OpenRequest, RunLine, RunState, Served
 from memory_ci.rendering.summary import render_findings
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.episodes import parse_episode_file

@@ -29,10 +29,10 @@ from memory_ci.flows.workspace import Workspace
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.lifecycle.queue import ASKED
+from memory_ci.records.candidate import Question
 from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
-from memory_ci.records.question import Question
 from memory_ci.records.retrieval import Task
 from memory_ci.rendering.pull_request import (
     TITLE,

@@ -34,18 +34,17 @@ from memory_ci.lifecycle.episodes import (
     find_commands,
     is_spoken_of,
     make_amendment,
+    situation_of,
     undone_feedback,
 )
 from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert, find_reverts
-from memory_ci.lifecycle.situation import situation_of
 from memory_ci.records.candidate import Judged
 from memory_ci.records.entry import Located
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
 from memory_ci.records.event import Event
-from memory_ci.records.forge import PullRequest
-from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import telling_path

@@ -29,8 +29,7 @@ from memory_ci.gitrepo.history import Cursor, commit_time, find_addition
 from memory_ci.records.entry import Phase
 from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
-from memory_ci.records.forge import PullRequest
-from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.plan import Join
 from memory_ci.sources.commits import adr_paths_added, author_of, commit_events, diff_event, file_event
 from memory_ci.sources.jobs import job_events, job_paths

@@ -56,8 +56,7 @@ from memory_ci.lifecycle.symbols import list_mentions
 from memory_ci.records.candidate import ACCEPTED_IN, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.event import EvidenceSet
-from memory_ci.records.forge import PullRequest
-from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding

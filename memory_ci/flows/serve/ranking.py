@@ -262,7 +262,7 @@ def make_standing(
     decay = config.prominence.decay
     if decay != "fsrs":
         return FeedbackWeights(today, decay, utilities)
-    from memory_ci.lifecycle.stability import find_retentions  # for those who choose it
+    from memory_ci.lifecycle.utility import find_retentions  # for those who choose it
 
     return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))
 

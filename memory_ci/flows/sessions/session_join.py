@@ -22,8 +22,7 @@ from memory_ci.gitrepo.repo import find_objects
 from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
-from memory_ci.records.forge import PullRequest
-from memory_ci.records.history import Commit, MergedChange
+from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import read_checkpoint
 from memory_ci.sources.reviews import is_outside

@@ -71,7 +71,7 @@ def test_what_cannot_be_read_is_named_and_its_neighbours_are_formatted(project: 
 
 def test_when_one_file_cannot_be_written_safely_none_is(messy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard is the last one: no file is known that trips it, so a reader that differs stands in for a fault."""
-    monkeypatch.setattr("memory_ci.store.canonical._content", lambda file: object())
+    monkeypatch.setattr("memory_ci.store.edits._content", lambda file: object())
     with pytest.raises(MemoryCIError) as raised:
         format_memory(messy.workspace)
     assert raised.value.slug == "unsafe-rewrite"

@@ -11,7 +11,7 @@ from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.inbox.queue import Queue, find_last_range, list_queue, note_asked
 from memory_ci.flows.inbox.review import AnsweredReview, Answers, answer
 from memory_ci.flows.record.run import RecordOptions
-from memory_ci.records.question import Answer, Question
+from memory_ci.records.candidate import Answer, Question
 from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry

@@ -12,8 +12,8 @@ from memory_ci.flows.inbox.queue import STALE, Queue, list_queue
 from memory_ci.flows.inbox.review import AnsweredReview, Answers
 from memory_ci.flows.inbox.review import answer as say
 from memory_ci.flows.record.run import RecordOptions
+from memory_ci.records.candidate import Question
 from memory_ci.records.entry import Entry
-from memory_ci.records.question import Question
 from memory_ci.store.edits import format_entry
 from tests.flows.project import NOW, TODAY, Project
 from tests.make import make_entry, make_id

@@ -24,7 +24,7 @@ from memory_ci.flows.measure.evaluate_retrieval import (
 from memory_ci.index.embedders import Purpose, Vectors, pack_vectors
 from memory_ci.index.embedders.selection import EmbedderChoice
 from memory_ci.records.config import Config
-from memory_ci.records.quality import Answered, Quality
+from memory_ci.records.health import Answered, Quality
 from memory_ci.store.edits import format_entry
 from tests.flows.project import TODAY, Project
 from tests.make import make_entry, make_id

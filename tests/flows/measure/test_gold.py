@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.flows.measure.evaluate import load_gold
-from memory_ci.records.quality import GoldLearning, GoldWindow
+from memory_ci.records.health import GoldLearning, GoldWindow
 
 GOLD = Path(__file__).parents[3] / "benchmarks" / "gold" / "extraction.jsonl"
 

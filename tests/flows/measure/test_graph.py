@@ -12,7 +12,7 @@ from memory_ci.index.rows import text_hash
 from memory_ci.index.search import list_entries
 from memory_ci.index.vectors import store
 from memory_ci.records.entry import Entry
-from memory_ci.records.why import Graph
+from memory_ci.records.overview import Graph
 from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id

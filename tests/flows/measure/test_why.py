@@ -15,7 +15,7 @@ from memory_ci.flows.lookup import show_entry
 from memory_ci.flows.measure.why import WITHHELD, build_graph, explain_entry
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.records.episode import Episode, Feedback, FeedbackKind, Given, Situation, Telling, UseCount
-from memory_ci.records.why import Why
+from memory_ci.records.overview import Why
 from memory_ci.rendering.why import render_why
 from memory_ci.store.edits import format_entry
 from memory_ci.store.episodes import format_telling, telling_path

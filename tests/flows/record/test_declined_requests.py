@@ -15,7 +15,7 @@ from memory_ci.flows.record.apply import apply_plan, parse_plan
 from memory_ci.flows.record.gatherer import MAX_DECLINED, DeclinedWindow, choose_declined, find_window
 from memory_ci.flows.record.run import RecordOptions, format_plan, plan_record
 from memory_ci.records.episode import Action, Episode, Situation
-from memory_ci.records.forge import PullRequest
+from memory_ci.records.history import PullRequest
 from memory_ci.records.plan import Plan
 from memory_ci.rendering.plan import render_plan
 from tests.flows.project import NOW, TODAY, Project
