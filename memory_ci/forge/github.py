@@ -1,19 +1,298 @@
-"""GitHub: pull requests over REST, with what was said of them and which checks they failed."""
+"""What GitHub's REST API says of a pull request (version 2022-11-28), and the records that come of it (pure).
+
+Only fields that are read stand here. The payloads of events have the same shapes.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
-from memory_ci.forge import github_shapes as shapes
-from memory_ci.forge.failures import LASTING
-from memory_ci.forge.requests import Problems, RequestReader, require
-from memory_ci.forge.rest import Client, Listing
-from memory_ci.records.forge import Check, Permission, PullRequest
+from memory_ci.files import read_regular
+from memory_ci.forge.http import LASTING
+from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
+from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
+from memory_ci.text import shorten
+
+SUMMARY_WIDTH = 400  # Characters of a check's own summary: the rest of it is its log.
+STATES: dict[str, ReviewState] = {
+    "approved": "approved",
+    "changes_requested": "changes_requested",
+    "commented": "commented",
+    "dismissed": "dismissed",
+}
+"""A review that is `pending` was not sent yet."""
+
+PASSED = frozenset({"success"})
+FAILED = frozenset({"failure", "timed_out", "startup_failure", "error"})
+"""What is neither (neutral, skipped, cancelled, stale, pending) says nothing about the commit."""
+
+
+class GitHubUser(msgspec.Struct, frozen=True):
+    """`null` in place of a user is an account that was deleted."""
+
+    login: str = ""
+    type: str = ""
+
+    @property
+    def is_bot(self) -> bool:
+        return self.type == "Bot" or self.login.endswith("[bot]")
+
+
+class GitHubRepository(msgspec.Struct, frozen=True):
+    full_name: str = ""
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """`repo` is null where the fork was deleted."""
+
+    ref: str = ""
+    sha: str = ""
+    repo: GitHubRepository | None = None
+
+
+class Label(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """One of GET /repos/…/pulls; a list of them has all of these fields too."""
+
+    number: int
+    created_at: Time
+    state: Literal["open", "closed"] = "open"
+    updated_at: Time | None = None
+    title: str | None = ""
+    body: str | None = None
+    user: GitHubUser | None = None
+    author_association: str = ""
+    labels: tuple[Label, ...] = ()
+    merged_at: Time | None = None
+    closed_at: Time | None = None
+    merge_commit_sha: str | None = None
+    head: Branch = Branch()
+    base: Branch = Branch()
+
+
+class PullReview(msgspec.Struct, frozen=True):
+    """One of GET …/pulls/N/reviews."""
+
+    id: int
+    state: str
+    body: str | None = None
+    user: GitHubUser | None = None
+    author_association: str = ""
+    submitted_at: Time | None = None
+
+
+class PullComment(msgspec.Struct, frozen=True):
+    """One of GET …/pulls/N/comments, in a thread; `line` is null where the code has gone on since."""
+
+    id: int
+    created_at: Time
+    body: str | None = None
+    user: GitHubUser | None = None
+    author_association: str = ""
+    path: str = ""
+    line: int | None = None
+    original_line: int | None = None
+    in_reply_to_id: int | None = None
+    pull_request_review_id: int | None = None
+
+
+class IssueComment(msgspec.Struct, frozen=True):
+    """One of GET …/issues/N/comments, under the pull request."""
+
+    id: int
+    created_at: Time
+    body: str | None = None
+    user: GitHubUser | None = None
+    author_association: str = ""
+
+
+class Signature(msgspec.Struct, frozen=True):
+    date: Time | None = None
+
+
+class GitCommit(msgspec.Struct, frozen=True):
+    committer: Signature | None = None
+
+
+class PullCommit(msgspec.Struct, frozen=True):
+    """One of GET …/pulls/N/commits."""
+
+    sha: str
+    commit: GitCommit = GitCommit()
+
+
+class Output(msgspec.Struct, frozen=True):
+    title: str | None = None
+    summary: str | None = None
+
+
+class CheckRun(msgspec.Struct, frozen=True):
+    """One of GET …/commits/SHA/check-runs."""
+
+    name: str
+    conclusion: str | None = None
+    completed_at: Time | None = None
+    output: Output = Output()
+
+
+class Status(msgspec.Struct, frozen=True):
+    """One of GET …/commits/SHA/status: what a check is called that is no app."""
+
+    context: str
+    state: str
+    updated_at: Time | None = None
+    description: str | None = None
+
+
+PermissionOf = Callable[[GitHubUser, str], Permission]
+"""The permission of a user whose association with the repository is known."""
+
+
+def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
+    """The record of a pull request, without what other addresses say of it."""
+    user = pull.user or GitHubUser()
+    merged = pull.merged_at is not None
+    return PullRequest(
+        number=pull.number,
+        title=pull.title or "",
+        body=pull.body or "",
+        author=user.login,
+        permission=permission_of(user, pull.author_association),
+        state="merged" if merged else pull.state,
+        created_at=pull.created_at,
+        is_fork=pull.head.repo is None or pull.head.repo != pull.base.repo,
+        is_bot=user.is_bot,
+        branch=pull.head.ref,
+        labels=tuple(label.name for label in pull.labels),
+        merged_at=pull.merged_at,
+        closed_at=pull.closed_at,
+        merge_sha=pull.merge_commit_sha or "" if merged else "",
+    )
+
+
+def sketch_request(pull: Pull) -> PullRequest:
+    """The record as a list of requests, or an event, gives it: nobody was asked who may write."""
+    return format_request(pull, lambda _, association: by_association(association))
+
+
+def list_reviews(
+    reviews: Iterable[PullReview],
+    threads: Iterable[PullComment],
+    comments: Iterable[IssueComment],
+    permission_of: PermissionOf,
+) -> tuple[Review, ...]:
+    """Reviews, comments of threads and comments below, in the order of time.
+
+    The first comment of a thread has the state of the review that it was sent with: there the requested change stands.
+    Whether a thread was resolved only GraphQL tells, so `is_resolved` stays None.
+    """
+    sent = [review for review in reviews if review.state.lower() in STATES]
+    states = {review.id: STATES[review.state.lower()] for review in sent}
+    found = [
+        *(_review(review, review.submitted_at, permission_of) for review in sent if review.submitted_at),
+        *(_thread_comment(comment, permission_of, states) for comment in threads),
+        *(_comment(comment, permission_of) for comment in comments),
+    ]
+    return tuple(sorted(found, key=lambda review: review.at))
+
+
+def list_check_runs(runs: Iterable[CheckRun], sha: str) -> Iterator[Check]:
+    """The runs on the commit `sha` that passed or failed."""
+    for run in runs:
+        if run.completed_at and run.conclusion in PASSED | FAILED:
+            said = ": ".join(part for part in (run.output.title, run.output.summary) if part)
+            yield Check(
+                name=run.name,
+                sha=sha,
+                is_success=run.conclusion in PASSED,
+                at=run.completed_at,
+                summary=shorten(said, SUMMARY_WIDTH),
+            )
+
+
+def list_statuses(statuses: Iterable[Status], sha: str) -> Iterator[Check]:
+    """The statuses of the commit `sha` that passed or failed."""
+    for status in statuses:
+        if status.updated_at and status.state in PASSED | FAILED:
+            yield Check(
+                name=status.context,
+                sha=sha,
+                is_success=status.state in PASSED,
+                at=status.updated_at,
+                summary=shorten(status.description or "", SUMMARY_WIDTH),
+            )
+
+
+def by_association(association: str) -> Permission:
+    """What the association of an author says of the permission, as long as the forge says no more.
+
+    An owner writes. Members and collaborators may have been given no more than reading; anybody else is no member.
+    """
+    if association == "OWNER":
+        return "write"
+    return "unknown" if association in ("MEMBER", "COLLABORATOR", "") else "read"
+
+
+def _review(review: PullReview, at: datetime, permission_of: PermissionOf) -> Review:
+    user = review.user or GitHubUser()
+    return Review(
+        id=f"r{review.id}",
+        author=user.login,
+        permission=permission_of(user, review.author_association),
+        state=STATES[review.state.lower()],
+        body=review.body or "",
+        at=at,
+        is_bot=user.is_bot,
+    )
+
+
+def _thread_comment(comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]) -> Review:
+    user = comment.user or GitHubUser()
+    is_reply = comment.in_reply_to_id is not None
+    return Review(
+        id=f"c{comment.id}",
+        author=user.login,
+        permission=permission_of(user, comment.author_association),
+        state="commented" if is_reply else _requested(states.get(comment.pull_request_review_id or 0)),
+        body=comment.body or "",
+        at=comment.created_at,
+        path=comment.path,
+        line=comment.line or comment.original_line,
+        in_reply_to=f"c{comment.in_reply_to_id}" if is_reply else "",
+        is_bot=user.is_bot,
+    )
+
+
+def _requested(state: ReviewState | None) -> ReviewState:
+    return "changes_requested" if state == "changes_requested" else "commented"
+
+
+def _comment(comment: IssueComment, permission_of: PermissionOf) -> Review:
+    user = comment.user or GitHubUser()
+    return Review(
+        id=f"i{comment.id}",
+        author=user.login,
+        permission=permission_of(user, comment.author_association),
+        state="commented",
+        body=comment.body or "",
+        at=comment.created_at,
+        is_bot=user.is_bot,
+    )
+
+
+# -- GitHub: pull requests over REST, with what was said of them and which checks they failed
 
 API = "https://api.github.com"
 HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
@@ -27,7 +306,7 @@ class Granted(msgspec.Struct, frozen=True):
     permission: str = ""
 
 
-class GitHub(RequestReader[shapes.Pull]):
+class GitHub(RequestReader[Pull]):
     """The pull requests of `repository` (`owner/name`)."""
 
     def __init__(self, client: Client, repository: str) -> None:
@@ -36,12 +315,12 @@ class GitHub(RequestReader[shapes.Pull]):
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """As in Forge."""
-        pull = self._client.find(f"{self._root}/pulls/{number}", shapes.Pull)
+        pull = self._client.find(f"{self._root}/pulls/{number}", Pull)
         return self._complete(pull) if pull else None
 
     def find_number(self, sha: str) -> int | None:
         """As in Forge."""
-        pulls = self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[shapes.Pull, ...]) or ()
+        pulls = self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[Pull, ...]) or ()
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
@@ -49,29 +328,29 @@ class GitHub(RequestReader[shapes.Pull]):
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
         listing = self._client.list_all(
             f"{self._root}/pulls",
-            shapes.Pull,
+            Pull,
             query=query,
             is_past=lambda pull: pull.updated_at is not None and pull.updated_at < since,
         )
         closed = [pull for pull in require(listing).items if pull.merged_at is None]
         self._closed |= {pull.number: pull for pull in closed}
-        return Listing(tuple(map(shapes.sketch_request, closed)), listing.problem, listing.slug)
+        return Listing(tuple(map(sketch_request, closed)), listing.problem, listing.slug)
 
-    def _with_reviews(self, pull: shapes.Pull, problems: Problems) -> PullRequest:
+    def _with_reviews(self, pull: Pull, problems: Problems) -> PullRequest:
         pulls, issues = f"{self._root}/pulls/{pull.number}", f"{self._root}/issues/{pull.number}"
-        reviews = problems.note(self._client.list_all(f"{pulls}/reviews", shapes.PullReview))
-        threads = problems.note(self._client.list_all(f"{pulls}/comments", shapes.PullComment))
-        comments = problems.note(self._client.list_all(f"{issues}/comments", shapes.IssueComment))
+        reviews = problems.note(self._client.list_all(f"{pulls}/reviews", PullReview))
+        threads = problems.note(self._client.list_all(f"{pulls}/comments", PullComment))
+        comments = problems.note(self._client.list_all(f"{issues}/comments", IssueComment))
 
-        def permission_of(user: shapes.GitHubUser, association: str) -> Permission:
+        def permission_of(user: GitHubUser, association: str) -> Permission:
             return self._permission(user, association, problems)
 
-        said = shapes.list_reviews(reviews, threads, comments, permission_of)
-        return replace(shapes.format_request(pull, permission_of), reviews=said)
+        said = list_reviews(reviews, threads, comments, permission_of)
+        return replace(format_request(pull, permission_of), reviews=said)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
         path = f"{self._root}/pulls/{request.number}/commits"
-        commits = problems.note(self._client.list_all(path, shapes.PullCommit))
+        commits = problems.note(self._client.list_all(path, PullCommit))
         signature = commits[-1].commit.committer if commits else None
         return replace(
             request,
@@ -87,22 +366,22 @@ class GitHub(RequestReader[shapes.Pull]):
         found: list[Check] = []
         for sha in shas[-MAX_CHECKED:]:
             commit = f"{self._root}/commits/{sha}"
-            runs = self._client.list_all(f"{commit}/check-runs", shapes.CheckRun, key="check_runs")
-            found += shapes.list_check_runs(problems.note(runs), sha)
+            runs = self._client.list_all(f"{commit}/check-runs", CheckRun, key="check_runs")
+            found += list_check_runs(problems.note(runs), sha)
             if runs.problem and not runs.items:
                 break
             if not runs.items:
-                statuses = self._client.list_all(f"{commit}/status", shapes.Status, key="statuses")
-                found += shapes.list_statuses(problems.note(statuses), sha)
+                statuses = self._client.list_all(f"{commit}/status", Status, key="statuses")
+                found += list_statuses(problems.note(statuses), sha)
         return tuple(found)
 
-    def _permission(self, user: shapes.GitHubUser, association: str, problems: Problems) -> Permission:
+    def _permission(self, user: GitHubUser, association: str, problems: Problems) -> Permission:
         """What the repository grants to `user`, asked once; where it does not say, what the association proves."""
         if user.is_bot or not user.login:
-            return shapes.by_association(association)
+            return by_association(association)
         if user.login not in self._permissions:
             self._permissions[user.login] = self._ask_permission(user.login, problems)
-        return self._permissions[user.login] or shapes.by_association(association)
+        return self._permissions[user.login] or by_association(association)
 
     def _ask_permission(self, login: str, problems: Problems) -> Permission | None:
         try:
@@ -115,3 +394,83 @@ class GitHub(RequestReader[shapes.Pull]):
         if granted is None:
             return None
         return "write" if granted.permission in ("admin", "write", "maintain") else "read"
+
+
+# -- Offline: what the event that started the job (`$GITHUB_EVENT_PATH`) knows of one pull request, and nothing else
+
+T = TypeVar("T")
+
+MAX_BYTES = 25_000_000  # GitHub sends no greater payload (docs.github.com, "Webhook events and payloads").
+QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
+"""The branch on which a merge queue tries a pull request."""
+
+PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
+
+
+class MergeGroup(msgspec.Struct, frozen=True):
+    head_sha: str = ""
+    head_ref: str = ""
+
+
+class Offline:
+    """The pull request of one event; the file is read at once. What is no such event knows of none."""
+
+    def __init__(self, path: Path) -> None:
+        event = _load(path)
+        pull = _part(event, "pull_request", Pull)
+        self._request = _format(event, pull) if pull else None
+        self._group = _part(event, "merge_group", MergeGroup) or MergeGroup()
+
+    def find_pull_request(self, number: int) -> PullRequest | None:
+        """As in Forge, when it is the one of the event."""
+        return self._request if self._request and self._request.number == number else None
+
+    def find_number(self, sha: str) -> int | None:
+        """As in Forge; a merge queue names the number in its branch."""
+        if not sha:
+            return None
+        if self._request and self._request.merge_sha == sha:
+            return self._request.number
+        match = QUEUED.fullmatch(self._group.head_ref)
+        return int(match[1]) if match and self._group.head_sha == sha else None
+
+    def list_closed(self, since: datetime) -> Listing[PullRequest]:
+        """As in Forge: the one of the event, when it was closed without a merge."""
+        request = self._request
+        if request and request.state == "closed" and request.closed_at and request.closed_at >= since:
+            return Listing((request,))
+        return Listing(())
+
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """As in Forge: nothing more is known."""
+        return Listing(tuple(requests))
+
+
+def _load(path: Path) -> dict[str, object]:
+    try:
+        event = msgspec.json.decode(read_regular(path, MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _part(event: dict[str, object], key: str, shape: type[T]) -> T | None:
+    try:
+        return msgspec.convert(event.get(key), shape)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _format(event: dict[str, object], pull: Pull) -> PullRequest:
+    return replace(sketch_request(pull), reviews=_reviews(event), problems=(PROBLEM,))
+
+
+def _reviews(event: dict[str, object]) -> tuple[Review, ...]:
+    """The review or the comment that the event is about. Events write the state of a review in lower case."""
+    review = _part(event, "review", PullReview)
+    comment = _part(event, "comment", PullComment)
+    return list_reviews([review] if review else [], [comment] if comment else [], [], _permission)
+
+
+def _permission(_: GitHubUser, association: str) -> Permission:
+    return by_association(association)

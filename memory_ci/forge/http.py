@@ -1,21 +1,264 @@
-"""HTTPS, bounded in time and size, and careful whom it shows the token.
-
-The token goes to the host of the API and to no other, wherever a redirect leads.
-"""
+"""The errors of a forge, and the addresses that they name: host and path, never a header or a query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from memory_ci.deadline import call_bounded
 from memory_ci.errors import EngineError
-from memory_ci.forge.failures import failed, is_loopback, is_same_host, is_secure, join_url, unauthorised, unreachable
-from memory_ci.forge.limits import Budget
+from memory_ci.forge.rules import format_settings
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager
+
+NEXT = re.compile(r'<([^<>]{1,2000})>\s*;[^,<]{0,500}?\brel="?next\b')
+
+
+def split_url(url: str) -> SplitResult:
+    """The parts of `url`; all are empty where it is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # checked only when it is read
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+    return parts
+
+
+def host_of(url: str) -> str:
+    """The host of `url`, for a message."""
+    return split_url(url).hostname or "the forge"
+
+
+def is_same_host(url: str, other: str) -> bool:
+    """Whether both have one scheme, host and port: what may see the same token."""
+    ours, theirs = split_url(url), split_url(other)
+    return (ours.scheme, ours.hostname, ours.port) == (theirs.scheme, theirs.hostname, theirs.port)
+
+
+def is_secure(url: str) -> bool:
+    """Whether nobody on the way can read along."""
+    return split_url(url).scheme == "https"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether `url` is http on this machine."""
+    parts = split_url(url)
+    try:
+        return parts.scheme == "http" and (
+            parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
+        )
+    except ValueError:
+        return False
+
+
+def join_url(url: str, other: str) -> str:
+    """`other` as seen from `url`, or "" where it is no address."""
+    try:
+        return urljoin(url, other)
+    except ValueError:
+        return ""
+
+
+def next_page(url: str, link: str) -> str:
+    """Where a `Link` header (RFC 8288) says that the next page is, or "".
+
+    >>> next_page("https://api.example/pulls", '<https://api.example/pulls?page=2>; rel="next"')
+    'https://api.example/pulls?page=2'
+    """
+    match = NEXT.search(link)
+    return join_url(url, match[1]) if match else ""
+
+
+LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
+"""After these nothing more can be asked: what fails is the run, not one part of a pull request."""
+
+
+def failed(url: str, what: str) -> EngineError:
+    """The forge, or what stands in its place, did not give what was asked for."""
+    hint = "Try again later; if it stays, see whether the token may read pull requests (`memory-ci help forge`)."
+    parts = split_url(url)
+    place = f"{parts.hostname}{parts.path}" if parts.hostname else "an address without a host"
+    return EngineError(f"{place} {what}", slug="forge-failed", hint=hint)
+
+
+def unreachable(url: str, what: str) -> EngineError:
+    """The network, or the forge behind it, is out of order for now."""
+    error = failed(url, what)
+    return EngineError(error.message, slug="forge-unreachable", hint="The next run tries again.")
+
+
+def unauthorised(url: str) -> EngineError:
+    """The token is wrong, has expired, or is no token."""
+    hint = "Give a token that is valid and may read the repository (`memory-ci help forge` says which rights)."
+    return EngineError(f"{host_of(url)} does not accept the token", slug="forge-unauthorised", hint=hint)
+
+
+RIGHTS = "Give the token the right to write contents and pull requests (`memory-ci help publishing` says where)."
+
+
+def refused(url: str, status: int, said: str) -> EngineError:
+    """The forge does not let this token do it; `said` are its words, if it has any."""
+    words = f": {said}" if said else ""
+    message = f"{host_of(url)}{split_url(url).path} refused what was to be written, with status {status}{words}"
+    return EngineError(message, slug="forge-refused", hint=format_settings(said, RIGHTS))
+
+
+def refusal_of(url: str, said: str) -> EngineError:
+    """The forge refused in a reply of status 200, or could only do so."""
+    return EngineError(f"{host_of(url)} refused: {said}", slug="forge-refused", hint=format_settings(said, RIGHTS))
+
+
+def rate_limited(url: str, until: str) -> EngineError:
+    """The forge wants to be left alone for longer than a run waits."""
+    message = f"{host_of(url)} limits how often it is asked; it may be asked again {until}"
+    hint = "Run again then; what was not read is read by that run."
+    return EngineError(message, slug="forge-rate-limited", hint=hint)
+
+
+def budget_spent(what: str) -> EngineError:
+    """This run asked enough."""
+    hint = "Run again: what did not change is kept, and costs no more."
+    return EngineError(what, slug="forge-budget-spent", hint=hint)
+
+
+# -- Limits of asking: what a forge states in the headers of a refusal, and the budget of one run
+
+SECONDARY = b"secondary rate limit"
+SECONDARY_WAIT = 60.0
+UNSTATED_WAIT = 1.0  # Seconds to wait after a 429 that says nothing.
+
+
+class Limit(NamedTuple):
+    """How long to wait in seconds, and when that is over, in words."""
+
+    seconds: float
+    until: str
+
+
+def find_limit(status: int, headers: Mapping[str, str], body: bytes) -> Limit | None:
+    """The limit that a reply refuses by, or None when it is no such refusal. Header names are in lower case."""
+    if status not in (403, 429):
+        return None
+    if (asked := headers.get("retry-after", "")) and (limit := _after(asked, headers)):
+        return limit
+    if headers.get("x-ratelimit-remaining") == "0" and headers.get("x-ratelimit-reset", "").isdecimal():
+        return _reset(headers["x-ratelimit-reset"], headers)
+    if SECONDARY in body[:10_000]:
+        return Limit(SECONDARY_WAIT, "in a minute")
+    return Limit(UNSTATED_WAIT, "later: it did not say when") if status == 429 else None
+
+
+def _after(asked: str, headers: Mapping[str, str]) -> Limit | None:
+    if asked.isdecimal():
+        return Limit(float(asked), f"in {asked} s")
+    return _at(_date(asked), headers)
+
+
+def _reset(seconds: str, headers: Mapping[str, str]) -> Limit | None:
+    try:
+        return _at(datetime.fromtimestamp(int(seconds), UTC), headers)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _at(end: datetime | None, headers: Mapping[str, str]) -> Limit | None:
+    """The time until `end` by the forge's own clock; without its Date there is no telling, and so no waiting."""
+    if end is None:
+        return None
+    now = _date(headers.get("date", ""))
+    seconds = max((end - now).total_seconds(), UNSTATED_WAIT) if now else math.inf
+    return Limit(seconds, f"at {end:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+MAX_REQUESTS = 600
+"""A GITHUB_TOKEN may ask 1,000 times an hour and repository; other jobs of the hour want some of them."""
+
+MAX_SECONDS = 300.0
+MAX_WAIT = 60.0  # Seconds of waiting, in a run, for a limit to pass or a server to come back.
+
+
+class Budget:
+    """Requests, seconds and waiting that are left. `clock` gives seconds that never go back; `sleep` waits."""
+
+    def __init__(
+        self,
+        *,
+        requests: int = MAX_REQUESTS,
+        seconds: float = MAX_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._requests = requests
+        self._wait = MAX_WAIT
+        self._clock = clock
+        self._sleep = sleep
+        self._end = clock() + seconds
+
+    def now(self) -> float:
+        """Seconds of the clock that the budget is measured by."""
+        return self._clock()
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return max(0.0, self._end - self._clock())
+
+    def spend(self) -> None:
+        """Count one request. Raises EngineError (forge-budget-spent) when there is none left, or no time."""
+        if self._requests <= 0:
+            raise budget_spent("all requests of this run to the forge are made")
+        self._requests -= 1
+        self.check_deadline()
+
+    def refund(self) -> None:
+        """Take the last request back: an unchanged reply costs nothing."""
+        self._requests += 1
+
+    @contextmanager
+    def half(self) -> Iterator[None]:
+        """Within it half of the requests and of the time that are left may be spent: the rest is for what follows."""
+        kept, end = self._requests // 2, self._end
+        self._requests -= kept
+        self._end -= max(0.0, end - self._clock()) / 2
+        try:
+            yield
+        finally:
+            self._requests += kept
+            self._end = end
+
+    def check_deadline(self) -> None:
+        """Raises EngineError (forge-budget-spent) when the time of the run is over."""
+        if self._clock() >= self._end:
+            raise budget_spent("the time of this run for asking the forge is over")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, or return False at once when that is more than is left."""
+        if seconds > self._wait or self._clock() + seconds >= self._end:
+            return False
+        self._wait -= seconds
+        self._sleep(seconds)
+        return True
+
+
+# -- HTTPS, bounded in time and size, and careful whom it shows the token
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0

@@ -10,10 +10,8 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from memory_ci.forge import github, gitlab
-from memory_ci.forge.http import Transport
-from memory_ci.forge.limits import Budget
-from memory_ci.forge.requests import require
-from memory_ci.forge.rest import Client, Listing, ReplyCache
+from memory_ci.forge.http import Budget, Transport
+from memory_ci.forge.rest import Client, Listing, ReplyCache, require
 from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS
 from memory_ci.text import plain_host
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.comments import TRUSTED, Comment
-from memory_ci.forge.failures import refusal_of
-from memory_ci.forge.github import Granted
-from memory_ci.forge.github_shapes import IssueComment, PullReview
-from memory_ci.forge.gitlab import DEVELOPER, GitLabMember
-from memory_ci.forge.gitlab_shapes import GitLabUser, Note
-from memory_ci.forge.graphql import Response
-from memory_ci.forge.rest import Client
+from memory_ci.forge.github import Granted, IssueComment, PullReview
+from memory_ci.forge.gitlab import DEVELOPER, GitLabMember, GitLabUser, Note
+from memory_ci.forge.http import refusal_of
+from memory_ci.forge.rest import Client, Listing, require
 
 COMMAND = "/memory"
 """What the line of a comment begins with that asks for something."""
@@ -312,3 +309,200 @@ class GitLabProposals:
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
         found = self._client.find(f"{self._path}?{query}", tuple[GitLabProposal, ...]) or ()
         return tuple(request for request in found if request.is_ours)
+
+
+# -- Comments: what memory-ci says on a pull or merge request, one comment that it brings up to date
+
+T = TypeVar("T")
+
+TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+"""Whose comments may be ours, where a person's token writes them (docs.github.com, `author_association`)."""
+
+
+class Comment(msgspec.Struct, frozen=True):
+    """A comment of ours."""
+
+    id: int
+    body: str
+
+
+class Comments(Protocol):
+    """The comments of a repository's requests. All raise EngineError (forge-refused, `forge-…`)."""
+
+    def find(self, number: int, marker: str) -> Comment | None:
+        """The first comment on a request that begins with `marker`, and that no stranger can have written."""
+        ...
+
+    def add(self, number: int, body: str) -> None:
+        """A new comment."""
+        ...
+
+    def update(self, number: int, comment: Comment, body: str) -> None:
+        """Give a comment another text."""
+        ...
+
+
+class CommentAuthor(msgspec.Struct, frozen=True):
+    """Who wrote a comment: `type` on GitHub, `id` on GitLab."""
+
+    id: int = 0
+    type: str = ""
+
+
+class GitHubComment(msgspec.Struct, frozen=True):
+    """What GitHub says of a comment (docs.github.com, "REST API endpoints for issue comments")."""
+
+    id: int
+    body: str | None = None
+    user: CommentAuthor | None = None
+    author_association: str = ""
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether an app of the repository or one of its people wrote it."""
+        return (self.user is not None and self.user.type == "Bot") or self.author_association in TRUSTED
+
+
+class GitHubComments:
+    """Comments on the pull requests of `repository` (`owner/name`)."""
+
+    def __init__(self, client: Client, repository: str) -> None:
+        self._client, self._path = client, f"/repos/{quote(repository)}/issues"
+
+    def find(self, number: int, marker: str) -> Comment | None:
+        """As in Comments."""
+        listed = _whole(self._client.list_all(f"{self._path}/{number}/comments", GitHubComment))
+        own = (one for one in listed if one.is_trusted and (one.body or "").startswith(marker))
+        return next((Comment(one.id, one.body or "") for one in own), None)
+
+    def add(self, number: int, body: str) -> None:
+        """As in Comments."""
+        self._client.write("POST", f"{self._path}/{number}/comments", {"body": body}, GitHubComment)
+
+    def update(self, number: int, comment: Comment, body: str) -> None:
+        """As in Comments."""
+        self._client.write("PATCH", f"{self._path}/comments/{comment.id}", {"body": body}, GitHubComment)
+
+
+class GitLabNote(msgspec.Struct, frozen=True):
+    """What GitLab says of a comment (docs.gitlab.com, "Notes API")."""
+
+    id: int
+    body: str = ""
+    author: CommentAuthor | None = None
+
+
+class GitLabComments:
+    """Comments on the merge requests of `project`, its number or its path."""
+
+    def __init__(self, client: Client, project: str) -> None:
+        self._client, self._path = client, f"/projects/{quote(project, safe='')}/merge_requests"
+
+    def find(self, number: int, marker: str) -> Comment | None:
+        """As in Comments; who asks is known, and alone can have written it."""
+        listed = _whole(self._client.list_all(f"{self._path}/{number}/notes", GitLabNote))
+        marked = [one for one in listed if one.body.startswith(marker)]
+        me = self._client.find("/user", CommentAuthor) if marked else None
+        own = (one for one in marked if me is not None and one.author is not None and one.author.id == me.id)
+        return next((Comment(one.id, one.body) for one in own), None)
+
+    def add(self, number: int, body: str) -> None:
+        """As in Comments."""
+        self._client.write("POST", f"{self._path}/{number}/notes", {"body": body}, GitLabNote)
+
+    def update(self, number: int, comment: Comment, body: str) -> None:
+        """As in Comments."""
+        self._client.write("PUT", f"{self._path}/{number}/notes/{comment.id}", {"body": body}, GitLabNote)
+
+
+def _whole(listing: Listing[T]) -> tuple[T, ...]:
+    """All items. Raises EngineError where some could not be read: ours may be among them, and it is to be one."""
+    return require(listing._replace(items=()) if listing.problem else listing).items
+
+
+# -- GitHub's GraphQL API: commits that GitHub makes, and its replies
+
+MAX_BYTES = 256 * 1024
+"""Of the new contents of one commit: above that the request is slow, or refused, and a push does better."""
+
+MUTATION = "mutation($input: CreateCommitOnBranchInput!) { createCommitOnBranch(input: $input) { commit { oid } } }"
+STALE = "STALE_DATA"
+STALE_WORDS = "expected branch to point to"
+"""Type and message of the error when the branch is not at `expectedHeadOid`."""
+
+
+class Created(NamedTuple):
+    """The id of the new commit; "" with `is_stale` when the branch had moved, or else with why it was refused."""
+
+    oid: str
+    is_stale: bool = False
+    reason: str = ""
+
+
+class GraphQLError(msgspec.Struct, frozen=True):
+    """One error of a GraphQL reply."""
+
+    type: str = ""
+    message: str = ""
+
+
+class Oid(msgspec.Struct, frozen=True):
+    """A commit of a reply."""
+
+    oid: str
+
+
+class Payload(msgspec.Struct, frozen=True):
+    """What the mutation gives."""
+
+    commit: Oid | None = None
+
+
+class Data(msgspec.Struct, frozen=True, rename="camel"):
+    """The `data` of a reply."""
+
+    create_commit_on_branch: Payload | None = None
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A GraphQL reply: status 200 also for errors."""
+
+    data: Data | None = None
+    errors: tuple[GraphQLError, ...] = ()
+
+
+class GitHubCommitter:
+    """Makes commits on the branches of `repository` (`owner/name`) through the GraphQL API at `address`."""
+
+    def __init__(self, client: Client, address: str, repository: str) -> None:
+        self._client, self._address, self._repository = client, address, repository
+
+    def commit(self, branch: str, expected: str, files: Mapping[str, bytes | None], message: str) -> Created:
+        """One commit on top of `expected`, with files to write (None: to delete). Raises EngineError (`forge-…`)."""
+        if sum(len(data) for data in files.values() if data) > MAX_BYTES:
+            return Created("", reason=f"more than {MAX_BYTES // 1024} KB in one commit")
+        headline, _, body = message.partition("\n")
+        changes = {
+            "additions": [
+                {"path": path, "contents": b64encode(data).decode()} for path, data in files.items() if data is not None
+            ],
+            "deletions": [{"path": path} for path, data in files.items() if data is None],
+        }
+        asked = {
+            "branch": {"repositoryNameWithOwner": self._repository, "branchName": branch},
+            "expectedHeadOid": expected,
+            "message": {"headline": headline, "body": body.strip("\n")},
+            "fileChanges": changes,
+        }
+        return _read(
+            self._client.write("POST", self._address, {"query": MUTATION, "variables": {"input": asked}}, Response)
+        )
+
+
+def _read(response: Response) -> Created:
+    payload = response.data.create_commit_on_branch if response.data else None
+    if payload and payload.commit and not response.errors:
+        return Created(payload.commit.oid)
+    first = response.errors[0] if response.errors else GraphQLError()
+    is_stale = first.type == STALE or STALE_WORDS in first.message.lower()
+    return Created("", is_stale, first.message or "no reason was given")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -18,20 +19,26 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.failures import (
+from memory_ci.forge.http import (
     LASTING,
+    Budget,
+    FailedTry,
+    HttpReply,
+    Transport,
     failed,
+    find_limit,
     is_same_host,
     next_page,
     rate_limited,
     refused,
+    try_again,
     unauthorised,
     unreachable,
 )
-from memory_ci.forge.http import FailedTry, HttpReply, Transport, try_again
-from memory_ci.forge.limits import Budget, find_limit
+from memory_ci.records.forge import Check, PullRequest
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
@@ -267,3 +274,82 @@ def _trouble(url: str, reply: HttpReply) -> FailedTry:
     if reply.status in TRANSIENT:
         return FailedTry(unreachable(url, f"answered with status {reply.status}"))
     return FailedTry(failed(url, f"answered with status {reply.status}"), is_final=True)
+
+
+# -- Requests with all that was said of them, read alike from every forge
+
+Found = TypeVar("Found")
+
+
+class Problems:
+    """The problems of one pull request, each once, in the order of their finding."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self._texts)
+
+    def add(self, text: str) -> None:
+        """Note a problem in words."""
+        self._texts[text] = None
+
+    def note(self, listing: Listing[T]) -> tuple[T, ...]:
+        """The items of `listing`; its problem is noted."""
+        if listing.problem:
+            self.add(listing.problem)
+        return listing.items
+
+
+def require(listing: Listing[T]) -> Listing[T]:
+    """The listing. Raises EngineError, as the list was refused, when there is a problem and nothing else."""
+    if listing.problem and not listing.items:
+        hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."
+        raise EngineError(listing.problem, slug=listing.slug, hint=hint)
+    return listing
+
+
+class RequestReader(ABC, Generic[Found]):
+    """What is read of requests alike from every forge, under `root`. `Found` is a request as the forge tells of it."""
+
+    def __init__(self, client: Client, root: str) -> None:
+        self._client, self._root = client, root
+        self._closed: dict[int, Found] = {}
+
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """As in Forge: in order; where nothing more can be asked, what came before, and why."""
+        done: list[PullRequest] = []
+        try:
+            with self._client.budget.half():
+                for request in requests:
+                    done.append(self._complete_closed(request.number))  # noqa: PERF401 - kept before an error
+        except EngineError as error:
+            if error.slug not in LASTING:
+                raise
+            return Listing(tuple(done), error.message, error.slug)
+        return Listing(tuple(done))
+
+    def _complete_closed(self, number: int) -> PullRequest:
+        """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
+        problems = Problems()
+        request = self._with_reviews(self._closed[number], problems)
+        if request.permission != "read":
+            request = self._with_commits(request, problems)
+        return replace(request, problems=problems.texts)
+
+    def _complete(self, found: Found) -> PullRequest:
+        """The record with all parts; each costs one request or more."""
+        problems = Problems()
+        request = self._with_commits(self._with_reviews(found, problems), problems)
+        checks = self._checks(request, problems)
+        return replace(request, checks=checks, problems=problems.texts)
+
+    @abstractmethod
+    def _with_reviews(self, found: Found, problems: Problems) -> PullRequest: ...
+
+    @abstractmethod
+    def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest: ...
+
+    @abstractmethod
+    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]: ...

@@ -7,12 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_ci.forge import Forge, github, gitlab
-from memory_ci.forge.comments import Comments, GitHubComments, GitLabComments
-from memory_ci.forge.graphql import GitHubCommitter
-from memory_ci.forge.http import Transport
-from memory_ci.forge.limits import Budget
-from memory_ci.forge.offline import Offline
-from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposals
+from memory_ci.forge.github import Offline
+from memory_ci.forge.http import Budget, Transport
+from memory_ci.forge.proposals import (
+    Comments,
+    GitHubComments,
+    GitHubCommitter,
+    GitHubProposals,
+    GitLabComments,
+    GitLabProposals,
+    Proposals,
+)
 from memory_ci.forge.rest import Client, ReplyCache
 from memory_ci.records.config import ForgeConfig
 

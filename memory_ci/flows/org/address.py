@@ -75,8 +75,7 @@ def _fetch_once(url: str, digest: str, target: Path, environ: Mapping[str, str])
 
 
 def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:
-    from memory_ci.forge.http import Transport
-    from memory_ci.forge.limits import Budget
+    from memory_ci.forge.http import Budget, Transport
 
     token = environ.get(TOKEN, "").strip()
     secrets = {"authorization": f"Bearer {token}"} if token else {}

@@ -17,8 +17,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.failures import is_loopback, is_secure
-from memory_ci.forge.http import FailedTry, HttpReply, Limits, exchange, open_pool, try_again
+from memory_ci.forge.http import (
+    FailedTry,
+    HttpReply,
+    Limits,
+    exchange,
+    is_loopback,
+    is_secure,
+    open_pool,
+    try_again,
+)
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.text import estimate_tokens
 
