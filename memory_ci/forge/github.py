@@ -1,34 +1,28 @@
-"""What GitHub's REST API says of a pull request (version 2022-11-28), and the records that come of it (pure).
+"""GitHub: pull requests over REST (version 2022-11-28) or from the event of the job alone.
 
-Only fields that are read stand here. The payloads of events have the same shapes.
+Of the shapes only fields that are read stand here; the payloads of events have the same.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import EngineError
 from memory_ci.files import read_regular
-from memory_ci.forge.http import LASTING
 from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
 from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
 from memory_ci.text import shorten
 
 SUMMARY_WIDTH = 400  # Characters of a check's own summary: the rest of it is its log.
-STATES: dict[str, ReviewState] = {
-    "approved": "approved",
-    "changes_requested": "changes_requested",
-    "commented": "commented",
-    "dismissed": "dismissed",
-}
+STATES: dict[str, ReviewState] = {state: state for state in get_args(ReviewState)}
 """A review that is `pending` was not sent yet."""
 
 PASSED = frozenset({"success"})
@@ -82,40 +76,36 @@ class Pull(msgspec.Struct, frozen=True):
     base: Branch = Branch()
 
 
-class PullReview(msgspec.Struct, frozen=True):
-    """One of GET …/pulls/N/reviews."""
+class Remark(msgspec.Struct, frozen=True):
+    """What reviews and comments have alike."""
 
     id: int
-    state: str
     body: str | None = None
     user: GitHubUser | None = None
     author_association: str = ""
+
+
+class PullReview(Remark, frozen=True, kw_only=True):
+    """One of GET …/pulls/N/reviews."""
+
+    state: str
     submitted_at: Time | None = None
 
 
-class PullComment(msgspec.Struct, frozen=True):
+class IssueComment(Remark, frozen=True, kw_only=True):
+    """One of GET …/issues/N/comments, under the pull request."""
+
+    created_at: Time
+
+
+class PullComment(IssueComment, frozen=True, kw_only=True):
     """One of GET …/pulls/N/comments, in a thread; `line` is null where the code has gone on since."""
 
-    id: int
-    created_at: Time
-    body: str | None = None
-    user: GitHubUser | None = None
-    author_association: str = ""
     path: str = ""
     line: int | None = None
     original_line: int | None = None
     in_reply_to_id: int | None = None
     pull_request_review_id: int | None = None
-
-
-class IssueComment(msgspec.Struct, frozen=True):
-    """One of GET …/issues/N/comments, under the pull request."""
-
-    id: int
-    created_at: Time
-    body: str | None = None
-    user: GitHubUser | None = None
-    author_association: str = ""
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -201,38 +191,19 @@ def list_reviews(
     sent = [review for review in reviews if review.state.lower() in STATES]
     states = {review.id: STATES[review.state.lower()] for review in sent}
     found = [
-        *(_review(review, review.submitted_at, permission_of) for review in sent if review.submitted_at),
+        *(_review("r", one, one.submitted_at, permission_of, states[one.id]) for one in sent if one.submitted_at),
         *(_thread_comment(comment, permission_of, states) for comment in threads),
-        *(_comment(comment, permission_of) for comment in comments),
+        *(_review("i", comment, comment.created_at, permission_of) for comment in comments),
     ]
     return tuple(sorted(found, key=lambda review: review.at))
 
 
-def list_check_runs(runs: Iterable[CheckRun], sha: str) -> Iterator[Check]:
-    """The runs on the commit `sha` that passed or failed."""
-    for run in runs:
-        if run.completed_at and run.conclusion in PASSED | FAILED:
-            said = ": ".join(part for part in (run.output.title, run.output.summary) if part)
-            yield Check(
-                name=run.name,
-                sha=sha,
-                is_success=run.conclusion in PASSED,
-                at=run.completed_at,
-                summary=shorten(said, SUMMARY_WIDTH),
-            )
-
-
-def list_statuses(statuses: Iterable[Status], sha: str) -> Iterator[Check]:
-    """The statuses of the commit `sha` that passed or failed."""
-    for status in statuses:
-        if status.updated_at and status.state in PASSED | FAILED:
-            yield Check(
-                name=status.context,
-                sha=sha,
-                is_success=status.state in PASSED,
-                at=status.updated_at,
-                summary=shorten(status.description or "", SUMMARY_WIDTH),
-            )
+def _list_checks(found: Iterable[tuple[str, str | None, datetime | None, str]], sha: str) -> Iterator[Check]:
+    """Of (name, outcome, when, words) on the commit `sha`, what passed or failed."""
+    for name, outcome, at, said in found:
+        if at and outcome in PASSED | FAILED:
+            summary = shorten(said, SUMMARY_WIDTH)
+            yield Check(name=name, sha=sha, is_success=outcome in PASSED, at=at, summary=summary)
 
 
 def by_association(association: str) -> Permission:
@@ -245,58 +216,35 @@ def by_association(association: str) -> Permission:
     return "unknown" if association in ("MEMBER", "COLLABORATOR", "") else "read"
 
 
-def _review(review: PullReview, at: datetime, permission_of: PermissionOf) -> Review:
-    user = review.user or GitHubUser()
+def _review(
+    letter: str, remark: Remark, at: datetime, permission_of: PermissionOf, state: ReviewState = "commented"
+) -> Review:
+    user = remark.user or GitHubUser()
     return Review(
-        id=f"r{review.id}",
+        id=f"{letter}{remark.id}",
         author=user.login,
-        permission=permission_of(user, review.author_association),
-        state=STATES[review.state.lower()],
-        body=review.body or "",
+        permission=permission_of(user, remark.author_association),
+        state=state,
+        body=remark.body or "",
         at=at,
         is_bot=user.is_bot,
     )
 
 
 def _thread_comment(comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]) -> Review:
-    user = comment.user or GitHubUser()
     is_reply = comment.in_reply_to_id is not None
-    return Review(
-        id=f"c{comment.id}",
-        author=user.login,
-        permission=permission_of(user, comment.author_association),
-        state="commented" if is_reply else _requested(states.get(comment.pull_request_review_id or 0)),
-        body=comment.body or "",
-        at=comment.created_at,
+    is_request = not is_reply and states.get(comment.pull_request_review_id or 0) == "changes_requested"
+    state: ReviewState = "changes_requested" if is_request else "commented"
+    return replace(
+        _review("c", comment, comment.created_at, permission_of, state),
         path=comment.path,
         line=comment.line or comment.original_line,
         in_reply_to=f"c{comment.in_reply_to_id}" if is_reply else "",
-        is_bot=user.is_bot,
     )
 
-
-def _requested(state: ReviewState | None) -> ReviewState:
-    return "changes_requested" if state == "changes_requested" else "commented"
-
-
-def _comment(comment: IssueComment, permission_of: PermissionOf) -> Review:
-    user = comment.user or GitHubUser()
-    return Review(
-        id=f"i{comment.id}",
-        author=user.login,
-        permission=permission_of(user, comment.author_association),
-        state="commented",
-        body=comment.body or "",
-        at=comment.created_at,
-        is_bot=user.is_bot,
-    )
-
-
-# -- GitHub: pull requests over REST, with what was said of them and which checks they failed
 
 API = "https://api.github.com"
 HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
-
 MAX_CHECKED = 30  # Commits of one pull request, the newest, whose checks are read: each costs a request.
 
 
@@ -305,33 +253,32 @@ class Granted(msgspec.Struct, frozen=True):
 
     permission: str = ""
 
+    @property
+    def level(self) -> Permission:
+        return "write" if self.permission in ("admin", "write", "maintain") else "read"
+
 
 class GitHub(RequestReader[Pull]):
     """The pull requests of `repository` (`owner/name`)."""
 
     def __init__(self, client: Client, repository: str) -> None:
         super().__init__(client, f"/repos/{quote(repository)}")
-        self._permissions: dict[str, Permission | None] = {}
 
     def find_pull_request(self, number: int) -> PullRequest | None:
-        """As in Forge."""
         pull = self._client.find(f"{self._root}/pulls/{number}", Pull)
         return self._complete(pull) if pull else None
 
     def find_number(self, sha: str) -> int | None:
-        """As in Forge."""
         pulls = self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[Pull, ...]) or ()
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """As in Forge."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
-        listing = self._client.list_all(
-            f"{self._root}/pulls",
-            Pull,
-            query=query,
-            is_past=lambda pull: pull.updated_at is not None and pull.updated_at < since,
-        )
+
+        def is_past(pull: Pull) -> bool:
+            return pull.updated_at is not None and pull.updated_at < since
+
+        listing = self._client.list_all(f"{self._root}/pulls", Pull, query=query, is_past=is_past)
         closed = [pull for pull in require(listing).items if pull.merged_at is None]
         self._closed |= {pull.number: pull for pull in closed}
         return Listing(tuple(map(sketch_request, closed)), listing.problem, listing.slug)
@@ -367,36 +314,32 @@ class GitHub(RequestReader[Pull]):
         for sha in shas[-MAX_CHECKED:]:
             commit = f"{self._root}/commits/{sha}"
             runs = self._client.list_all(f"{commit}/check-runs", CheckRun, key="check_runs")
-            found += list_check_runs(problems.note(runs), sha)
+            told = (
+                (
+                    run.name,
+                    run.conclusion,
+                    run.completed_at,
+                    ": ".join(filter(None, (run.output.title, run.output.summary))),
+                )
+                for run in problems.note(runs)
+            )
+            found += _list_checks(told, sha)
             if runs.problem and not runs.items:
                 break
             if not runs.items:
                 statuses = self._client.list_all(f"{commit}/status", Status, key="statuses")
-                found += list_statuses(problems.note(statuses), sha)
+                noted = problems.note(statuses)
+                found += _list_checks(((s.context, s.state, s.updated_at, s.description or "") for s in noted), sha)
         return tuple(found)
 
     def _permission(self, user: GitHubUser, association: str, problems: Problems) -> Permission:
         """What the repository grants to `user`, asked once; where it does not say, what the association proves."""
         if user.is_bot or not user.login:
             return by_association(association)
-        if user.login not in self._permissions:
-            self._permissions[user.login] = self._ask_permission(user.login, problems)
-        return self._permissions[user.login] or by_association(association)
+        path = f"{self._root}/collaborators/{quote(user.login, safe='')}/permission"
+        level = self._ask_once(path, Granted, problems, lambda granted: granted.level if granted else None)
+        return level or by_association(association)
 
-    def _ask_permission(self, login: str, problems: Problems) -> Permission | None:
-        try:
-            granted = self._client.find(f"{self._root}/collaborators/{quote(login, safe='')}/permission", Granted)
-        except EngineError as error:
-            if error.slug in LASTING:
-                raise
-            problems.add(error.message)
-            return None
-        if granted is None:
-            return None
-        return "write" if granted.permission in ("admin", "write", "maintain") else "read"
-
-
-# -- Offline: what the event that started the job (`$GITHUB_EVENT_PATH`) knows of one pull request, and nothing else
 
 T = TypeVar("T")
 
@@ -413,13 +356,26 @@ class MergeGroup(msgspec.Struct, frozen=True):
 
 
 class Offline:
-    """The pull request of one event; the file is read at once. What is no such event knows of none."""
+    """The pull request of one event (`$GITHUB_EVENT_PATH`), whose file is read at once; else none is known.
+
+    The event holds the words of strangers: no shape of it is an error, only less is known.
+    """
 
     def __init__(self, path: Path) -> None:
-        event = _load(path)
-        pull = _part(event, "pull_request", Pull)
-        self._request = _format(event, pull) if pull else None
+        event: object = None
+        with suppress(OSError, ValueError, RecursionError):
+            event = msgspec.json.decode(read_regular(path, MAX_BYTES))
+        if not isinstance(event, dict):
+            event = {}
         self._group = _part(event, "merge_group", MergeGroup) or MergeGroup()
+        self._request: PullRequest | None = None
+        if pull := _part(event, "pull_request", Pull):
+            # The review or the comment that the event is about; events write the state of a review in lower case.
+            review, comment = _part(event, "review", PullReview), _part(event, "comment", PullComment)
+            said = list_reviews(
+                [review] if review else [], [comment] if comment else [], [], lambda _, told: by_association(told)
+            )
+            self._request = replace(sketch_request(pull), reviews=said, problems=(PROBLEM,))
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """As in Forge, when it is the one of the event."""
@@ -446,31 +402,8 @@ class Offline:
         return Listing(tuple(requests))
 
 
-def _load(path: Path) -> dict[str, object]:
-    try:
-        event = msgspec.json.decode(read_regular(path, MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}
-
-
 def _part(event: dict[str, object], key: str, shape: type[T]) -> T | None:
     try:
         return msgspec.convert(event.get(key), shape)
     except (ValueError, RecursionError):
         return None
-
-
-def _format(event: dict[str, object], pull: Pull) -> PullRequest:
-    return replace(sketch_request(pull), reviews=_reviews(event), problems=(PROBLEM,))
-
-
-def _reviews(event: dict[str, object]) -> tuple[Review, ...]:
-    """The review or the comment that the event is about. Events write the state of a review in lower case."""
-    review = _part(event, "review", PullReview)
-    comment = _part(event, "comment", PullComment)
-    return list_reviews([review] if review else [], [comment] if comment else [], [], _permission)
-
-
-def _permission(_: GitHubUser, association: str) -> Permission:
-    return by_association(association)

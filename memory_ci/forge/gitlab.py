@@ -1,12 +1,9 @@
-"""What GitLab's REST API (v4) says of a merge request, and the records that come of it (pure).
-
-Only fields that are read stand here.
-"""
+"""GitLab: merge requests over REST (v4). Of the shapes only fields that are read stand here."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Literal
 from urllib.parse import quote
@@ -14,8 +11,6 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.errors import EngineError
-from memory_ci.forge.http import LASTING
 from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
 from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
 
@@ -148,14 +143,6 @@ def list_reviews(discussions: Iterable[Discussion], permission_of: PermissionOf)
     return tuple(sorted(found, key=lambda review: review.at))
 
 
-def list_jobs(jobs: Iterable[Job], sha: str) -> Iterator[Check]:
-    """The jobs on the commit `sha` that passed or failed."""
-    for job in jobs:
-        if job.finished_at and job.status in ("success", "failed"):
-            reason = (job.failure_reason or "").replace("_", " ")
-            yield Check(name=job.name, sha=sha, is_success=job.status == "success", at=job.finished_at, summary=reason)
-
-
 def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
     user, position = note.author or GitLabUser(), note.position or Position()
     return Review(
@@ -172,8 +159,6 @@ def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
         is_bot=user.is_bot,
     )
 
-
-# -- GitLab: merge requests over REST, with what was said of them and which jobs they failed
 
 API = "https://gitlab.com/api/v4"
 DEVELOPER = 30  # The least access level that may push (docs.gitlab.com, "Members API").
@@ -194,21 +179,17 @@ class GitLab(RequestReader[MergeRequest]):
 
     def __init__(self, client: Client, project: str) -> None:
         super().__init__(client, f"/projects/{quote(project, safe='')}")
-        self._permissions: dict[int, Permission] = {}
 
     def find_pull_request(self, number: int) -> PullRequest | None:
-        """As in Forge."""
         request = self._client.find(f"{self._root}/merge_requests/{number}", MergeRequest)
         return self._complete(request) if request else None
 
     def find_number(self, sha: str) -> int | None:
-        """As in Forge."""
         path = f"{self._root}/repository/commits/{quote(sha)}/merge_requests"
         found = self._client.find(path, tuple[MergeRequest, ...]) or ()
         return next((request.iid for request in found if request.state == "merged"), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """As in Forge."""
         after = max(since, EARLIEST).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         query = {"state": "closed", "updated_after": after, "order_by": "updated_at"}
         listing = require(self._client.list_all(f"{self._root}/merge_requests", MergeRequest, query=query))
@@ -244,7 +225,17 @@ class GitLab(RequestReader[MergeRequest]):
         found: list[Check] = []
         for pipeline in reversed(pipelines[:MAX_CHECKED]):
             jobs = self._client.list_all(f"{self._root}/pipelines/{pipeline.id}/jobs", Job)
-            found += list_jobs(problems.note(jobs), pipeline.sha)
+            found += [
+                Check(
+                    name=job.name,
+                    sha=pipeline.sha,
+                    is_success=job.status == "success",
+                    at=job.finished_at,
+                    summary=(job.failure_reason or "").replace("_", " "),
+                )
+                for job in problems.note(jobs)
+                if job.finished_at and job.status in ("success", "failed")
+            ]
             if jobs.problem and not jobs.items:
                 break
         return tuple(found)
@@ -253,16 +244,9 @@ class GitLab(RequestReader[MergeRequest]):
         """What the project grants to `user`, asked once; who is no member may read."""
         if user.is_bot or not user.id:
             return "unknown"
-        if user.id not in self._permissions:
-            self._permissions[user.id] = self._ask_permission(user.id, problems)
-        return self._permissions[user.id]
 
-    def _ask_permission(self, user: int, problems: Problems) -> Permission:
-        try:
-            member = self._client.find(f"{self._root}/members/all/{user}", GitLabMember)
-        except EngineError as error:
-            if error.slug in LASTING:
-                raise
-            problems.add(error.message)
-            return "unknown"
-        return "write" if member and member.access_level >= DEVELOPER else "read"
+        def level(member: GitLabMember | None) -> Permission:
+            return "write" if member and member.access_level >= DEVELOPER else "read"
+
+        path = f"{self._root}/members/all/{user.id}"
+        return self._ask_once(path, GitLabMember, problems, level) or "unknown"

@@ -1,4 +1,12 @@
-"""The errors of a forge, and the addresses that they name: host and path, never a header or a query."""
+"""HTTPS, bounded in time and size, and careful whom it shows the token; what a forge allows, and its errors.
+
+The token goes to the host of the API and to no other, wherever a redirect leads. Messages name host and path, never a
+header or a query.
+
+GitHub refuses with 403 or 429: over the primary limit `x-ratelimit-remaining` is 0 and `x-ratelimit-reset` says when
+it is lifted; over a secondary one there is `retry-after`, or only a sentence, and then a minute is asked for
+(docs.github.com, "Rate limits for the REST API"). GitLab refuses with 429 and `retry-after`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -93,8 +101,7 @@ def failed(url: str, what: str) -> EngineError:
 
 def unreachable(url: str, what: str) -> EngineError:
     """The network, or the forge behind it, is out of order for now."""
-    error = failed(url, what)
-    return EngineError(error.message, slug="forge-unreachable", hint="The next run tries again.")
+    return EngineError(failed(url, what).message, slug="forge-unreachable", hint="The next run tries again.")
 
 
 def unauthorised(url: str) -> EngineError:
@@ -106,23 +113,10 @@ def unauthorised(url: str) -> EngineError:
 RIGHTS = "Give the token the right to write contents and pull requests (`memory-ci help publishing` says where)."
 
 
-def refused(url: str, status: int, said: str) -> EngineError:
+def refused(place: str, what: str, said: str) -> EngineError:
     """The forge does not let this token do it; `said` are its words, if it has any."""
     words = f": {said}" if said else ""
-    message = f"{host_of(url)}{split_url(url).path} refused what was to be written, with status {status}{words}"
-    return EngineError(message, slug="forge-refused", hint=format_settings(said, RIGHTS))
-
-
-def refusal_of(url: str, said: str) -> EngineError:
-    """The forge refused in a reply of status 200, or could only do so."""
-    return EngineError(f"{host_of(url)} refused: {said}", slug="forge-refused", hint=format_settings(said, RIGHTS))
-
-
-def rate_limited(url: str, until: str) -> EngineError:
-    """The forge wants to be left alone for longer than a run waits."""
-    message = f"{host_of(url)} limits how often it is asked; it may be asked again {until}"
-    hint = "Run again then; what was not read is read by that run."
-    return EngineError(message, slug="forge-rate-limited", hint=hint)
+    return EngineError(f"{place} refused{what}{words}", slug="forge-refused", hint=format_settings(said, RIGHTS))
 
 
 def budget_spent(what: str) -> EngineError:
@@ -130,8 +124,6 @@ def budget_spent(what: str) -> EngineError:
     hint = "Run again: what did not change is kept, and costs no more."
     return EngineError(what, slug="forge-budget-spent", hint=hint)
 
-
-# -- Limits of asking: what a forge states in the headers of a refusal, and the budget of one run
 
 SECONDARY = b"secondary rate limit"
 SECONDARY_WAIT = 60.0
@@ -149,26 +141,18 @@ def find_limit(status: int, headers: Mapping[str, str], body: bytes) -> Limit | 
     """The limit that a reply refuses by, or None when it is no such refusal. Header names are in lower case."""
     if status not in (403, 429):
         return None
-    if (asked := headers.get("retry-after", "")) and (limit := _after(asked, headers)):
+    asked, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    if asked.isdecimal():
+        return Limit(float(asked), f"in {asked} s")
+    if limit := _at(_date(asked), headers):
         return limit
-    if headers.get("x-ratelimit-remaining") == "0" and headers.get("x-ratelimit-reset", "").isdecimal():
-        return _reset(headers["x-ratelimit-reset"], headers)
+    if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
+        with suppress(OverflowError, ValueError, OSError):
+            return _at(datetime.fromtimestamp(int(reset), UTC), headers)
+        return None
     if SECONDARY in body[:10_000]:
         return Limit(SECONDARY_WAIT, "in a minute")
     return Limit(UNSTATED_WAIT, "later: it did not say when") if status == 429 else None
-
-
-def _after(asked: str, headers: Mapping[str, str]) -> Limit | None:
-    if asked.isdecimal():
-        return Limit(float(asked), f"in {asked} s")
-    return _at(_date(asked), headers)
-
-
-def _reset(seconds: str, headers: Mapping[str, str]) -> Limit | None:
-    try:
-        return _at(datetime.fromtimestamp(int(seconds), UTC), headers)
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _at(end: datetime | None, headers: Mapping[str, str]) -> Limit | None:
@@ -212,10 +196,6 @@ class Budget:
         self._sleep = sleep
         self._end = clock() + seconds
 
-    def now(self) -> float:
-        """Seconds of the clock that the budget is measured by."""
-        return self._clock()
-
     @property
     def left(self) -> float:
         """Seconds."""
@@ -257,8 +237,6 @@ class Budget:
         self._sleep(seconds)
         return True
 
-
-# -- HTTPS, bounded in time and size, and careful whom it shows the token
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
@@ -330,39 +308,38 @@ def exchange(
     Raises TimeoutError when it takes longer than `limits.total`, headers included, OverflowError for a body that is too
     large, ConnectionError that says what broke.
     """
-    return call_bounded(lambda _: _exchange(pool, method, url, limits, headers, body), limits.total)
-
-
-def _exchange(
-    pool: PoolManager, method: str, url: str, limits: Limits, headers: Mapping[str, str], body: bytes
-) -> HttpReply:
     from urllib3 import Timeout
     from urllib3.exceptions import HTTPError
     from urllib3.exceptions import TimeoutError as NoAnswer
 
-    answer = bytearray()
-    try:
-        response = pool.request(
-            method,
-            url,
-            body=body or None,
-            headers=headers,
-            redirect=False,
-            retries=False,
-            preload_content=False,
-            timeout=Timeout(connect=limits.connect, read=limits.read),
-        )
+    def send(_seconds: float) -> HttpReply:
+        answer = bytearray()
         try:
-            # Piece by piece: what is compressed can grow a thousandfold.
-            while piece := response.read1(CHUNK):
-                answer += piece
-                if len(answer) > limits.max_bytes:
-                    raise OverflowError
-        finally:
-            response.close()  # a connection whose reply was read to its end is back in the pool by now
-    except (HTTPError, OSError) as error:
-        raise ConnectionError("no answer in time" if isinstance(error, NoAnswer) else type(error).__name__) from error
-    return HttpReply(response.status, {name.lower(): value for name, value in response.headers.items()}, bytes(answer))
+            response = pool.request(
+                method,
+                url,
+                body=body or None,
+                headers=headers,
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                timeout=Timeout(connect=limits.connect, read=limits.read),
+            )
+            try:
+                # Piece by piece: what is compressed can grow a thousandfold.
+                while piece := response.read1(CHUNK):
+                    answer += piece
+                    if len(answer) > limits.max_bytes:
+                        raise OverflowError
+            finally:
+                response.close()  # a connection whose reply was read to its end is back in the pool by now
+        except (HTTPError, OSError) as error:
+            said = "no answer in time" if isinstance(error, NoAnswer) else type(error).__name__
+            raise ConnectionError(said) from error
+        names = {name.lower(): value for name, value in response.headers.items()}
+        return HttpReply(response.status, names, bytes(answer))
+
+    return call_bounded(send, limits.total)
 
 
 class Transport:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from memory_ci.errors import EngineError
 from memory_ci.flows.publish.ci_event import CiJob
 from memory_ci.flows.workspace import Workspace, workspace_at
-from memory_ci.forge.selection import choose_comments
+from memory_ci.forge.selection import choose_proposals
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.records.report import Finding
 from memory_ci.rendering.summary import render_findings
@@ -33,16 +33,16 @@ def comment_on_cited(workspace: Workspace, job: CiJob, findings: Sequence[Findin
     cited = [one for one in findings if one.code in ("anchor-changed", "anchor-gone")]
     body = f"{MARKER}\n{render_findings(TITLE, cited, MAX_BYTES - len(MARKER) - 1)}" if cited else DONE
     try:
-        comments = choose_comments(config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
-        if comments is None:
+        forge = choose_proposals(config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
+        if forge is None:
             return ""
-        known = comments.find(job.number, MARKER)
+        known = forge.find_comment(job.number, MARKER)
         if known is None and cited:
-            comments.add(job.number, body)
+            forge.add_comment(job.number, body)
             return "commented on the request"
         if known is None or known.body.replace("\r\n", "\n").strip() == body.strip():
             return ""
-        comments.update(job.number, known, body)
+        forge.update_comment(job.number, known, body)
     except EngineError as error:
         return f"no comment on the request: {error.message}"
     return "the comment on the request is up to date"
