@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NO_FEEDBACK, Entry, Located, ScopeName, ScopeOf
-from memory_ci.records.retrieval import Hit, Match, Withheld
+from memory_ci.records.entry import NO_FEEDBACK, Entry, EntryType, Located, ScopeName, ScopeOf
+from memory_ci.records.retrieval import Hit, Match, Norm, Withheld
 from memory_ci.text import content_words, jaccard
 
 Place = tuple[str, int]  # Path and line: an id may stand in two files.
@@ -285,3 +286,52 @@ def _bits(texts: Iterable[frozenset[str]]) -> list[int]:
     """Each set of words as one integer, a bit for a word: comparing all pairs is then five times faster."""
     vocabulary: dict[str, int] = {}
     return [sum(1 << vocabulary.setdefault(word, len(vocabulary)) for word in text) for text in texts]
+
+
+# -- How much is injected: whole entries only, and what was dropped is named
+
+T = TypeVar("T")
+
+NO_LIMITS: Mapping[EntryType, int] = MappingProxyType({})
+
+
+def fit(
+    hits: Sequence[Hit], max_chars: int, cost: Callable[[Hit], int], by_type: Mapping[EntryType, int] = NO_LIMITS
+) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit.
+
+    `by_type` bounds what entries of one type may take of `max_chars`.
+    """
+    left = dict(by_type)
+    chosen: set[int] = set()
+    for place, hit in enumerate(hits):
+        price, kind = cost(hit), hit.located.entry.type
+        if price <= max_chars and price <= left.get(kind, price):
+            chosen.add(place)
+            max_chars -= price
+            if kind in left:
+                left[kind] -= price
+    return _parted(hits, chosen)
+
+
+def fit_norms(
+    norms: Sequence[Norm], max_chars: int, cost: Callable[[Norm], int]
+) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
+    """(kept, dropped), in the order given. When not all fit, the most prominent come first."""
+    chosen: set[int] = set()
+    for place in sorted(range(len(norms)), key=lambda place: _prominence(norms[place]), reverse=True):
+        price = cost(norms[place])
+        if price <= max_chars:
+            chosen.add(place)
+            max_chars -= price
+    return _parted(norms, chosen)
+
+
+def _parted(items: Sequence[T], chosen: Set[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    kept = tuple(item for place, item in enumerate(items) if place in chosen)
+    dropped = tuple(item for place, item in enumerate(items) if place not in chosen)
+    return kept, dropped
+
+
+def _prominence(norm: Norm) -> float:
+    return -math.inf if math.isnan(norm.prominence) else norm.prominence

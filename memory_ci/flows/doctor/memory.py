@@ -16,7 +16,7 @@ from memory_ci.flows.serve.embedding import LaneNote, load_note
 from memory_ci.flows.workspace import MAX_FILE_BYTES, index_path, readable_path
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.journal import find_unfinished
-from memory_ci.index.embedders.selection import EmbedderChoice, choose_embedder
+from memory_ci.index.embedders import EmbedderChoice, choose_embedder
 from memory_ci.index.glance import Glance, glance
 from memory_ci.index.vectors import LEAST_COVERAGE
 from memory_ci.records.health import Probe

@@ -16,7 +16,7 @@ from memory_ci.forge.selection import choose_forge
 from memory_ci.gitrepo.history import commit_time, find_addition
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.sessionrefs import NOTES, list_pushed, list_stored, read_stored
-from memory_ci.index.embedders.selection import choose_embedder
+from memory_ci.index.embedders import choose_embedder
 from memory_ci.records.health import Probe
 from memory_ci.records.run_line import ENDPOINTS
 from memory_ci.secrets import mask_secrets

@@ -10,9 +10,8 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.evidence.content import redact
 from memory_ci.index.database import Index
-from memory_ci.index.embedders import Embedder, Vectors
+from memory_ci.index.embedders import Embedder, Vectors, choose_embedder
 from memory_ci.index.embedders.remote import UNHURRIED
-from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.index.vectors import Nearest, missing, nearest, nearest_to, store
 from memory_ci.lifecycle.health import LINKS, TOP_K
 from memory_ci.records.config import RetrieveConfig

@@ -19,7 +19,7 @@ from memory_ci.records.config import Config
 from memory_ci.records.entry import Located
 from memory_ci.records.retrieval import Hit, Retrieval, Withheld
 from memory_ci.rendering.context import entry_cost
-from memory_ci.retrieval.budget import fit
+from memory_ci.retrieval.rank import fit
 
 STEP = 0.5
 """What one step costs: an entry one step away scores half of the hit's score x the weight of what leads to it."""

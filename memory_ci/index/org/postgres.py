@@ -24,7 +24,7 @@ from psycopg import sql
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.index.builder import compare_rows, text_row
-from memory_ci.index.org import NeverSyncedError, tables
+from memory_ci.index.org import NeverSyncedError, server
 from memory_ci.index.org.server import Connection, NoSuchDatabaseError, OrgServer
 from memory_ci.index.org.stems import K1, Stemmer, StemPattern, build_tsquery, idf, quote_lexeme, score
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of, pack
@@ -309,7 +309,7 @@ class PostgresEngine:
         self._counted.pop(audience, None)
         self._changed[audience] = None
         with self._server.telling(), connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (tables.LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (server.LOCK,))
             yield connection
 
     def _held(self, audience: str) -> Connection:
@@ -340,18 +340,18 @@ class PostgresEngine:
 
     def _is_current(self, connection: Connection, audience: str) -> bool:
         """Whether the tables are of our version: a writer makes them so. Raises EngineError (org-version)."""
-        scripts = tables.MIGRATIONS if audience else tables.OPERATOR_MIGRATIONS
+        scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
         if self._is_writer:
-            if not audience and connection.execute(TRY_LOCK, (tables.LOCK + 1,)).fetchone() != (True,):
+            if not audience and connection.execute(TRY_LOCK, (server.LOCK + 1,)).fetchone() != (True,):
                 hint = "Wait for it to end: what it does is not lost."
                 raise RepositoryError(f"another sync works on {self._server.database}", slug="org-locked", hint=hint)
             with connection.transaction():
-                tables.migrate(connection, self._database(audience), scripts)
+                server.migrate(connection, self._database(audience), scripts)
             if audience:
                 self._held("").execute(ADD_AUDIENCE, (audience,))
             return True
         try:
-            tables.check_version(connection, scripts)
+            server.check_version(connection, scripts)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as error:
             if not audience and isinstance(error, psycopg.errors.UndefinedTable):
                 message = f"the database {self._server.database} holds no index yet"
