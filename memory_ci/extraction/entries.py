@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -163,3 +164,57 @@ def base_importance(pieces: Iterable[Evidence]) -> float:
 
 def _weigh(piece: Evidence) -> float:
     return next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE)
+
+
+# -- Cites: anchors in the code that an entry speaks about, so that it can later be told whether it still holds
+
+SHA_WIDTH = 12
+MAX_SEARCHED = 20
+"""Of a commit with more code files, only those are looked into that the text names."""
+
+NO_CODE = re.compile(
+    r".*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
+    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
+    r"|.*[._]pb2?\.\w+",
+    re.IGNORECASE,
+)
+"""Documents, lock files, generated text, and what is memory itself."""
+
+LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
+
+
+def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
+    """Anchors `path[:first-last]@sha` for the `paths` that `text` names, and for all code files of a commit of few.
+
+    These say where to look for what the entry is about, which is chosen where files can be read. A path that is not
+    UTF-8, holds control characters or words that the gate refuses is nobody's anchor.
+    """
+    paths = [path for path in paths if path.isprintable()]
+    named = name_places(text, paths)
+    code = [path for path in paths if not NO_CODE.fullmatch(path)]
+    places = named | {path: path for path in code if path not in named and len(code) <= MAX_SEARCHED}
+    cites = (f"{place}@{sha[:SHA_WIDTH]}" for place in places.values())
+    return tuple(cite for cite in cites if not check_words(cite))
+
+
+def name_places(text: str, paths: Sequence[str]) -> dict[str, str]:
+    """Those of `paths` that `text` names, whole or by a base name that is unique, each with the lines that it gives."""
+    basenames = Counter(map(_basename, paths))
+    named = ((path, _named(text, path, basenames[_basename(path)] == 1)) for path in paths)
+    return {path: place for path, place in named if place}
+
+
+def _named(text: str, path: str, is_unique: bool) -> str | None:
+    """`path` with the lines that `text` gives for it, if it names it."""
+    names = [path, *([_basename(path)] if is_unique and "." in _basename(path) else [])]
+    names = [re.escape(name) for name in names if name in text]
+    if not names:  # as of nearly all paths of a large commit: no pattern is made for them
+        return None
+    match = re.search(rf"(?<![\w./-])(?:{'|'.join(names)}){LINES}(?![\w/]|[.-]\w)", text)
+    if match is None:
+        return None
+    return f"{path}:{match['lines']}" if match["lines"] else path
+
+
+def _basename(path: str) -> str:
+    return path.rpartition("/")[2]

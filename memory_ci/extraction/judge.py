@@ -13,13 +13,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.extraction.cites import SHA_WIDTH, find_cites
-from memory_ci.extraction.entries import base_importance, check_entry, to_entry
+from memory_ci.extraction.entries import SHA_WIDTH, base_importance, check_entry, find_cites, to_entry
 from memory_ci.extraction.gate import check_candidate
-from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, derive_scope, target_of
-from memory_ci.extraction.support import find_unsupported
+from memory_ci.extraction.support import find_ungrounded, find_unsupported
 from memory_ci.extraction.wording import make_title
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote
 from memory_ci.records.entry import Domain, Entry, EntryType

@@ -7,16 +7,18 @@ tried on 43 others. They compare words, so what they refuse may still be true: a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile
 from typing import NamedTuple
 
 from memory_ci.extraction.reply import Learning, RawQuote
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.event import Evidence
-from memory_ci.text import STOP_WORDS, identifier_parts, stem, words
+from memory_ci.secrets import MASK
+from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, words
 
-LEAST = 0.2
+LEAST_QUOTED = 0.2
 """The share of a title's words that must stand in the pieces quoted."""
 
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
@@ -58,7 +60,7 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     quoted = [pieces[quote.evidence] for quote in learning.quotes]
     said = [_sentences_of(quote, pieces[quote.evidence].text) for quote in learning.quotes]
     claimed = stems(learning.title)
-    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST * len(claimed):
+    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST_QUOTED * len(claimed):
         return "not-in-the-quotes"
     if all(map(_is_question, said)):
         return "quoted-question"
@@ -136,3 +138,97 @@ def _order(clause: str) -> str:
 def _is_of_documents(piece: Evidence) -> bool:
     """Whether a piece is of a commit that changed documents and nothing else."""
     return piece.kind == "commit" and bool(piece.paths) and all(map(DOCUMENT.fullmatch, piece.paths))
+
+
+# -- Documents: what a repository tells its readers already
+
+LEAST_TOLD, LEAST_UNNAMED = 0.7, 0.8
+"""The share of a title's words that must stand in one paragraph, beside all identifiers; more of one without."""
+
+MIN_WORDS = 3  # Different words of a title below which nothing is compared: "Run the tests" stands everywhere.
+READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
+FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
+PART = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#]|\d+[.)])\s)")
+"""Between paragraphs, items of a list and rows of a table."""
+
+HELP = re.compile(
+    r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
+)
+"""Where a line of code holds what a program says of its own commands and options."""
+
+
+class Paragraph(NamedTuple):
+    """One paragraph or item of a document, or one line of help text: where it stands, and its stems."""
+
+    path: str
+    stems: frozenset[str]
+
+
+def is_document(path: str) -> bool:
+    """Whether people and agents read a file to learn how work is done here."""
+    return bool(DOCUMENT.fullmatch(path) and (READ_FIRST.fullmatch(path) or FOLDER.fullmatch(path)))
+
+
+def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
+    """The paragraphs of a document without what we put there ourselves; of code its help text."""
+    is_prose = DOCUMENT.fullmatch(path)
+    parts = PART.split(strip_own_blocks(text)) if is_prose else filter(HELP.search, text.splitlines())
+    yield from (Paragraph(path, frozenset(stems(part))) for part in parts if part.strip())
+
+
+def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
+    """The path of the first paragraph that holds all identifiers of `title` and most of its words."""
+    said = stems(title)
+    named = stems(" ".join(word for word in title.split() if any(True for _ in identifier_parts(word))))
+    if len(said) < MIN_WORDS:
+        return None
+    needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(said)
+    return next((one.path for one in paragraphs if named <= one.stems and len(said & one.stems) >= needed), None)
+
+
+# -- Grounding: a learning cites words that somebody said, exactly, and enough of them
+
+QUOTABLE = frozenset({"T0", "T1"})
+MIN_QUOTED = 3
+MIN_LENGTH = 15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
+OURS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
+"""What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it."""
+
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*")
+"""A word, or one character of a script that is written without blanks."""
+
+
+def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
+    """Why the quotes of `learning` do not prove it: none, of unknown evidence, not exact, of untrusted words, or short.
+
+    What our own rules quote may be short, for it stands behind a mark.
+    """
+    if not learning.quotes:
+        return "no-quote"
+    for quote in learning.quotes:
+        if reason := _find_unfit(quote, pieces):
+            return reason
+    is_short = not learning.is_by_rule and any(_is_short(quote.text) for quote in learning.quotes)
+    return "quote-too-short" if is_short else None
+
+
+def _find_unfit(quote: RawQuote, pieces: Mapping[str, Evidence]) -> str | None:
+    piece = pieces.get(quote.evidence)
+    if piece is None:
+        return "unknown-evidence"
+    if not quote.text.strip() or not _stands_in(quote.text, piece.text):
+        return "quote-not-found"
+    return None if piece.trust in QUOTABLE else "untrusted-quote"
+
+
+def _stands_in(quote: str, text: str) -> bool:
+    """Character for character, but that a run of white space is one blank, and accents may be composed (NFC)."""
+    if quote in text:
+        return True
+    said, whole = (" ".join(unicodedata.normalize("NFC", one).split()) for one in (quote, text))
+    return said in whole
+
+
+def _is_short(quote: str) -> bool:
+    said = OURS.sub(" ", quote)
+    return len(" ".join(said.split())) < MIN_LENGTH and len(WORD.findall(said)) < MIN_QUOTED

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from memory_ci.extraction.languages import name_steering
+from memory_ci.extraction.injection import name_steering
 from memory_ci.extraction.markers import BULLET, MARK, STOP, Mark, MessageLine, is_fix, searchable_lines
 from memory_ci.extraction.wording import MOMENT, NARRATION, SENTENCE, THIS_CHANGE
 from memory_ci.records.entry import Adoption

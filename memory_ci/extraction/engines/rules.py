@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from memory_ci.extraction.entries import base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
-from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
+from memory_ci.extraction.support import QUOTABLE
 from memory_ci.extraction.suspects import (
     MAX_LENGTH,
     Suspect,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from memory_ci.extraction.documents import Paragraph, find_told, is_document, list_paragraphs
-from memory_ci.extraction.support import DOCUMENT
+from memory_ci.extraction.support import DOCUMENT, Paragraph, find_told, is_document, list_paragraphs
 from memory_ci.flows.workspace import Snapshot, memory_test
 from memory_ci.records.candidate import Candidate
 
